@@ -1,0 +1,23 @@
+//! The wire types of the two HTTP APIs: what registry, executor and their clients say to each
+//! other. Plain data; every rule about it lives with the service that answers.
+
+mod problem;
+mod registry;
+mod run;
+
+pub use problem::Problem;
+pub use registry::{
+    Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, OutcomeReport,
+    ParameterSummary, PublishAnswer, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest,
+    Strategy, Term, VerifyAnswer, VerifyRequest, Weights,
+};
+pub use run::{
+    Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
+    Phase, Pin, PlanAnswer, PlanRequest, PlannedStep, PlannedStepKind, Run, RunError, RunStatus,
+    StepSummary,
+};
+
+/// The media type of documents in YAML (RFC 9512).
+pub const YAML: &str = "application/yaml";
+/// The media type of problem answers (RFC 9457).
+pub const PROBLEM_JSON: &str = "application/problem+json";

@@ -1,0 +1,50 @@
+//! The error answer of every service: problem details (RFC 9457).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::diagnostic::Diagnostic;
+
+/// Problem details (RFC 9457) with a stable code and a remedy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The page of the code, relative to the service: `/errors/A2S201`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What this code always means.
+    pub title: String,
+    /// The HTTP status, again.
+    pub status: u16,
+    /// The code: `A2S201`.
+    pub code: String,
+    /// What happened this time.
+    pub detail: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Everything that is wrong with a document, when it is a document that was refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Problem {
+    /// A problem with the title of its code.
+    #[must_use]
+    pub fn new(status: u16, code: &crate::Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("/errors/{}", code.id),
+            title: code.title.to_owned(),
+            status,
+            code: code.id.to_owned(),
+            detail: detail.into(),
+            hint: Some(code.remedy.to_owned()).filter(|remedy| !remedy.is_empty()),
+            diagnostics: Vec::new(),
+        }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.detail)
+    }
+}

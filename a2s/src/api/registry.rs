@@ -1,0 +1,299 @@
+//! What is said to and by the registry.
+
+use jiff::Timestamp;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::checksum::Digest;
+use crate::diagnostic::Diagnostic;
+use crate::interface::Complexity;
+use crate::name::{CapabilityName, Domain};
+
+/// The answer to a publish.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PublishAnswer {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version that was published.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Digest of the document.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// False when this very content was there before.
+    pub created: bool,
+    /// Remarks that did not stand in the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// One version of a capability, without its document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapabilitySummary {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// This version.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Digest of the document.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// What the capability does, in a sentence.
+    pub description: String,
+    /// The services it talks to.
+    #[schema(value_type = Vec<String>)]
+    pub domains: Vec<Domain>,
+    /// When it was published.
+    #[schema(value_type = String, format = DateTime)]
+    pub published_at: Timestamp,
+    /// Withdrawn: kept for those who pin it, never offered.
+    #[serde(default)]
+    pub yanked: bool,
+}
+
+/// A page of capabilities, the newest live version of each, in order of name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapabilityList {
+    /// The capabilities of this page.
+    pub capabilities: Vec<CapabilitySummary>,
+    /// Pass as `after` for the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Every version of one capability, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapabilityVersions {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// The version that an unpinned user gets: the newest stable one not yanked.
+    #[schema(value_type = Option<String>)]
+    pub latest: Option<Version>,
+    /// All versions, newest first.
+    pub versions: Vec<CapabilitySummary>,
+}
+
+/// A search by intent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchRequest {
+    /// What is to be done, in words: "check the weather in Paris and post it".
+    pub intent: String,
+    /// How many hits at most: 1 to 100, 10 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// How to choose among what fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// What must hold for every hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<SearchFilters>,
+}
+
+/// A selection strategy: a preset by name or weights of one's own (A2S, "Custom Selection
+/// Strategies").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Strategy {
+    /// `highest_score`, `most_similar`, `most_reliable`, `most_used` or `simplest`.
+    Preset(String),
+    /// The published `SelectionStrategy`.
+    Weights(Weights),
+}
+
+/// The weight of each term of the score, 0 to 1; they need not add up to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Weights {
+    /// How much the meaning counts.
+    #[serde(default)]
+    pub vector_similarity: f64,
+    /// How much reliability counts.
+    #[serde(default)]
+    pub success_rate: f64,
+    /// How much popularity counts.
+    #[serde(default)]
+    pub usage_count: f64,
+    /// How much simplicity counts.
+    #[serde(default)]
+    pub complexity: f64,
+}
+
+/// What must hold for every hit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchFilters {
+    /// Only capabilities that talk to one of these services.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
+    /// The most complex that is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_complexity: Option<Complexity>,
+}
+
+/// The answer to a search, in the shape that the A2S text prints, and more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SearchAnswer {
+    /// What fits, best first.
+    pub capabilities: Vec<Hit>,
+    /// About the search itself.
+    pub metadata: SearchMetadata,
+}
+
+/// About a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SearchMetadata {
+    /// How many capabilities fit, beyond those listed too.
+    pub total_matches: usize,
+    /// How long it took, in milliseconds.
+    pub search_time_ms: f64,
+    /// Says that nothing was close enough, and what was nearest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A capability that fits an intent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Hit {
+    /// The name in kebab-case.
+    pub id: String,
+    /// The score under the chosen strategy, 0 to 1: comparable within one answer only.
+    pub score: f64,
+    /// What the capability does.
+    pub description: String,
+    /// How often this version was run.
+    pub usage_count: u64,
+    /// The share of runs that succeeded; null before the first run.
+    pub success_rate: Option<f64>,
+    /// By number of steps.
+    pub complexity: Complexity,
+    /// What the caller must be allowed to do.
+    pub required_permissions: Vec<String>,
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// The version that will run.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// The digest that will run.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// What the capability asks for.
+    pub parameters: Vec<ParameterSummary>,
+    /// Absolute similarity of meaning, 0 to 1: comparable between answers.
+    pub similarity: f64,
+    /// How the score came about; the contributions add up to it.
+    pub explanation: Vec<Term>,
+}
+
+/// One input of a capability, as a hit shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ParameterSummary {
+    /// Name of the input.
+    pub name: String,
+    /// Whether a run needs a value.
+    pub required: bool,
+    /// What it means, when the author says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Patterns that extract it from a query: `in *`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+}
+
+/// One term of a score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Term {
+    /// `similarity`, `success_rate`, `usage` or `simplicity`.
+    pub term: String,
+    /// Its value, 0 to 1.
+    pub value: f64,
+    /// Its share of the strategy, all shares adding up to 1.
+    pub weight: f64,
+    /// Value times weight.
+    pub contribution: f64,
+}
+
+/// Ask whether a published version, or a document, is what its checksum says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyRequest {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version; the newest stable one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub version: Option<Version>,
+}
+
+/// The answer to a verification.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct VerifyAnswer {
+    /// Whether the content has the recorded digest.
+    pub valid: bool,
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Its version.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// The digest that was recorded when it was published.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// The digest of the content as it is now; absent when the content is not readable any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub computed: Option<Digest>,
+    /// What is wrong, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What an executor tells the registry after a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutcomeReport {
+    /// The run; reporting it again changes nothing.
+    pub run: Uuid,
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version that ran.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Digest that ran.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// The code of the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Who is to blame for a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blame: Option<Blame>,
+    /// How long the run took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// Who is to blame for a failed run. Only the capability and its services count against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// The document asks for something the service does not give.
+    Capability,
+    /// The service was down or answered with an error.
+    Service,
+    /// The caller's input was refused.
+    Caller,
+    /// A guardian refused, or could not be asked.
+    Guardian,
+    /// The executor or its limits.
+    Executor,
+}

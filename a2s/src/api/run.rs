@@ -1,0 +1,494 @@
+//! What is said to and by the executor, and the events of a run.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::checksum::Digest;
+use crate::name::CapabilityName;
+
+/// Start a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionRequest {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version or semver range; the newest stable one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The digest that must run, as a search hit names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+    /// A value for each input.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+    /// The session that the run belongs to, as the guardian sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Answer with the finished run instead of at once.
+    #[serde(default)]
+    pub wait: bool,
+}
+
+/// Plan a run without running it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRequest {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version or semver range; the newest stable one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The digest that must be planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+    /// Values known so far.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+}
+
+/// An exact version of a capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pin {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Its version.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Its digest.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+}
+
+/// What a run would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanAnswer {
+    /// The capability.
+    pub capability: Pin,
+    /// The capabilities that it uses, directly or not.
+    pub dependencies: Vec<Pin>,
+    /// Inputs without a value; a run needs them.
+    pub missing: Vec<String>,
+    /// The hosts that requests go to, and where connections are sent instead, if configured.
+    pub hosts: BTreeMap<String, Option<String>>,
+    /// How steps are guarded.
+    pub guarding: Guarding,
+    /// The steps, in order.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedStep {
+    /// Path of the step: `checkWeather/getWeather`.
+    pub step: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: PlannedStepKind,
+}
+
+/// What a step of a plan does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PlannedStepKind {
+    /// One request to a service.
+    Task {
+        /// `OpenAPI` or `GraphQL`.
+        format: String,
+        /// `GET`, `POST`, …
+        method: String,
+        /// The address, with places still to be filled in braces.
+        url: String,
+        /// The inputs by dotted place; references that are not known yet stay templates.
+        #[schema(value_type = Object)]
+        inputs: Map<String, Value>,
+    },
+    /// Another capability.
+    Capability {
+        /// Which one.
+        capability: Pin,
+        /// Its inputs by name; references that are not known yet stay templates.
+        #[serde(default)]
+        #[schema(value_type = Object)]
+        inputs: Map<String, Value>,
+        /// Its steps.
+        #[schema(no_recursion)]
+        steps: Vec<PlannedStep>,
+    },
+    /// Steps one after another.
+    Sequence {
+        /// The steps.
+        #[schema(no_recursion)]
+        steps: Vec<PlannedStep>,
+    },
+    /// Steps at the same time.
+    Parallel {
+        /// The steps.
+        #[schema(no_recursion)]
+        steps: Vec<PlannedStep>,
+    },
+    /// One of two branches.
+    Condition {
+        /// The condition, as written.
+        condition: String,
+        /// The branch when it holds.
+        #[schema(no_recursion)]
+        if_true: Vec<PlannedStep>,
+        /// The branch when it does not.
+        #[schema(no_recursion)]
+        if_false: Vec<PlannedStep>,
+    },
+}
+
+/// How the steps of a run are guarded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Guarding {
+    /// The guardian's address, `builtin`, or `off`.
+    pub guardian: String,
+    /// What happens without an answer: `closed` (deny) or `open` (allow, recorded).
+    pub fail: String,
+}
+
+/// The state of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Under way.
+    Running,
+    /// Ended as it should.
+    Succeeded,
+    /// Ended by an error.
+    Failed,
+    /// Ended by a guardian's refusal.
+    Denied,
+    /// Ended on request.
+    Cancelled,
+    /// Waits for a person: the outcome of a step is unknown and repeating it is not safe.
+    Waiting,
+}
+
+impl RunStatus {
+    /// `running`, `succeeded`, `failed`, `denied`, `cancelled` or `waiting`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
+            Self::Waiting => "waiting",
+        }
+    }
+
+    /// Whether nothing more will happen.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Denied | Self::Cancelled => true,
+            Self::Running | Self::Waiting => false,
+        }
+    }
+}
+
+/// A run: the fold over its events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// `UUIDv7`.
+    pub id: Uuid,
+    /// The state.
+    pub status: RunStatus,
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version that runs.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Digest that runs.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// When it was started.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<Timestamp>,
+    /// The result, once it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+    /// Why it did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// What became of each step, in the order of starting.
+    #[serde(default)]
+    pub steps: Vec<StepSummary>,
+}
+
+/// Runs, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExecutionList {
+    /// The runs of this page, without their steps.
+    pub executions: Vec<Run>,
+    /// Pass as `before` for the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Uuid>,
+}
+
+/// What became of one step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StepSummary {
+    /// Path of the step.
+    pub step: String,
+    /// `running`, `succeeded`, `failed`, `denied`, `skipped`, `cancelled` or `waiting`.
+    pub status: String,
+    /// How many requests it sent.
+    pub attempts: u32,
+    /// The guardian's decisions, in order.
+    pub decisions: Vec<Decision>,
+    /// How long it took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// An error that a machine can act on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunError {
+    /// The code: `A2S321`.
+    pub code: String,
+    /// Path of the step; absent when the run itself failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The attempt that failed, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What happened.
+    pub message: String,
+    /// What to do next.
+    pub hint: String,
+    /// Whether running the capability again is safe: nothing was changed by what was sent.
+    pub repeat_safe: bool,
+}
+
+/// One event of a run. The journal, the SSE stream and the live view all show these.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// Version of this format: 1.
+    pub v: u8,
+    /// Place in the run, from 1, without gaps; the id of the SSE event.
+    pub seq: u64,
+    /// The run.
+    pub run: Uuid,
+    /// When it happened.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened in a run. Secret values are never part of an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The run was accepted.
+    RunStarted {
+        /// The capability that runs.
+        capability: Pin,
+        /// All capabilities that it uses.
+        dependencies: Vec<Pin>,
+        /// The inputs.
+        #[schema(value_type = Object)]
+        inputs: Map<String, Value>,
+        /// The session, as the guardian sees it.
+        session: String,
+        /// How steps are guarded.
+        guarding: Guarding,
+        /// Where connections for a host are sent instead.
+        upstreams: BTreeMap<String, String>,
+    },
+    /// An executor went on with a run that another one left.
+    RunResumed {},
+    /// A step began.
+    StepStarted {
+        /// Path of the step.
+        step: String,
+        /// `task`, `capability`, `sequence`, `parallel` or `condition`.
+        kind: String,
+    },
+    /// A condition was evaluated.
+    BranchTaken {
+        /// Path of the step.
+        step: String,
+        /// What it came to.
+        value: bool,
+    },
+    /// The guardian was asked, or could not be.
+    Decided {
+        /// Path of the step.
+        step: String,
+        /// The id that the guardian correlates by.
+        execution_id: Uuid,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// A request is about to leave; from here on its effect is possible.
+    Sending {
+        /// Path of the step.
+        step: String,
+        /// The id that the guardian correlates by.
+        execution_id: Uuid,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// `GET`, `POST`, …
+        method: String,
+        /// The address, as the document names it.
+        url: String,
+        /// Where the connection goes instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        upstream: Option<String>,
+        /// SHA-256 over method, address, headers and body.
+        #[schema(value_type = String)]
+        request_digest: Digest,
+        /// Whether repeating it is safe.
+        repeat_safe: bool,
+    },
+    /// An answer came.
+    Received {
+        /// Path of the step.
+        step: String,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// HTTP status.
+        status: u16,
+        /// Size of the body in bytes.
+        bytes: u64,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// No usable answer came, and another attempt follows.
+    Retrying {
+        /// Path of the step.
+        step: String,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// Why.
+        reason: String,
+        /// How long the pause is, in milliseconds.
+        pause_ms: u64,
+    },
+    /// A step ended as it should; its outputs are known to later steps.
+    StepFinished {
+        /// Path of the step.
+        step: String,
+        /// What it set, by name.
+        #[schema(value_type = Object)]
+        outputs: Map<String, Value>,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// A step was not run: the other branch was taken, or a sibling failed first.
+    StepSkipped {
+        /// Path of the step.
+        step: String,
+        /// Why.
+        reason: String,
+    },
+    /// A step failed.
+    StepFailed {
+        /// Path of the step.
+        step: String,
+        /// Why.
+        error: RunError,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// The run waits for a person.
+    RunWaiting {
+        /// Why.
+        error: RunError,
+    },
+    /// The run ended.
+    RunFinished {
+        /// How.
+        status: RunStatus,
+        /// The result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        output: Option<Value>,
+        /// The error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<RunError>,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+/// A guardian's decision about one tool step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Decision {
+    /// Before or after the request.
+    pub phase: Phase,
+    /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
+    pub decision: String,
+    /// Who decided.
+    pub source: DecisionSource,
+    /// The guardian's words, or why it could not be asked.
+    pub message: String,
+    /// The guardian's reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reason_codes: Vec<String>,
+    /// What a `modify` changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+/// When a guardian was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the request leaves (`steps/toolCallRequest`).
+    Request,
+    /// Before the result is used (`steps/toolCallResult`).
+    Result,
+}
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionSource {
+    /// The guardian answered.
+    Guardian,
+    /// It did not, and that means deny.
+    FailedClosed,
+    /// It did not, and the configuration lets the step pass.
+    FailedOpen,
+    /// There is no guardian.
+    Unguarded,
+}
+
+/// One value that a guardian changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Change {
+    /// The dotted place: `pathParameters.city`.
+    pub name: String,
+    /// The value before.
+    #[schema(value_type = Object)]
+    pub from: Value,
+    /// The value after.
+    #[schema(value_type = Object)]
+    pub to: Value,
+}

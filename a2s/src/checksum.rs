@@ -1,0 +1,189 @@
+//! The digest of a document: RFC 8785 canonical JSON of its content, then SHA-256.
+//!
+//! The content is the parsed document without its top-level `checksum`. How it is written (YAML
+//! or JSON, quoting, comments, key order) does not change the digest; every name and value does.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 digest, written `sha256:<64 lower-case hex digits>`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+/// Why a text is not a digest, or a value has none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// The text is neither `sha256:` and 64 hex digits nor 64 hex digits.
+    #[error("a checksum is `sha256:` followed by 64 lower-case hexadecimal digits")]
+    Malformed,
+    /// An integer that other languages cannot represent (RFC 8785, section 3.2.2.3 and appendix D).
+    #[error(
+        "the number {0} lies beyond ±(2^53 − 1) and has no canonical form; write it as a string"
+    )]
+    UnsafeInteger(String),
+    /// The canonicalizer refused the value.
+    #[error("the document has no canonical form: {0}")]
+    NotCanonical(String),
+}
+
+/// The largest integer that every JSON implementation represents exactly: 2^53 − 1.
+pub(crate) const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+impl Digest {
+    /// The digest of raw bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of a document's content: `value` without its top-level member `checksum`.
+    ///
+    /// # Errors
+    /// When the value has no canonical form (RFC 8785), see [`canonical_json`].
+    pub fn of_document(value: &Value) -> Result<Self, DigestError> {
+        let bytes = match value {
+            Value::Object(members) => {
+                let mut content = members.clone();
+                content.shift_remove("checksum");
+                canonical_json(&Value::Object(content))?
+            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => canonical_json(value)?,
+        };
+        Ok(Self::of_bytes(&bytes))
+    }
+
+    /// The 64 hexadecimal digits.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        use fmt::Write as _;
+        self.0.iter().fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// The canonical JSON of a value (RFC 8785), in UTF-8.
+///
+/// # Errors
+/// When an integral number lies beyond ±(2^53 − 1): it would be rounded silently, and two
+/// documents that differ would have one digest.
+pub fn canonical_json(value: &Value) -> Result<Vec<u8>, DigestError> {
+    check_numbers(value)?;
+    serde_json_canonicalizer::to_vec(value).map_err(|e| DigestError::NotCanonical(e.to_string()))
+}
+
+fn check_numbers(value: &Value) -> Result<(), DigestError> {
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().unwrap_or(f64::INFINITY);
+            if !float.is_finite() || (float.fract() == 0.0 && float.abs() > MAX_SAFE_INTEGER) {
+                return Err(DigestError::UnsafeInteger(number.to_string()));
+            }
+            Ok(())
+        }
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(members) => members.values().try_for_each(check_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.to_hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let hex = text.strip_prefix("sha256:").unwrap_or(text);
+        let digits = hex.as_bytes();
+        let lower_hex = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
+        if digits.len() != 64 || !digits.iter().all(lower_hex) {
+            return Err(DigestError::Malformed);
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |b: u8| if b.is_ascii_digit() { b - b'0' } else { b - b'a' + 10 };
+            *byte = digit(pair[0]) << 4 | digit(pair[1]);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = DigestError;
+
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_digest_ignores_order_and_checksum_but_no_content() {
+        let one =
+            Digest::of_document(&json!({"a": 1, "b": [true, null], "checksum": "x"})).unwrap();
+        let other = Digest::of_document(&json!({"b": [true, null], "a": 1.0})).unwrap();
+        assert_eq!(one, other);
+        let nested = Digest::of_document(&json!({"a": {"checksum": "x"}})).unwrap();
+        assert_ne!(nested, Digest::of_document(&json!({"a": {}})).unwrap());
+        assert_ne!(one, Digest::of_document(&json!({"a": "1", "b": [true, null]})).unwrap());
+    }
+
+    #[test]
+    fn a_digest_is_read_with_and_without_its_prefix() {
+        let digest = Digest::of_bytes(b"");
+        let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(digest.to_string(), format!("sha256:{hex}"));
+        assert_eq!(hex.parse(), Ok(digest));
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        for bad in ["", "sha256:", &hex[1..], &hex.to_uppercase(), &format!("md5:{hex}")] {
+            assert_eq!(bad.parse::<Digest>(), Err(DigestError::Malformed), "{bad}");
+        }
+    }
+
+    #[test]
+    fn integers_that_would_be_rounded_are_refused() {
+        assert!(Digest::of_document(&json!({"n": 9_007_199_254_740_991_u64})).is_ok());
+        assert!(Digest::of_document(&json!({"n": [9_007_199_254_740_992_u64]})).is_err());
+        assert!(Digest::of_document(&json!({"n": -9_007_199_254_740_993_i64})).is_err());
+        assert!(Digest::of_document(&json!({"n": 1e300})).is_err());
+        assert!(Digest::of_document(&json!({"n": 0.1})).is_ok());
+    }
+}

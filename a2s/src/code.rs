@@ -1,0 +1,88 @@
+//! The one table of what can be wrong with a document: codes A2S001 to A2S199.
+
+/// A stable code, what it means, and what to do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// `A2S` and three digits; never reused.
+    pub id: &'static str,
+    /// What the code always means, in a few words.
+    pub title: &'static str,
+    /// What to do; may be empty where each message says it.
+    pub remedy: &'static str,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
+        $(#[doc = $title] pub(crate) const $name: Code = Code { id: $id, title: $title, remedy: $remedy };)*
+        /// Every code of this crate, in order.
+        pub const CODES: &[Code] = &[$($name),*];
+    };
+}
+
+codes! {
+    // Reading: bytes to tree.
+    TOO_LARGE = "A2S001", "document too large", "Keep a document under 1 MiB; move parts into capabilities of their own.";
+    NOT_UTF8 = "A2S002", "not UTF-8", "Save the document as UTF-8 without other encodings.";
+    SYNTAX = "A2S003", "not valid YAML or JSON", "Mend the syntax at the place shown.";
+    BUDGET = "A2S004", "too deep, too many nodes or too many aliases", "Flatten the document; a capability needs no such nesting.";
+    DUPLICATE_KEY = "A2S005", "key written twice", "Keep one of the two.";
+    YAML_FEATURE = "A2S006", "YAML feature that documents may not use", "Write the value out: tags, merge keys, several documents and complex keys are refused.";
+    NUMBER = "A2S007", "number without canonical form", "Write it as a string, or use a number between -(2^53 - 1) and 2^53 - 1.";
+    // Shape: tree to model.
+    MISSING_FIELD = "A2S010", "required field missing", "Add the field.";
+    UNKNOWN_FIELD = "A2S011", "unknown field", "Remove it, mend its spelling, or begin its name with `x-`.";
+    WRONG_TYPE = "A2S012", "value of the wrong kind", "Write the kind of value that the field takes.";
+    BAD_VALUE = "A2S013", "value that the field does not take", "Write one of the values that the field takes.";
+    BAD_NAME = "A2S014", "malformed name", "Follow the rule for this kind of name.";
+    BAD_VERSION = "A2S015", "malformed version", "Write a semantic version in quotes: \"1.0.0\".";
+    LANGUAGE_VERSION = "A2S016", "language version not known here", "Use `a2s: 1.0.0`.";
+    DUPLICATE_ID = "A2S017", "name used twice", "Give each step and parameter a name of its own.";
+    PLACEHOLDER = "A2S018", "template placeholder left in", "Replace the `<…>` by a value.";
+    BAD_REF = "A2S019", "`$ref` that leads nowhere", "Point `$ref` at `#/tasks/NAME`, and define that task.";
+    TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
+    // Checksum.
+    CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Run `a2s checksum --write FILE`.";
+    CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If the change is meant, give it a new version and run `a2s checksum --write FILE`; if not, get the original.";
+    // Expressions and data flow.
+    BAD_TEMPLATE = "A2S040", "malformed template", "Write `${name}`, `${name.member[0]}`, or `$${` for the characters `${`.";
+    BAD_CONDITION = "A2S041", "malformed condition", "Write a CEL expression over references such as `${severity} == 'high'`.";
+    BAD_QUERY = "A2S042", "malformed JSONPath", "Write an RFC 9535 query such as `$.data[0].id`.";
+    LATER_OUTPUT = "A2S043", "output read before it is surely set", "Move the reading step behind the one that sets the output, or declare the name in `execution.variables.shared`.";
+    PARALLEL_CONFLICT = "A2S044", "two parallel steps set the same output", "Give the outputs different names.";
+    UNUSED_PARAMETER = "A2S045", "parameter that nothing reads", "Use it as `${name}` or remove it.";
+    BAD_OUTPUT_NAME = "A2S046", "malformed output name", "Write a name such as `tweet_id` or `ids.tweet`.";
+    LIKELY_MISSPELT = "A2S047", "reference that looks like a slip of the pen", "Mend the name, or declare it under `parameters`.";
+    // Tasks.
+    BAD_OPENAPI = "A2S050", "malformed OpenAPI task", "Mend the specification at the place shown.";
+    BAD_GRAPHQL = "A2S051", "malformed GraphQL task", "Give `endpoint` and `query`, and mend the query at the place shown.";
+    FOREIGN_HOST = "A2S052", "host outside `domains`", "Add the host to `domains`, or correct the address.";
+    UNKNOWN_INPUT = "A2S053", "input that the task does not take", "Use the names of the operation's parameters, or add the parameter to the specification.";
+    AMBIGUOUS_INPUT = "A2S054", "input that could go to several places", "Write it under `pathParameters`, `queryParameters`, `headerParameters` or `cookieParameters`.";
+    MISSING_INPUT = "A2S055", "required input of a task not mapped", "Map it in `input_mapping`.";
+    UNSUPPORTED = "A2S056", "valid, but not supported yet", "Express the task without this feature for now.";
+    // Dependencies.
+    UNDECLARED_DEPENDENCY = "A2S060", "capability used but not declared", "Declare it under `dependencies` with a version range.";
+    UNUSED_DEPENDENCY = "A2S061", "dependency that no step uses", "Remove it, or use it in a `capability` step.";
+    DEPENDENCY_MISSING = "A2S062", "dependency not published", "Publish it first, or correct name and range.";
+    DEPENDENCY_CHECKSUM = "A2S063", "no published version has the pinned checksum", "Correct the pin with the checksum that `a2s show` prints.";
+    DEPENDENCY_RANGE = "A2S064", "pinned version lies outside the range", "Correct the range or the pin.";
+    DEPENDENCY_YANKED = "A2S065", "pinned version was yanked", "Pin a version that is not yanked.";
+    DEPENDENCY_CYCLE = "A2S066", "capability depends on itself", "Break the cycle.";
+    DEPENDENCY_DOMAINS = "A2S067", "domains of a dependency not declared", "Add the dependency's domains to `domains`.";
+    DEPENDENCY_PIN = "A2S068", "dependency pin is a placeholder", "Write the checksum that `a2s show` prints, or leave `checksum` out.";
+    DEPENDENCY_DEPTH = "A2S069", "dependencies nested too deep", "Keep chains of capabilities at most 8 deep.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_ordered_and_explained() {
+        assert!(CODES.is_sorted_by(|a, b| a.id < b.id));
+        for code in CODES {
+            assert!(code.id.len() == 6 && code.id.starts_with("A2S"), "{}", code.id);
+            assert!(!code.title.is_empty() && !code.remedy.is_empty(), "{}", code.id);
+        }
+    }
+}

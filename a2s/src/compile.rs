@@ -1,0 +1,127 @@
+//! The compiler: bytes in, a document or every error out.
+
+use crate::check::check_data_flow;
+use crate::checksum::Digest;
+use crate::code;
+use crate::decode::{Findings, Mode, Taken, decode_capability, decode_digest, is_placeholder};
+use crate::diagnostic::{Diagnostic, Position};
+use crate::document::{Document, StatedChecksum};
+use crate::tree::{self, Kind, Node};
+
+/// What the compiler found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compilation {
+    /// The digest of the content, when the text could be read at all.
+    pub digest: Option<Digest>,
+    /// The checksum that the document states, when the text could be read at all.
+    pub stated: Option<StatedChecksum>,
+    /// The name as written, when there is one; not yet checked.
+    pub name: Option<String>,
+    /// Errors and warnings, in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The document, when there is no error.
+    pub document: Option<Document>,
+}
+
+/// Compiles a document that is being written: a checksum or pin that is missing or still a
+/// placeholder is a warning, which tells the checksum.
+#[must_use]
+pub fn compile(source: &[u8]) -> Compilation {
+    compile_in(source, Mode::Draft)
+}
+
+/// Compiles a document that is to be published or run: every checksum has to be filled in.
+#[must_use]
+pub fn compile_with_checksum(source: &[u8]) -> Compilation {
+    compile_in(source, Mode::Final)
+}
+
+/// Reads any YAML or JSON value under the limits of documents: inputs of a run, for example.
+///
+/// # Errors
+/// Every error there is in the text.
+pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> {
+    match tree::parse(source) {
+        (Some(root), diagnostics) if diagnostics.is_empty() => Ok(root.to_value()),
+        (_, diagnostics) => Err(diagnostics),
+    }
+}
+
+fn compile_in(source: &[u8], mode: Mode) -> Compilation {
+    let (root, diagnostics) = tree::parse(source);
+    let mut findings = Findings { diagnostics };
+    let Some(root) = root else {
+        return Compilation {
+            digest: None,
+            stated: None,
+            name: None,
+            diagnostics: findings.diagnostics,
+            document: None,
+        };
+    };
+    let content = root.to_value();
+    // A tree with a refused number or a lost key has no digest that means anything.
+    let digest = if findings.has_errors() { None } else { Digest::of_document(&content).ok() };
+    let name = root.get("name").and_then(Node::as_str).map(str::to_owned);
+    let stated = check_checksum(&root, digest, mode, &mut findings);
+    let capability = decode_capability(&root, mode, &mut findings);
+    if let Some(capability) = &capability {
+        check_data_flow(capability, &root, &mut findings);
+    }
+    let mut diagnostics = findings.diagnostics;
+    for diagnostic in &mut diagnostics {
+        if diagnostic.position == Position::default() {
+            diagnostic.position = root.position;
+        }
+    }
+    diagnostics.sort_by(|a, b| a.position.cmp(&b.position).then(a.code.cmp(&b.code)));
+    diagnostics.dedup();
+    let document = match (capability, digest, stated) {
+        (Some(capability), Some(digest), Some(stated))
+            if !diagnostics.iter().any(Diagnostic::is_error) =>
+        {
+            Some(Document { content, digest, stated, capability, warnings: diagnostics.clone() })
+        }
+        _ => None,
+    };
+    Compilation { digest, stated, name, diagnostics, document }
+}
+
+fn check_checksum(
+    root: &Node,
+    digest: Option<Digest>,
+    mode: Mode,
+    findings: &mut Findings,
+) -> Option<StatedChecksum> {
+    let field = root.member("checksum").map(|member| Taken {
+        node: &member.value,
+        path: "checksum".to_owned(),
+        key: member.position,
+    });
+    let at = field.as_ref().map_or(root.position, |field| field.node.position);
+    let filled = field.filter(|field| match &field.node.kind {
+        Kind::Null => false,
+        Kind::String(text) => !text.is_empty() && !is_placeholder(text),
+        _ => true,
+    });
+    let Some(field) = filled else {
+        let message = match digest {
+            Some(digest) => format!("the checksum is not filled in; it is {digest}"),
+            None => "the checksum is not filled in".to_owned(),
+        };
+        match mode {
+            Mode::Draft => findings.warning(code::CHECKSUM_MISSING, "checksum", at, message),
+            Mode::Final => findings.error(code::CHECKSUM_MISSING, "checksum", at, message),
+        }
+        return Some(StatedChecksum::Missing);
+    };
+    let text = field.string(findings)?;
+    let stated = decode_digest(&field, text, "`a2s checksum` prints", findings)?;
+    if let Some(digest) = digest
+        && digest != stated
+    {
+        let message = format!("the document says {stated}, its content has {digest}");
+        findings.error(code::CHECKSUM_MISMATCH, "checksum", at, message);
+    }
+    Some(StatedChecksum::Given(stated))
+}

@@ -1,0 +1,368 @@
+//! Conditions: CEL expressions over `${path}` references.
+//!
+//! A reference is never spliced into the text as its value: it becomes a CEL variable that is
+//! bound to the value. The expression is bounded before it is parsed, because the parser recurses.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::{Context, Program};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::template::{MissingReference, Reference};
+
+/// The longest condition, in bytes.
+const MAX_BYTES: usize = 2_000;
+/// The deepest nesting of brackets.
+const MAX_NESTING: usize = 8;
+/// The most operators and calls.
+const MAX_OPERATORS: usize = 32;
+/// Stack for parsing and evaluating: CEL's parser needs tens of KiB per level.
+const STACK: usize = 16 << 20;
+/// Variables that stand for references are named so; the prefix is refused in the source.
+const PREFIX: &str = "__ref";
+
+/// A checked condition.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    source: String,
+    program: Arc<Program>,
+    /// `__ref0`, `__ref1`, … in order.
+    references: Vec<Reference>,
+}
+
+/// Why a condition has no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    /// A reference has no value.
+    #[error(transparent)]
+    Missing(#[from] MissingReference),
+    /// CEL found no overload, no key, an overflow, …
+    #[error("`{condition}` cannot be evaluated: {reason}")]
+    Failed {
+        /// The condition.
+        condition: String,
+        /// CEL's words.
+        reason: String,
+    },
+    /// The outcome is no boolean.
+    #[error("`{condition}` gives {outcome}, not true or false")]
+    NotBoolean {
+        /// The condition.
+        condition: String,
+        /// The type of what it gave.
+        outcome: String,
+    },
+}
+
+impl Condition {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(source: &str) -> Result<Self, String> {
+        let (text, references) = bind_references(source)?;
+        let program = stacker::grow(STACK, || Program::compile(&text)).map_err(|errors| {
+            let reason = in_plain_words(&errors.to_string());
+            format!("`{source}` is no condition: {}", in_own_words(&references, &reason))
+        })?;
+        let mut names = Names::default();
+        names.visit(program.expression(), 0)?;
+        let unknown = names.free.iter().find(|name| !name.starts_with(PREFIX));
+        if let Some(name) = unknown {
+            return Err(format!("`{name}` is no variable here; write `${{{name}}}`"));
+        }
+        Ok(Self { source: source.to_owned(), program: Arc::new(program), references })
+    }
+
+    /// Stands for a condition that could not be read, in a document that has errors.
+    pub(crate) fn substitute() -> Self {
+        Self {
+            source: String::new(),
+            program: Arc::new(Program::compile("false").expect("CEL knows `false`")),
+            references: Vec::new(),
+        }
+    }
+
+    /// The condition as written.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Every reference, in the order of the text.
+    #[must_use]
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// Whether the condition holds.
+    ///
+    /// # Errors
+    /// When a reference has no value, or CEL finds no boolean outcome.
+    pub fn evaluate(&self, variables: &Map<String, Value>) -> Result<bool, ConditionError> {
+        let failed =
+            |reason: String| ConditionError::Failed { condition: self.source.clone(), reason };
+        let mut context = Context::default();
+        for (index, reference) in self.references.iter().enumerate() {
+            let value = reference.resolve(variables)?;
+            let value =
+                cel::to_value(WithInts(value)).map_err(|error| failed(error.to_string()))?;
+            context.add_variable_from_value(format!("{PREFIX}{index}"), value);
+        }
+        match stacker::grow(STACK, || self.program.execute(&context)) {
+            Ok(cel::Value::Bool(outcome)) => Ok(outcome),
+            Ok(other) => Err(ConditionError::NotBoolean {
+                condition: self.source.clone(),
+                outcome: format!("{:?}", other.type_of()).to_lowercase(),
+            }),
+            Err(error) => Err(failed(in_own_words(&self.references, &error.to_string()))),
+        }
+    }
+}
+
+/// CEL speaks of `__ref0`; the author wrote `${alert}`.
+fn in_own_words(references: &[Reference], reason: &str) -> String {
+    references.iter().enumerate().rev().fold(reason.to_owned(), |text, (index, reference)| {
+        text.replace(&format!("{PREFIX}{index}"), &format!("${{{reference}}}"))
+    })
+}
+
+/// The first complaint of CEL's parser without its notation: its columns count in another text,
+/// and its lists of tokens help nobody.
+fn in_plain_words(reason: &str) -> String {
+    let first = reason.lines().next().unwrap_or_default();
+    let found = first.split_once("input ").or_else(|| first.split_once(" at: "));
+    let found = found.and_then(|(_, after)| after.strip_prefix('\'')?.split('\'').next());
+    match found {
+        Some("<EOF>") => "it ends too early".to_owned(),
+        Some(token) if !token.trim().is_empty() => {
+            format!("`{}` does not fit there", token.trim())
+        }
+        _ => "it cannot be read".to_owned(),
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+/// A JSON value whose integers become CEL's `int`. Without it `3` would be `uint`, and `${n} + 1`
+/// would have no overload.
+struct WithInts<'v>(&'v Value);
+
+impl Serialize for WithInts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Number(number) => match number.as_i64() {
+                Some(integer) => serializer.serialize_i64(integer),
+                None => serializer.serialize_f64(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Value::Array(items) => serializer.collect_seq(items.iter().map(WithInts)),
+            Value::Object(members) => {
+                serializer.collect_map(members.iter().map(|(key, value)| (key, WithInts(value))))
+            }
+            scalar @ (Value::Null | Value::Bool(_) | Value::String(_)) => {
+                scalar.serialize(serializer)
+            }
+        }
+    }
+}
+
+/// Replaces each `${path}` by a variable, and holds the text to the limits on the way.
+fn bind_references(source: &str) -> Result<(String, Vec<Reference>), String> {
+    if source.trim().is_empty() {
+        return Err("the condition is empty".to_owned());
+    }
+    if source.len() > MAX_BYTES {
+        return Err(format!("the condition has {} bytes; {MAX_BYTES} is the most", source.len()));
+    }
+    if source.contains(PREFIX) {
+        return Err(format!("names with `{PREFIX}` are taken"));
+    }
+    let mut text = String::with_capacity(source.len());
+    let mut references: Vec<Reference> = Vec::new();
+    let (mut depth, mut operators, mut quote) = (0_usize, 0_usize, None);
+    let mut rest = source.char_indices();
+    while let Some((at, c)) = rest.next() {
+        let after = &source[at..];
+        if let Some(open) = quote {
+            if after.starts_with("${") {
+                return Err(
+                    "a reference may not stand inside a string; write `${a} + ' text'`".to_owned()
+                );
+            }
+            if c == '\\' {
+                text.push(c);
+                text.extend(rest.next().map(|(_, c)| c));
+                continue;
+            }
+            if c == open {
+                quote = None;
+            }
+            text.push(c);
+            continue;
+        }
+        if let Some(inner) = after.strip_prefix("${") {
+            let end = inner.find('}').ok_or("`${` without `}`")?;
+            let reference = Reference::parse(&inner[..end])?;
+            let index =
+                references.iter().position(|known| *known == reference).unwrap_or_else(|| {
+                    references.push(reference);
+                    references.len() - 1
+                });
+            text.extend([PREFIX, &index.to_string()]);
+            while rest.clone().next().is_some_and(|(next, _)| next < at + 2 + end + 1) {
+                rest.next();
+            }
+            continue;
+        }
+        match c {
+            '\'' | '"' => {
+                if after.starts_with("'''") || after.starts_with("\"\"\"") {
+                    return Err("triple-quoted strings are not read".to_owned());
+                }
+                quote = Some(c);
+            }
+            '(' | '[' | '{' => {
+                depth += 1;
+                operators += 1;
+                if depth > MAX_NESTING {
+                    return Err(format!("brackets are nested more than {MAX_NESTING} deep"));
+                }
+            }
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '=' | '&' | '|' | '?' | '.' => {
+                operators += 1;
+            }
+            _ => {}
+        }
+        text.push(c);
+    }
+    // `==`, `&&` and the like count twice; that is within the bound's meaning.
+    if operators > 2 * MAX_OPERATORS {
+        return Err(format!(
+            "the condition has more than {MAX_OPERATORS} operators; set a variable in a step before, or split it"
+        ));
+    }
+    Ok((text, references))
+}
+
+/// The names that an expression uses and does not bind itself.
+#[derive(Default)]
+struct Names {
+    bound: Vec<String>,
+    free: BTreeSet<String>,
+}
+
+impl Names {
+    /// Walks an expression. `comprehensions` is how many stand around it: nested ones cost the
+    /// product of their ranges, and are refused.
+    fn visit(&mut self, expr: &IdedExpr, comprehensions: usize) -> Result<(), String> {
+        let all = |names: &mut Self, exprs: &[&IdedExpr]| {
+            exprs.iter().try_for_each(|expr| names.visit(expr, comprehensions))
+        };
+        match &expr.expr {
+            Expr::Unspecified | Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => {
+                if !self.bound.contains(name) {
+                    self.free.insert(name.clone());
+                }
+                Ok(())
+            }
+            Expr::Select(select) => all(self, &[&select.operand]),
+            Expr::List(list) => all(self, &list.elements.iter().collect::<Vec<_>>()),
+            Expr::Call(call) => {
+                all(self, &call.target.iter().map(|t| &**t).chain(&call.args).collect::<Vec<_>>())
+            }
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => all(self, &[&entry.key, &entry.value]),
+                EntryExpr::StructField(field) => all(self, &[&field.value]),
+            }),
+            Expr::Struct(_) => Err("messages cannot be made in a condition".to_owned()),
+            Expr::Comprehension(inner) => {
+                if comprehensions > 0 {
+                    return Err(
+                        "`all`, `exists`, `map` and `filter` may not stand inside one another"
+                            .to_owned(),
+                    );
+                }
+                self.visit(&inner.iter_range, comprehensions + 1)?;
+                self.visit(&inner.accu_init, comprehensions + 1)?;
+                let before = self.bound.len();
+                self.bound.push(inner.iter_var.clone());
+                self.bound.push(inner.accu_var.clone());
+                self.bound.extend(inner.iter_var2.clone());
+                for part in [&inner.loop_cond, &inner.loop_step, &inner.result] {
+                    self.visit(part, comprehensions + 1)?;
+                }
+                self.bound.truncate(before);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn evaluate(condition: &str) -> Result<bool, String> {
+        let variables = json!({
+            "severity": "severe", "n": 3, "price": 2.5, "list": [1, 2, 3], "o": {"a": {"b": true}},
+            "trap": "' || true || '", "none": null
+        });
+        let condition = Condition::parse(condition)?;
+        condition.evaluate(variables.as_object().unwrap()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn references_are_values() {
+        for holds in [
+            "${severity} in ['severe', 'extreme']",
+            "${n} == 3 && ${price} > 2.0",
+            "${n} + 1 == 4 && ${list}.map(x, x * 2)[2] == 6",
+            "${n} > 2 || ${n} < 0",
+            "${list}.exists(x, x > 2)",
+            "${list[0]} == 1 && ${o.a.b}",
+            "${severity}.startsWith('sev')",
+            "size(${list}) == 3",
+            "${none} == null",
+            "has(${o}.a)",
+            "${severity} == \"severe\" ? true : false",
+            "'$' == '$' && '}' != '{'",
+        ] {
+            assert_eq!(evaluate(holds), Ok(true), "{holds}");
+        }
+        assert_eq!(evaluate("${trap} == 'x'"), Ok(false), "a value is never code");
+    }
+
+    #[test]
+    fn what_cannot_be_decided_is_refused_with_words() {
+        let refused = |condition: &str, words: &str| {
+            let message = evaluate(condition).unwrap_err();
+            assert!(message.contains(words), "{condition}: {message}");
+        };
+        refused("severity == 'x'", "write `${severity}`");
+        refused("'${severity}' == 'x'", "inside a string");
+        refused("${severity", "without `}`");
+        refused("${n} +", "is no condition: it ends too early");
+        refused("${n} ${n}", "is no condition: `${n}` does not fit there");
+        refused("${n} = 3", "is no condition: `=`");
+        refused("", "empty");
+        refused("${n} + 1", "not true or false");
+        refused("${n} < 'a'", "cannot be evaluated");
+        refused("${missing} == 1", "no value");
+        refused("__ref0 == 1", "taken");
+        refused("${list}.all(x, ${list}.all(y, x == y))", "inside one another");
+        refused(&"(".repeat(500), "nested");
+        refused(&vec!["true"; 3000].join(" && "), "bytes");
+        refused(&vec!["1"; 100].join("+"), "operators");
+    }
+}

@@ -1,0 +1,374 @@
+//! The header of a document: everything but its steps.
+
+use semver::{Version, VersionReq};
+
+use super::fields::{Fields, Shape, Taken, is_placeholder};
+use super::{Findings, Mode, short};
+use crate::checksum::Digest;
+use crate::code;
+use crate::document::{Author, Dependency, Parameter};
+use crate::name::{CapabilityName, Domain, InvalidName};
+use crate::template::is_name;
+use crate::tree::Kind;
+
+const MAX_DESCRIPTION: usize = 200;
+const MAX_LIST: usize = 100;
+const MAX_TEXT: usize = 1_000;
+
+pub(super) fn decode_language(
+    field: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Option<Version> {
+    let field = field?;
+    let version = decode_semver(&field, findings)?;
+    if (version.major, version.minor) != (1, 0) {
+        let message = format!("this reads a2s 1.0, not {version}");
+        findings.error(code::LANGUAGE_VERSION, &field.path, field.node.position, message);
+        return None;
+    }
+    Some(version)
+}
+
+pub(super) fn decode_name(
+    field: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Option<CapabilityName> {
+    let field = field?;
+    if let Some(text) = field.node.as_str().filter(|text| !is_placeholder(text))
+        && let Err(error) = CapabilityName::new(text)
+    {
+        let rule = capitalise(&error.to_string());
+        let hint = match CapabilityName::suggest(text) {
+            Some(name) => format!("{rule} `{name}` would be one."),
+            None => rule,
+        };
+        bad_name(&field, "capability name", text, hint, findings);
+        return None;
+    }
+    parse_named(&field, "capability name", CapabilityName::new, findings)
+}
+
+pub(super) fn decode_description(
+    field: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Option<String> {
+    let field = field?;
+    let text = field.string(findings)?;
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > MAX_DESCRIPTION {
+        let message = if text.trim().is_empty() {
+            "the description is empty".to_owned()
+        } else {
+            format!("the description has {length} characters; {MAX_DESCRIPTION} is the most")
+        };
+        findings.error_with_hint(
+            code::BAD_VALUE,
+            &field.path,
+            field.node.position,
+            message,
+            "Say in one sentence what the capability does.",
+        );
+    } else if is_placeholder(text) {
+        findings.placeholder(&field, text);
+    }
+    Some(text.to_owned())
+}
+
+pub(super) fn decode_charset(field: Option<Taken<'_>>, findings: &mut Findings) {
+    let Some(field) = field else { return };
+    if let Some(text) = field.string(findings)
+        && !text.eq_ignore_ascii_case("utf-8")
+    {
+        let message = format!("`{text}` is not read; documents are utf-8");
+        findings.error_with_hint(
+            code::BAD_VALUE,
+            &field.path,
+            field.node.position,
+            message,
+            "Write `charset: utf-8` or leave it out.",
+        );
+    }
+}
+
+pub(super) fn decode_domains(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Domain> {
+    let Some(field) = field else { return Vec::new() };
+    let items = bounded_items(&field, "domain", findings);
+    let mut domains: Vec<Domain> = Vec::new();
+    for item in items {
+        let Some(domain) = parse_named(&item, "domain", Domain::new, findings) else { continue };
+        if domains.contains(&domain) {
+            let message = format!("`{domain}` stands in the list already");
+            twice(&item, message, findings);
+        } else {
+            domains.push(domain);
+        }
+    }
+    domains
+}
+
+pub(super) fn decode_version(field: Option<Taken<'_>>, findings: &mut Findings) -> Option<Version> {
+    decode_semver(&field?, findings)
+}
+
+pub(super) fn decode_authors(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Author> {
+    let Some(field) = field else { return Vec::new() };
+    bounded_items(&field, "author", findings)
+        .iter()
+        .filter_map(|item| decode_author(item, findings))
+        .collect()
+}
+
+fn decode_author(item: &Taken<'_>, findings: &mut Findings) -> Option<Author> {
+    let mut fields = Fields::open(item, "an author", findings)?;
+    let name = fields.require("name", findings).and_then(|name| short_text(&name, findings));
+    let mut optional = |key| fields.take(key).and_then(|field| short_text(&field, findings));
+    let (email, organization, github) =
+        (optional("email"), optional("organization"), optional("github"));
+    fields.finish(findings);
+    Some(Author { name: name?, email, organization, github })
+}
+
+pub(super) fn decode_parameters(
+    field: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Vec<Parameter> {
+    let Some(field) = field else { return Vec::new() };
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for item in field.items(findings).into_iter().take(MAX_LIST) {
+        let Some(mut fields) = Fields::open(&item, "a parameter", findings) else { continue };
+        let name = fields.require("name", findings);
+        let description = fields.take("description").and_then(|field| short_text(&field, findings));
+        let patterns = fields
+            .take("patterns")
+            .map_or_else(Vec::new, |field| decode_patterns(&field, findings));
+        fields.finish(findings);
+        let Some(name) = name else { continue };
+        let Some(text) = name.string(findings) else { continue };
+        if !is_name(text) {
+            let message = format!("`{text}` cannot name a variable");
+            findings.error_with_hint(
+                code::BAD_NAME,
+                &name.path,
+                name.node.position,
+                message,
+                "Begin with a letter and use letters, digits, `_` and `-`.",
+            );
+        } else if parameters.iter().any(|known| known.name == text) {
+            let message = format!("there is a parameter `{text}` already");
+            findings.error(code::DUPLICATE_ID, &name.path, name.node.position, message);
+        } else {
+            parameters.push(Parameter { name: text.to_owned(), description, patterns });
+        }
+    }
+    parameters
+}
+
+fn decode_patterns(field: &Taken<'_>, findings: &mut Findings) -> Vec<String> {
+    let mut patterns = Vec::new();
+    for item in field.items(findings).into_iter().take(MAX_LIST) {
+        let Some(text) = item.string(findings) else { continue };
+        if text.matches('*').count() == 1 && text.trim().len() > 1 && text.len() <= MAX_DESCRIPTION
+        {
+            patterns.push(text.to_owned());
+        } else {
+            findings.error_with_hint(
+                code::BAD_VALUE,
+                &item.path,
+                item.node.position,
+                format!("`{text}` is no pattern"),
+                "Write words and one `*` where the value stands: \"in *\".",
+            );
+        }
+    }
+    patterns
+}
+
+pub(super) fn decode_dependencies(
+    field: Option<Taken<'_>>,
+    mode: Mode,
+    findings: &mut Findings,
+) -> Vec<Dependency> {
+    let Some(field) = field else { return Vec::new() };
+    let mut dependencies: Vec<Dependency> = Vec::new();
+    for item in field.items(findings).into_iter().take(MAX_LIST) {
+        let Some(dependency) = decode_dependency(&item, mode, findings) else { continue };
+        if dependencies.iter().any(|known| known.capability == dependency.capability) {
+            let message = format!("`{}` is declared already", dependency.capability);
+            twice(&item, message, findings);
+        } else {
+            dependencies.push(dependency);
+        }
+    }
+    dependencies
+}
+
+fn decode_dependency(item: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<Dependency> {
+    let mut fields = Fields::open(item, "a dependency", findings)?;
+    let capability = fields
+        .require("capability", findings)
+        .and_then(|field| parse_named(&field, "capability name", CapabilityName::new, findings));
+    let range = fields.require("version", findings).and_then(|field| {
+        let text = field.string(findings)?;
+        let range = text.parse::<VersionReq>();
+        if range.is_err() {
+            findings.error_with_hint(
+                code::BAD_VERSION,
+                &field.path,
+                field.node.position,
+                format!("`{text}` is no range of versions"),
+                "Write a semver range such as `^1.0.0` or `>=1.2, <2`.",
+            );
+        }
+        range.ok()
+    });
+    let checksum = fields.take("checksum").and_then(|field| decode_pin(&field, mode, findings));
+    fields.finish(findings);
+    Some(Dependency {
+        capability: capability?,
+        range: range.unwrap_or(VersionReq::STAR),
+        checksum,
+        pointer: item.path.clone(),
+        position: item.node.position,
+    })
+}
+
+fn decode_pin(field: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<Digest> {
+    let text = field.string(findings)?;
+    if is_placeholder(text) {
+        let message = "the pin is not filled in";
+        match mode {
+            Mode::Draft => {
+                findings.warning(code::DEPENDENCY_PIN, &field.path, field.node.position, message);
+            }
+            Mode::Final => {
+                findings.error(code::DEPENDENCY_PIN, &field.path, field.node.position, message);
+            }
+        }
+        return None;
+    }
+    decode_digest(field, text, "`a2s show` prints", findings)
+}
+
+/// Reads a checksum; `source` says where to get the right one.
+pub(crate) fn decode_digest(
+    field: &Taken<'_>,
+    text: &str,
+    source: &str,
+    findings: &mut Findings,
+) -> Option<Digest> {
+    text.parse()
+        .map_err(|error: crate::DigestError| {
+            let message = format!("`{}` is no checksum; {error}", short(text));
+            let hint = format!("Write the checksum that {source}.");
+            let at = field.node.position;
+            findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+        })
+        .ok()
+}
+
+/// Reports an item that a list has already.
+fn twice(item: &Taken<'_>, message: String, findings: &mut Findings) {
+    findings.error_with_hint(
+        code::DUPLICATE_ID,
+        &item.path,
+        item.node.position,
+        message,
+        "Keep one of the two.",
+    );
+}
+
+/// Reads a semantic version; the published examples write `1.0` for `1.0.0`.
+fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> {
+    let at = field.node.position;
+    let text = match &field.node.kind {
+        Kind::String(text) => text,
+        Kind::Number(number) => {
+            let message = format!("{number} is a number here, and `1.10` would be `1.1`");
+            let full =
+                if number.is_f64() { format!("{number}.0") } else { format!("{number}.0.0") };
+            let hint = format!("Write it in quotes: \"{full}\".");
+            findings.error_with_hint(code::BAD_VERSION, &field.path, at, message, hint);
+            return None;
+        }
+        _ => {
+            findings.wrong_type(field, Shape::Text, "a version in quotes belongs here");
+            return None;
+        }
+    };
+    if is_placeholder(text) {
+        findings.placeholder(field, text);
+        return None;
+    }
+    let full =
+        if text.split('.').count() == 2 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+            format!("{text}.0")
+        } else {
+            text.clone()
+        };
+    Version::parse(&full)
+        .map_err(|error| {
+            let message = format!("`{text}` is no semantic version: {error}");
+            findings.error(code::BAD_VERSION, &field.path, at, message);
+        })
+        .ok()
+}
+
+/// Reads a string through the constructor of a name.
+pub(super) fn parse_named<T>(
+    field: &Taken<'_>,
+    what: &str,
+    make: impl Fn(&str) -> Result<T, InvalidName>,
+    findings: &mut Findings,
+) -> Option<T> {
+    let text = field.string(findings)?;
+    if is_placeholder(text) {
+        findings.placeholder(field, text);
+        return None;
+    }
+    make(text)
+        .map_err(|error| bad_name(field, what, text, capitalise(&error.to_string()), findings))
+        .ok()
+}
+
+fn bad_name(field: &Taken<'_>, what: &str, text: &str, hint: String, findings: &mut Findings) {
+    let message = format!("`{}` is no {what}", short(text));
+    findings.error_with_hint(code::BAD_NAME, &field.path, field.node.position, message, hint);
+}
+
+fn capitalise(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// The items of a list that has at least one and at most [`MAX_LIST`].
+fn bounded_items<'n>(field: &Taken<'n>, what: &str, findings: &mut Findings) -> Vec<Taken<'n>> {
+    let mut items = field.items(findings);
+    if matches!(field.node.kind, Kind::Array(_)) && (items.is_empty() || items.len() > MAX_LIST) {
+        let (message, hint) = if items.is_empty() {
+            (format!("the list names no {what}"), format!("Name at least one {what}."))
+        } else {
+            let message = format!("there are {} {what}s; {MAX_LIST} is the most", items.len());
+            (message, format!("Name fewer {what}s."))
+        };
+        let at = field.node.position;
+        findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+        items.truncate(MAX_LIST);
+    }
+    items
+}
+
+fn short_text(field: &Taken<'_>, findings: &mut Findings) -> Option<String> {
+    let text = field.string(findings)?;
+    if is_placeholder(text) {
+        findings.placeholder(field, text);
+        return None;
+    }
+    if text.trim().is_empty() || text.len() > MAX_TEXT {
+        let message = format!("a text of 1 to {MAX_TEXT} bytes belongs here");
+        findings.error(code::BAD_VALUE, &field.path, field.node.position, message);
+        return None;
+    }
+    Some(text.to_owned())
+}

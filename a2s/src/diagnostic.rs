@@ -1,0 +1,127 @@
+//! What is wrong with a document, where, and how to mend it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::code::Code;
+
+/// One remark about a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Diagnostic {
+    /// Stable code, such as `A2S011`; `docs/errors.md` has a page for each.
+    pub code: String,
+    /// Whether it stands in the way.
+    pub severity: Severity,
+    /// What is wrong this time.
+    pub message: String,
+    /// The place in the document: `execution.steps[0].task`; empty for the whole.
+    pub path: String,
+    /// The place in the text, when it has one.
+    #[serde(flatten)]
+    pub position: Position,
+    /// How to mend it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Whether a remark stands in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The document cannot be published or run.
+    Error,
+    /// It can, but something is not as it should be.
+    Warning,
+}
+
+/// A place in a text. Lines and columns count from 1, columns in characters; 0 means unknown.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl Diagnostic {
+    /// An error with the remedy of its code as hint.
+    pub(crate) fn error(code: Code, path: &str, position: Position, message: String) -> Self {
+        Self {
+            code: code.id.to_owned(),
+            severity: Severity::Error,
+            message,
+            path: path.to_owned(),
+            position,
+            hint: Some(code.remedy.to_owned()),
+        }
+    }
+
+    /// The same as a warning.
+    pub(crate) fn into_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+
+    /// The same with a more exact hint.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Whether it stands in the way.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{severity}[{}]: {}", self.code, self.message)?;
+        if self.position.line > 0 {
+            write!(f, " at line {}, column {}", self.position.line, self.position.column)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, " ({})", self.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// The candidate that `word` most likely meant, when one is close enough.
+pub(crate) fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let distance = strsim::damerau_levenshtein(
+                &word.to_ascii_lowercase(),
+                &candidate.to_ascii_lowercase(),
+            );
+            (distance, candidate)
+        })
+        .min()
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(word.len()) / 4)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_close_word_is_suggested_and_the_far_one_is_not() {
+        let fields = ["input_mapping", "output_mapping", "format"];
+        assert_eq!(did_you_mean("inputmapping", fields), Some("input_mapping"));
+        assert_eq!(did_you_mean("fromat", fields), Some("format"));
+        assert_eq!(did_you_mean("retry", fields), None);
+    }
+}

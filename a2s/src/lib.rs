@@ -1,0 +1,69 @@
+//! The capability document: parse, validate, checksum, expressions and wire types.
+//!
+//! A capability is one YAML (or JSON) document that says how to do one thing over OpenAPI and
+//! GraphQL services. This crate turns its bytes into a [`Document`] that cannot be wrong, or into
+//! every [`Diagnostic`] there is to report. It opens no file and no socket and reads no clock.
+//!
+//! ```
+//! let source = br#"
+//! a2s: 1.0.0
+//! name: ListDogBreeds
+//! description: Retrieve a list of dog breeds
+//! domains: [dogapi.dog]
+//! version: "1.0"
+//! checksum: "<calculated_checksum>"
+//! authors: [{name: Jane Smith}]
+//! execution:
+//!   type: sequence
+//!   steps:
+//!     - id: listBreeds
+//!       format: OpenAPI
+//!       task:
+//!         openapi: 3.0.1
+//!         info: {title: Dog API, version: 1.0.0}
+//!         servers: [{url: "https://dogapi.dog/api/v2"}]
+//!         paths: {/breeds: {get: {responses: {200: {description: The breeds}}}}}
+//!       output_mapping: {breeds: "$.data"}
+//! "#;
+//! let compilation = a2s::compile(source);
+//! let digest = compilation.digest.expect("the document is well-formed");
+//! // The only remark: the checksum is a placeholder, and this is its value.
+//! assert_eq!(compilation.diagnostics.len(), 1);
+//! assert!(compilation.diagnostics[0].message.contains(&digest.to_string()));
+//! ```
+
+pub mod api;
+mod check;
+mod checksum;
+mod code;
+mod compile;
+mod condition;
+mod decode;
+mod diagnostic;
+mod document;
+mod interface;
+mod link;
+mod name;
+mod query;
+mod task;
+mod template;
+mod tree;
+
+pub use crate::checksum::{Digest, DigestError, canonical_json};
+pub use crate::code::{CODES, Code};
+pub use crate::compile::{Compilation, compile, compile_with_checksum, parse_value};
+pub use crate::condition::{Condition, ConditionError};
+pub use crate::diagnostic::{Diagnostic, Position, Severity};
+pub use crate::document::{
+    Action, Author, Block, Capability, Dependency, Document, Output, Parameter, Place,
+    StatedChecksum, Step, TaskInputs, VariableType,
+};
+pub use crate::interface::{Complexity, Field, Interface};
+pub use crate::link::{Candidate, MAX_CHAIN, link};
+pub use crate::name::{CapabilityName, Domain, InvalidName, StepId};
+pub use crate::query::{Query, QueryMiss};
+pub use crate::task::{
+    GraphqlTask, Method, OpenApiTask, OperationParameter, ParameterPlace, RequestBody, Style, Task,
+    VariableDefinition,
+};
+pub use crate::template::{MissingReference, Reference, Template};

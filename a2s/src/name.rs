@@ -1,0 +1,270 @@
+//! Names that are checked once, when they are read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not the name it should be. The message is complete English for a person.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidName(pub(crate) String);
+
+/// The name of a capability: `PascalCase`, ASCII letters and digits, at most 100 characters
+/// (A2S, "Capability Header").
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CapabilityName(String);
+
+/// The id of a step: a letter or `_`, then letters, digits, `_` and `-`, at most 100 characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StepId(String);
+
+/// A host name with an optional port, in lower case: `api.weather.com`, `localhost:9101`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Domain(String);
+
+const MAX_NAME: usize = 100;
+
+impl CapabilityName {
+    /// Checks `text` and makes it a name.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or not `PascalCase`.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let shaped = text.starts_with(|c: char| c.is_ascii_uppercase())
+            && text.chars().all(|c| c.is_ascii_alphanumeric());
+        if !shaped || text.len() > MAX_NAME {
+            return Err(InvalidName(format!(
+                "a capability name is PascalCase: letters and digits, at most {MAX_NAME}, the first an upper-case letter"
+            )));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Stands for a name that could not be read, in a document that has errors.
+    pub(crate) fn substitute() -> Self {
+        Self("Unnamed".to_owned())
+    }
+
+    /// A name of the right shape that is made of the letters and digits of `text`.
+    pub(crate) fn suggest(text: &str) -> Option<Self> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let capitalised = words.map(|word| match word.split_at_checked(1) {
+            Some((first, rest)) => first.to_ascii_uppercase() + rest,
+            None => String::new(),
+        });
+        Self::new(&capitalised.collect::<String>()).ok()
+    }
+
+    /// The name as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name in kebab-case, which is the `id` of a search hit: `WeatherAlert` is
+    /// `weather-alert`, `HTTPCheck2` is `http-check2`.
+    #[must_use]
+    pub fn to_kebab(&self) -> String {
+        let letters: Vec<char> = self.0.chars().collect();
+        let mut kebab = String::with_capacity(self.0.len() + 8);
+        for (index, letter) in letters.iter().enumerate() {
+            let starts_word = letter.is_ascii_uppercase()
+                && index > 0
+                && (!letters[index - 1].is_ascii_uppercase()
+                    || letters.get(index + 1).is_some_and(char::is_ascii_lowercase));
+            if starts_word {
+                kebab.push('-');
+            }
+            kebab.push(letter.to_ascii_lowercase());
+        }
+        kebab
+    }
+}
+
+impl StepId {
+    /// Stands for an id that could not be read, in a document that has errors.
+    pub(crate) fn substitute() -> Self {
+        Self("unnamed".to_owned())
+    }
+
+    /// Checks `text` and makes it an id.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or has another character than letters, digits, `_` and `-`.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let shaped = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        if !shaped || text.len() > MAX_NAME {
+            return Err(InvalidName(format!(
+                "a step id starts with a letter and has letters, digits, `_` and `-`, at most {MAX_NAME}"
+            )));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The id as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Domain {
+    /// Checks `text` and makes it a domain.
+    ///
+    /// # Errors
+    /// When it is not a host name with an optional port; IP addresses are refused, because a
+    /// document names services, not machines.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        if text.contains("://") {
+            return Err(InvalidName(
+                "a domain is a host name such as `api.example.com`; write the host alone, without scheme and path"
+                    .to_owned(),
+            ));
+        }
+        let lower = text.to_ascii_lowercase();
+        let (host, port) = match lower.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (lower.as_str(), None),
+        };
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.len() <= 63
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        };
+        if host.is_empty() || host.len() > 253 || !host.split('.').all(label) {
+            return Err(InvalidName(
+                "a domain is a host name such as `api.example.com`, optionally with a port"
+                    .to_owned(),
+            ));
+        }
+        let numeric = |label: &str| {
+            label.chars().all(|c| c.is_ascii_digit())
+                || label
+                    .strip_prefix("0x")
+                    .is_some_and(|hex| hex.chars().all(|c| c.is_ascii_hexdigit()))
+        };
+        if host.rsplit('.').next().is_some_and(numeric) {
+            return Err(InvalidName("a domain is a host name, not an IP address".to_owned()));
+        }
+        if let Some(port) = port
+            && (port.is_empty()
+                || !port.bytes().all(|b| b.is_ascii_digit())
+                || port.parse::<u16>().is_ok_and(|port| port == 0)
+                || port.parse::<u16>().is_err())
+        {
+            return Err(InvalidName("a port is a number from 1 to 65535".to_owned()));
+        }
+        Ok(Self(lower))
+    }
+
+    /// The domain as text, in lower case.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The host without the port.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.split(':').next().unwrap_or(&self.0)
+    }
+
+    /// The port, when the domain names one.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.0.split_once(':').and_then(|(_, port)| port.parse().ok())
+    }
+
+    /// Whether a URL lies in this domain: the same host, and the same port when the domain names
+    /// one; without one the port must be the default of the URL's scheme.
+    #[must_use]
+    pub fn covers(&self, url: &url::Url) -> bool {
+        url.host_str().is_some_and(|host| host.eq_ignore_ascii_case(self.host()))
+            && match self.port() {
+                Some(port) => url.port_or_known_default() == Some(port),
+                None => url.port().is_none(),
+            }
+    }
+}
+
+macro_rules! text_type {
+    ($type:ident) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl FromStr for $type {
+            type Err = InvalidName;
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+        impl TryFrom<String> for $type {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::new(&text)
+            }
+        }
+        impl From<$type> for String {
+            fn from(name: $type) -> String {
+                name.0
+            }
+        }
+    };
+}
+text_type!(CapabilityName);
+text_type!(StepId);
+text_type!(Domain);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kebab_splits_at_words_and_keeps_acronyms_whole() {
+        let kebab = |name| CapabilityName::new(name).unwrap().to_kebab();
+        assert_eq!(kebab("WeatherAlertCapability"), "weather-alert-capability");
+        assert_eq!(kebab("HTTPCheck2"), "http-check2");
+        assert_eq!(kebab("A"), "a");
+    }
+
+    #[test]
+    fn domains_are_hosts_not_addresses_or_urls() {
+        for good in ["dogapi.dog", "API.Weather.com", "localhost:9101", "a-b.example"] {
+            assert!(Domain::new(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "https://x.y",
+            "127.0.0.1",
+            "0x7f.1",
+            "a..b",
+            "-a.b",
+            "a.b:0",
+            "a.b:70000",
+            "::1",
+            "a.b:",
+        ] {
+            assert!(Domain::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_domain_covers_its_own_host_and_port_only() {
+        let covers =
+            |domain, url| Domain::new(domain).unwrap().covers(&url::Url::parse(url).unwrap());
+        assert!(covers("api.weather.com", "https://API.weather.com/x"));
+        assert!(covers("api.weather.com", "https://api.weather.com:443/x"));
+        assert!(!covers("api.weather.com", "https://api.weather.com:8443/x"));
+        assert!(!covers("weather.com", "https://api.weather.com/x"));
+        assert!(covers("localhost:9101", "http://localhost:9101/"));
+    }
+}

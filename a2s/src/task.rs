@@ -1,0 +1,133 @@
+//! Tasks: one request to one service, in the format of that service's own description.
+
+mod graphql;
+mod openapi;
+
+use url::Url;
+
+use crate::decode::short;
+
+pub(crate) use graphql::decode_graphql;
+pub use graphql::{GraphqlTask, VariableDefinition};
+pub(crate) use openapi::decode_openapi;
+pub use openapi::{Method, OpenApiTask, OperationParameter, ParameterPlace, RequestBody, Style};
+
+/// One request to one service.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Task {
+    /// `format: OpenAPI`: one operation of an HTTP API.
+    OpenApi(Box<OpenApiTask>),
+    /// `format: GraphQL`: one query or mutation.
+    Graphql(Box<GraphqlTask>),
+}
+
+impl Task {
+    /// Stands for a task that could not be read, in a document that has errors.
+    pub(crate) fn substitute() -> Self {
+        Self::Graphql(Box::new(GraphqlTask::substitute()))
+    }
+
+    /// `OpenAPI` or `GraphQL`.
+    #[must_use]
+    pub fn format(&self) -> &'static str {
+        match self {
+            Self::OpenApi(_) => "OpenAPI",
+            Self::Graphql(_) => "GraphQL",
+        }
+    }
+
+    /// The address that requests go to: the server of an OpenAPI task, the endpoint of a GraphQL
+    /// task.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        match self {
+            Self::OpenApi(task) => &task.server,
+            Self::Graphql(task) => &task.endpoint,
+        }
+    }
+
+    /// Whether the request only reads: a safe HTTP method (RFC 9110, 9.2.1), or a GraphQL query.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Self::OpenApi(task) => task.method.is_safe(),
+            Self::Graphql(task) => !task.is_mutation,
+        }
+    }
+
+    /// Whether sending the request twice has the effect of sending it once: an idempotent HTTP
+    /// method (RFC 9110, 9.2.2), or a GraphQL query.
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Self::OpenApi(task) => task.method.is_idempotent(),
+            Self::Graphql(task) => !task.is_mutation,
+        }
+    }
+}
+
+/// Header names that a document may not set: they frame the message, say who asks, or carry
+/// credentials, which only a security scheme may do.
+const RESERVED_HEADERS: [&str; 14] = [
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What is wrong, and what to do about it.
+type Problem = (String, String);
+
+/// Refuses a header that a document may not set.
+fn check_header_name(name: &str) -> Result<(), Problem> {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(token) {
+        let hint = "Use letters, digits and dashes.".to_owned();
+        return Err((format!("`{}` is no header name", short(name)), hint));
+    }
+    if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+        let hint =
+            "Remove it: credentials come from the caller, and the rest is set for each request.";
+        return Err((format!("a document may not set the header `{name}`"), hint.to_owned()));
+    }
+    Ok(())
+}
+
+/// Reads the address of a service: absolute, over HTTP, with nothing but scheme, host, port and
+/// path.
+fn decode_url(text: &str) -> Result<Url, Problem> {
+    let whole = || "Write the whole address, beginning with `https://`.".to_owned();
+    let url = Url::parse(text).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => {
+            (format!("`{}` has no host", short(text)), whole())
+        }
+        error => (format!("`{}` is no address: {error}", short(text)), whole()),
+    })?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+        let message = format!("`{}` does not begin with `https://` or `http://`", short(text));
+        return Err((message, whole()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err((
+            "an address may not carry a user name or a password".to_owned(),
+            "Remove them; credentials come from the caller.".to_owned(),
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err((
+            format!("`{}` may not have `?` or `#`", short(text)),
+            "Declare what stands behind `?` as query parameters.".to_owned(),
+        ));
+    }
+    Ok(url)
+}

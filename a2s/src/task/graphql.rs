@@ -1,0 +1,221 @@
+//! GraphQL tasks: an endpoint and one operation.
+
+use std::collections::BTreeMap;
+
+use apollo_compiler::ast;
+use apollo_compiler::parser::Parser;
+use url::Url;
+
+use super::{Problem, check_header_name, decode_url};
+use crate::code;
+use crate::decode::{Fields, Findings, Site, Taken, short};
+use crate::diagnostic::did_you_mean;
+
+/// The longest query, in bytes.
+const MAX_QUERY: usize = 64 << 10;
+/// The deepest nesting of selections.
+const MAX_DEPTH: usize = 50;
+/// The most tokens of a query.
+const MAX_TOKENS: usize = 20_000;
+
+/// One query or mutation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GraphqlTask {
+    /// Where it is posted to.
+    pub endpoint: Url,
+    /// The document, as written.
+    pub query: String,
+    /// The name of the operation, when it has one; sent as `operationName`.
+    pub operation_name: Option<String>,
+    /// Whether it changes something.
+    pub is_mutation: bool,
+    /// The variables that it declares.
+    pub variables: Vec<VariableDefinition>,
+    /// Headers that the document sets; never `Authorization`, `Cookie`, `Host` or framing ones.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// A variable of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableDefinition {
+    /// Its name, without `$`.
+    pub name: String,
+    /// Its type, as written: `String!`.
+    pub kind: String,
+    /// Whether a request without it is refused: a type with `!` and no default.
+    pub required: bool,
+}
+
+impl GraphqlTask {
+    /// Stands for a task that could not be read, in a document that has errors.
+    pub(crate) fn substitute() -> Self {
+        Self {
+            endpoint: Url::parse("https://unreadable.invalid/").expect("this is a URL"),
+            query: String::new(),
+            operation_name: None,
+            is_mutation: false,
+            variables: Vec::new(),
+            headers: BTreeMap::new(),
+        }
+    }
+}
+
+/// Reads a GraphQL task and finds the place of its address; errors go to `findings`.
+pub(crate) fn decode_graphql(
+    field: &Taken<'_>,
+    findings: &mut Findings,
+) -> Option<(GraphqlTask, Site)> {
+    let mut fields = Fields::open(field, "a GraphQL task", findings)?;
+    let endpoint = fields.require("endpoint", findings);
+    let query = fields.require("query", findings);
+    let name = fields.take("operationName");
+    let headers = fields.take("headers");
+    fields.finish(findings);
+
+    let endpoint = endpoint.and_then(|field| {
+        let url = decode_url(field.string(findings)?);
+        let url = url.map_err(|problem| report(&field, problem, findings)).ok()?;
+        Some((url, Site { path: field.path.clone(), position: field.node.position }))
+    });
+    let mut kept = BTreeMap::new();
+    for (header, entry) in headers.map_or_else(Vec::new, |headers| headers.entries(findings)) {
+        let Some(value) = entry.string(findings) else { continue };
+        let visible = value.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+        match check_header_name(header) {
+            Ok(()) if visible => {
+                kept.insert(header.to_owned(), value.to_owned());
+            }
+            Ok(()) => {
+                let message = "a header value has visible ASCII characters only".to_owned();
+                report(&entry, (message, "Remove the others.".to_owned()), findings);
+            }
+            Err((message, hint)) => {
+                findings.error_with_hint(code::BAD_GRAPHQL, &entry.path, entry.key, message, hint)
+            }
+        }
+    }
+    let query_field = query?;
+    let text = query_field.string(findings)?;
+    let document =
+        read_query(text).map_err(|problem| report(&query_field, problem, findings)).ok()?;
+    let name_text = match &name {
+        Some(field) => Some(field.string(findings)?),
+        None => None,
+    };
+    let operation = choose_operation(&document, name_text)
+        .map_err(|problem| report(name.as_ref().unwrap_or(&query_field), problem, findings))
+        .ok()?;
+    let (endpoint, site) = endpoint?;
+    let task = GraphqlTask {
+        endpoint,
+        query: text.to_owned(),
+        operation_name: operation.name.as_ref().map(|name| name.as_str().to_owned()),
+        is_mutation: operation.operation_type == ast::OperationType::Mutation,
+        variables: operation
+            .variables
+            .iter()
+            .map(|variable| VariableDefinition {
+                name: variable.name.as_str().to_owned(),
+                kind: variable.ty.to_string(),
+                required: variable.ty.is_non_null() && variable.default_value.is_none(),
+            })
+            .collect(),
+        headers: kept,
+    };
+    Some((task, site))
+}
+
+fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {
+    let at = field.node.position;
+    findings.error_with_hint(code::BAD_GRAPHQL, &field.path, at, message, hint);
+}
+
+fn read_query(text: &str) -> Result<ast::Document, Problem> {
+    if text.len() > MAX_QUERY {
+        let message = format!("the query has {} bytes; {MAX_QUERY} is the most", text.len());
+        return Err((message, "Ask for less in one step.".to_owned()));
+    }
+    let parsed = Parser::new()
+        .recursion_limit(MAX_DEPTH)
+        .token_limit(MAX_TOKENS)
+        .parse_ast(text, "query.graphql");
+    parsed.map_err(|invalid| {
+        let first = invalid.errors.iter().next();
+        let reason = first
+            .as_ref()
+            .map_or_else(String::new, |first| in_plain_words(&first.error.to_string()));
+        let hint = match first.and_then(|first| first.line_column_range()) {
+            Some(range) => format!(
+                "Mend line {} of the query at column {}.",
+                range.start.line, range.start.column
+            ),
+            None => code::BAD_GRAPHQL.remedy.to_owned(),
+        };
+        (format!("the query is no GraphQL: {reason}"), hint)
+    })
+}
+
+/// The parser's words with the names of its tokens as they are written.
+fn in_plain_words(reason: &str) -> String {
+    const TOKENS: [(&str, &str); 11] = [
+        ("L_CURLY", "`{`"),
+        ("R_CURLY", "`}`"),
+        ("L_PAREN", "`(`"),
+        ("R_PAREN", "`)`"),
+        ("L_BRACK", "`[`"),
+        ("R_BRACK", "`]`"),
+        ("COLON", "`:`"),
+        ("EQ", "`=`"),
+        ("DOLLAR", "`$`"),
+        ("EOF", "the end"),
+        ("syntax error: ", ""),
+    ];
+    TOKENS.iter().fold(reason.to_owned(), |text, (token, words)| text.replace(token, words))
+}
+
+/// The operation that is sent: the only one, or the one that `operationName` names.
+fn choose_operation<'d>(
+    document: &'d ast::Document,
+    name: Option<&str>,
+) -> Result<&'d ast::OperationDefinition, Problem> {
+    let mut operations: Vec<&ast::OperationDefinition> = Vec::new();
+    for definition in &document.definitions {
+        match definition {
+            ast::Definition::OperationDefinition(operation) => operations.push(operation),
+            ast::Definition::FragmentDefinition(_) => {}
+            _ => {
+                return Err((
+                    "a query has operations and fragments, no types".to_owned(),
+                    "Remove the type definitions.".to_owned(),
+                ));
+            }
+        }
+    }
+    let names: Vec<_> = operations.iter().filter_map(|o| Some(o.name.as_ref()?.as_str())).collect();
+    let list = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let chosen = match (name, operations.as_slice()) {
+        (Some(name), _) => {
+            let found = operations.iter().find(|o| o.name.as_ref().is_some_and(|n| *n == name));
+            let hint = match did_you_mean(name, names.iter().copied()) {
+                Some(close) => format!("Did you mean `{close}`?"),
+                None if names.is_empty() => "Leave `operationName` out.".to_owned(),
+                None => format!("It has {}.", list()),
+            };
+            *found.ok_or_else(|| (format!("the query has no operation `{}`", short(name)), hint))?
+        }
+        (None, [operation]) => *operation,
+        (None, []) => {
+            let hint = "Write an operation: `query { … }` or `mutation { … }`.".to_owned();
+            return Err(("the query has no operation".to_owned(), hint));
+        }
+        (None, _) => {
+            let hint = format!("Name one in `operationName`; it has {}.", list());
+            return Err(("the query has several operations".to_owned(), hint));
+        }
+    };
+    if chosen.operation_type == ast::OperationType::Subscription {
+        let message = "a subscription cannot be a step, which is one request and one answer";
+        return Err((message.to_owned(), "Use a query or a mutation.".to_owned()));
+    }
+    Ok(chosen)
+}

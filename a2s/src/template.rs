@@ -1,0 +1,380 @@
+//! Templates: JSON values with `${path}` in their strings.
+//!
+//! A string that is one `${path}` and nothing else takes the value with its JSON type. Inside
+//! text, strings are inserted as they are and other values as JSON. `$${` stands for `${`. What is
+//! inserted is data: it is never read as a template again.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use crate::code;
+use crate::decode::Findings;
+use crate::tree::{Kind, Member, Node, item_path, member_path};
+
+/// A value with references in it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Template {
+    /// A value without references.
+    Literal(Value),
+    /// One reference: the value keeps its type.
+    Reference(Reference),
+    /// Text around references.
+    Text(Vec<Piece>),
+    /// Items that have references.
+    Array(Vec<Self>),
+    /// Members that have references.
+    Object(IndexMap<String, Self>),
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// Characters that stand for themselves.
+    Literal(String),
+    /// A value to insert.
+    Reference(Reference),
+}
+
+/// A path to a value: `weather.days[0].text`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// The variable.
+    variable: String,
+    /// The way below it.
+    way: Vec<Segment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Segment {
+    Member(String),
+    Item(usize),
+}
+
+/// A reference that leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`${{{reference}}}` has no value: {reason}")]
+pub struct MissingReference {
+    /// The reference, without `${}`.
+    pub reference: String,
+    /// Where the way ended, and what was there.
+    pub reason: String,
+}
+
+impl Template {
+    /// The value, with every reference replaced.
+    ///
+    /// # Errors
+    /// The first reference that leads nowhere.
+    pub fn render(&self, variables: &Map<String, Value>) -> Result<Value, MissingReference> {
+        Ok(match self {
+            Self::Literal(value) => value.clone(),
+            Self::Reference(reference) => reference.resolve(variables)?.clone(),
+            Self::Text(pieces) => {
+                let mut text = String::new();
+                for piece in pieces {
+                    match piece {
+                        Piece::Literal(literal) => text.push_str(literal),
+                        Piece::Reference(reference) => match reference.resolve(variables)? {
+                            Value::String(value) => text.push_str(value),
+                            value => text.push_str(&value.to_string()),
+                        },
+                    }
+                }
+                Value::String(text)
+            }
+            Self::Array(items) => Value::Array(
+                items.iter().map(|item| item.render(variables)).collect::<Result<_, _>>()?,
+            ),
+            Self::Object(members) => Value::Object(
+                members
+                    .iter()
+                    .map(|(key, member)| Ok((key.clone(), member.render(variables)?)))
+                    .collect::<Result<_, _>>()?,
+            ),
+        })
+    }
+
+    /// The value with what is known replaced; references without a value stay as `${path}`.
+    #[must_use]
+    pub fn preview(&self, variables: &Map<String, Value>) -> Value {
+        match self {
+            Self::Text(pieces) => {
+                let text = pieces.iter().map(|piece| match piece {
+                    Piece::Literal(literal) => literal.clone(),
+                    Piece::Reference(reference) => match reference.resolve(variables) {
+                        Ok(Value::String(value)) => value.clone(),
+                        Ok(value) => value.to_string(),
+                        Err(_) => format!("${{{reference}}}"),
+                    },
+                });
+                Value::String(text.collect())
+            }
+            Self::Array(items) => items.iter().map(|item| item.preview(variables)).collect(),
+            Self::Object(members) => members
+                .iter()
+                .map(|(key, member)| (key.clone(), member.preview(variables)))
+                .collect::<Map<_, _>>()
+                .into(),
+            Self::Reference(reference) => match reference.resolve(variables) {
+                Ok(value) => value.clone(),
+                Err(_) => Value::String(format!("${{{reference}}}")),
+            },
+            Self::Literal(value) => value.clone(),
+        }
+    }
+
+    /// Every reference, in the order of the text.
+    #[must_use]
+    pub fn references(&self) -> Vec<&Reference> {
+        match self {
+            Self::Literal(_) => Vec::new(),
+            Self::Reference(reference) => vec![reference],
+            Self::Text(pieces) => pieces
+                .iter()
+                .filter_map(|piece| match piece {
+                    Piece::Literal(_) => None,
+                    Piece::Reference(reference) => Some(reference),
+                })
+                .collect(),
+            Self::Array(items) => items.iter().flat_map(Self::references).collect(),
+            Self::Object(members) => members.values().flat_map(Self::references).collect(),
+        }
+    }
+
+    /// The names of the members, when the value is surely an object.
+    #[must_use]
+    pub fn members(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Object(members) => Some(members.keys().map(String::as_str).collect()),
+            Self::Literal(Value::Object(members)) => {
+                Some(members.keys().map(String::as_str).collect())
+            }
+            Self::Literal(_) | Self::Reference(_) | Self::Text(_) | Self::Array(_) => None,
+        }
+    }
+
+    /// Reads a template; errors go to `findings`, and what cannot be read becomes null.
+    pub(crate) fn decode(node: &Node, path: &str, findings: &mut Findings) -> Self {
+        match &node.kind {
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) => Self::Literal(node.to_value()),
+            Kind::String(text) => Self::parse(text).unwrap_or_else(|message| {
+                findings.error(code::BAD_TEMPLATE, path, node.position, message);
+                Self::Literal(Value::Null)
+            }),
+            Kind::Array(items) => {
+                let decode = |(index, item)| Self::decode(item, &item_path(path, index), findings);
+                Self::Array(items.iter().enumerate().map(decode).collect())
+            }
+            Kind::Object(members) => {
+                let decode = |member: &Member| {
+                    let path = member_path(path, &member.key);
+                    (member.key.clone(), Self::decode(&member.value, &path, findings))
+                };
+                Self::Object(members.iter().map(decode).collect())
+            }
+        }
+    }
+
+    /// Reads the template of one string.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            literal.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("$${") {
+                literal.push_str("${");
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("${") {
+                let end = after.find('}').ok_or("`${` without `}`")?;
+                if !literal.is_empty() {
+                    pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                }
+                pieces.push(Piece::Reference(Reference::parse(&after[..end])?));
+                rest = &after[end + 1..];
+            } else {
+                literal.push('$');
+                rest = &rest[1..];
+            }
+        }
+        literal.push_str(rest);
+        if pieces.is_empty() {
+            return Ok(Self::Literal(Value::String(literal)));
+        }
+        if literal.is_empty()
+            && let [Piece::Reference(reference)] = pieces.as_slice()
+        {
+            return Ok(Self::Reference(reference.clone()));
+        }
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(literal));
+        }
+        Ok(Self::Text(pieces))
+    }
+}
+
+impl Reference {
+    /// Reads the path between `${` and `}`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`${{{text}}}` is not a reference; write names joined by dots and indexes in brackets, as in `${{days[0].text}}`"
+            )
+        };
+        let mut rest = text.trim();
+        let name = |rest: &mut &str| {
+            let end = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+                .unwrap_or(rest.len());
+            let (name, after) = rest.split_at(end);
+            *rest = after;
+            is_name(name).then(|| name.to_owned())
+        };
+        let variable = name(&mut rest).ok_or_else(wrong)?;
+        let mut way = Vec::new();
+        while !rest.is_empty() {
+            if let Some(after) = rest.strip_prefix('.') {
+                rest = after;
+                way.push(Segment::Member(name(&mut rest).ok_or_else(wrong)?));
+            } else if let Some(after) = rest.strip_prefix('[') {
+                let (index, after) = after.split_once(']').ok_or_else(wrong)?;
+                let digits = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
+                let index = index.parse().ok().filter(|_| digits).ok_or_else(wrong)?;
+                way.push(Segment::Item(index));
+                rest = after;
+            } else {
+                return Err(wrong());
+            }
+        }
+        Ok(Self { variable, way })
+    }
+
+    /// The variable that the path begins with.
+    #[must_use]
+    pub fn variable(&self) -> &str {
+        &self.variable
+    }
+
+    /// The value that the path leads to.
+    ///
+    /// # Errors
+    /// When it leads nowhere: where the way ended, and what was there.
+    pub fn resolve<'v>(
+        &self,
+        variables: &'v Map<String, Value>,
+    ) -> Result<&'v Value, MissingReference> {
+        let missing = |reason| MissingReference { reference: self.to_string(), reason };
+        let mut value = variables
+            .get(&self.variable)
+            .ok_or_else(|| missing(format!("there is no `{}`", self.variable)))?;
+        let mut walked = self.variable.clone();
+        for segment in &self.way {
+            let next = match segment {
+                Segment::Member(name) => value.get(name),
+                Segment::Item(index) => value.get(index),
+            };
+            value = next.ok_or_else(|| {
+                missing(format!("`{walked}` is {}", crate::query::describe(value)))
+            })?;
+            walked += &segment.to_string();
+        }
+        Ok(value)
+    }
+}
+
+/// Whether `text` can name a variable: a letter or `_`, then letters, digits, `_` and `-`.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(name) => write!(f, ".{name}"),
+            Self::Item(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.variable)?;
+        self.way.iter().try_for_each(|segment| segment.fmt(f))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn render(template: &Value, variables: &Value) -> Result<Value, String> {
+        let source = template.to_string();
+        let mut findings = Findings::default();
+        let (tree, _) = crate::tree::parse(format!("{{\"t\": {source}}}").as_bytes());
+        let template = Template::decode(tree.unwrap().get("t").unwrap(), "", &mut findings);
+        if let Some(diagnostic) = findings.diagnostics.first() {
+            return Err(diagnostic.message.clone());
+        }
+        template.render(variables.as_object().unwrap()).map_err(|e| e.to_string())
+    }
+
+    #[track_caller]
+    fn check(template: &Value, expected: &Value) {
+        let variables = json!({
+            "city": "Paris", "n": 3, "list": [1, {"x": "y"}], "none": null, "trap": "${city}", "a-b": true
+        });
+        assert_eq!(render(template, &variables).as_ref(), Ok(expected));
+    }
+
+    #[test]
+    fn a_whole_reference_keeps_its_type_and_text_takes_text() {
+        check(&json!("${n}"), &json!(3));
+        check(&json!("${list}"), &json!([1, {"x": "y"}]));
+        check(&json!("${list[1].x}"), &json!("y"));
+        check(
+            &json!("in ${city}: ${n} ${none} ${list}"),
+            &json!("in Paris: 3 null [1,{\"x\":\"y\"}]"),
+        );
+        check(
+            &json!({"a": ["${n}", {"b": "${a-b}"}], "c": 1}),
+            &json!({"a": [3, {"b": true}], "c": 1}),
+        );
+    }
+
+    #[test]
+    fn escapes_and_lone_dollars_stand_for_themselves() {
+        check(&json!("$${city} costs $5 $$ ${n}$"), &json!("${city} costs $5 $$ 3$"));
+        check(&json!(["$${n}"]), &json!(["${n}"]));
+        check(&json!({"a": {"b": "$${n}"}}), &json!({"a": {"b": "${n}"}}));
+    }
+
+    #[test]
+    fn inserted_text_is_never_a_template() {
+        check(&json!("<${trap}>"), &json!("<${city}>"));
+        check(&json!("${trap}"), &json!("${city}"));
+    }
+
+    #[test]
+    fn what_is_no_reference_is_refused_with_words() {
+        for bad in [
+            "${}", "${ }", "${a.}", "${a[x]}", "${a[+1]}", "${a b}", "${1}", "${a", "${a[0}",
+            "${é}",
+        ] {
+            assert!(render(&json!(bad), &json!({})).is_err(), "{bad}");
+        }
+        let missing = render(&json!("${a.b.c}"), &json!({"a": {"x": 1}})).unwrap_err();
+        assert_eq!(missing, "`${a.b.c}` has no value: `a` is an object with the members `x`");
+    }
+}

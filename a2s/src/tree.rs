@@ -1,0 +1,308 @@
+//! Bytes to a tree of values that know their place in the text.
+//!
+//! YAML 1.2 with the core schema, and JSON. Both give the JSON data model: keys are strings (`200:`
+//! becomes `"200"`), tags, merge keys and several documents are refused, aliases are expanded
+//! within a budget, and a key written twice is an error instead of the loss of one.
+
+mod json;
+mod yaml;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Number, Value};
+
+use crate::code;
+use crate::diagnostic::{Diagnostic, Position};
+
+/// The largest document, in bytes.
+pub(crate) const MAX_BYTES: usize = 1 << 20;
+/// The deepest nesting of values.
+pub(crate) const MAX_DEPTH: usize = 64;
+/// The most values, after aliases are expanded.
+const MAX_NODES: usize = 100_000;
+/// The most text in keys and strings, in bytes, after aliases are expanded.
+const MAX_TEXT: usize = 4 << 20;
+/// Past so many errors in one document, more do not help.
+const MAX_DIAGNOSTICS: usize = 200;
+
+/// A value and where it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) position: Position,
+}
+
+/// The JSON data model.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    Array(Vec<Node>),
+    Object(Vec<Member>),
+}
+
+/// A member of an object and where its key begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) position: Position,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    /// The value without positions.
+    pub(crate) fn to_value(&self) -> Value {
+        match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(value) => Value::Bool(*value),
+            Kind::Number(value) => Value::Number(value.clone()),
+            Kind::String(value) => Value::String(value.clone()),
+            Kind::Array(items) => Value::Array(items.iter().map(Self::to_value).collect()),
+            Kind::Object(members) => Value::Object(
+                members
+                    .iter()
+                    .map(|member| (member.key.clone(), member.value.to_value()))
+                    .collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    /// The kind of value with its article, for messages.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self.kind {
+            Kind::Null => "null",
+            Kind::Bool(_) => "a boolean",
+            Kind::Number(_) => "a number",
+            Kind::String(_) => "a string",
+            Kind::Array(_) => "a list",
+            Kind::Object(_) => "a mapping",
+        }
+    }
+
+    /// The members, when it is an object.
+    pub(crate) fn members(&self) -> Option<&[Member]> {
+        match &self.kind {
+            Kind::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// The member `key`.
+    pub(crate) fn member(&self, key: &str) -> Option<&Member> {
+        self.members()?.iter().find(|member| member.key == key)
+    }
+
+    /// The value of a member.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.member(key).map(|member| &member.value)
+    }
+
+    /// The value at a path of plain keys and indexes, such as `execution.steps[0].if_true`.
+    pub(crate) fn at(&self, path: &str) -> Option<&Self> {
+        path.split(['.', '[']).filter(|part| !part.is_empty()).try_fold(self, |node, part| {
+            match (&node.kind, part.strip_suffix(']')) {
+                (Kind::Array(items), Some(index)) => items.get(index.parse::<usize>().ok()?),
+                _ => node.get(part),
+            }
+        })
+    }
+
+    /// The text, when it is a string.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// How many values and how many bytes of text stand here and below.
+    fn size(&self) -> (usize, usize) {
+        let add = |(n, t): (usize, usize), (m, u): (usize, usize)| (n + m, t + u);
+        match &self.kind {
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) => (1, 0),
+            Kind::String(text) => (1, text.len()),
+            Kind::Array(items) => items.iter().map(Self::size).fold((1, 0), add),
+            Kind::Object(members) => members
+                .iter()
+                .map(|member| add((0, member.key.len()), member.value.size()))
+                .fold((1, 0), add),
+        }
+    }
+
+    /// How deep values are nested here: 1 for a scalar.
+    fn depth(&self) -> usize {
+        let below = match &self.kind {
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => 0,
+            Kind::Array(items) => items.iter().map(Self::depth).max().unwrap_or(0),
+            Kind::Object(members) => {
+                members.iter().map(|member| member.value.depth()).max().unwrap_or(0)
+            }
+        };
+        below + 1
+    }
+}
+
+/// Reads a document. Gives the tree when there is one to speak of, and every error found.
+pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Vec<Diagnostic>) {
+    let start = Position { line: 1, column: 1 };
+    if source.len() > MAX_BYTES {
+        let message = format!("the document has {} bytes; {MAX_BYTES} is the most", source.len());
+        return (None, vec![Diagnostic::error(code::TOO_LARGE, "", start, message)]);
+    }
+    let text = match std::str::from_utf8(source) {
+        Ok(text) => text,
+        Err(error) => {
+            let before = String::from_utf8_lossy(&source[..error.valid_up_to()]);
+            let message = "a byte here is not UTF-8".to_owned();
+            let diagnostic =
+                Diagnostic::error(code::NOT_UTF8, "", position_after(&before), message);
+            return (None, vec![diagnostic]);
+        }
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (tree, mut diagnostics) = match json::parse(text) {
+        Some(mut tree) => {
+            // The JSON reader knows no positions; the same text read as YAML has them.
+            if let (Some(placed), _) = yaml::parse(text) {
+                json::take_positions(&mut tree, &placed);
+            }
+            let mut diagnostics = Vec::new();
+            json::check(&tree, &mut diagnostics);
+            (Some(tree), diagnostics)
+        }
+        None => yaml::parse(text),
+    };
+    diagnostics.truncate(MAX_DIAGNOSTICS);
+    (tree, diagnostics)
+}
+
+/// The place right after `text`.
+fn position_after(text: &str) -> Position {
+    let line = text.matches('\n').count() + 1;
+    let column = text.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    Position { line, column }
+}
+
+/// The path of a member below `path`: `a.b`, or `a["b c"]` when the key is no plain word.
+pub(crate) fn member_path(path: &str, key: &str) -> String {
+    let plain =
+        !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
+    match (plain, path.is_empty()) {
+        (true, true) => key.to_owned(),
+        (true, false) => format!("{path}.{key}"),
+        (false, _) => format!("{path}[{key:?}]"),
+    }
+}
+
+/// The path of an item below `path`: `a[0]`.
+pub(crate) fn item_path(path: &str, index: usize) -> String {
+    format!("{path}[{index}]")
+}
+
+/// Reports every key that stands twice in `members`. Both stay: the error keeps the tree from
+/// meaning anything.
+fn refuse_duplicates(members: &[Member], path: &str, diagnostics: &mut Vec<Diagnostic>) {
+    let mut seen = BTreeMap::<&str, Position>::new();
+    for member in members {
+        let Some(first) = seen.insert(&member.key, member.position) else { continue };
+        let message = if first.line > 0 {
+            format!("`{}` was already written on line {}", member.key, first.line)
+        } else {
+            format!("`{}` is written twice", member.key)
+        };
+        let path = member_path(path, &member.key);
+        diagnostics.push(Diagnostic::error(code::DUPLICATE_KEY, &path, member.position, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(source: &str, expected: &Value) {
+        let (tree, diagnostics) = parse(source.as_bytes());
+        assert_eq!(diagnostics, [], "{source}");
+        assert_eq!(tree.unwrap().to_value(), *expected, "{source}");
+    }
+
+    #[track_caller]
+    fn check_refused(source: &[u8], code: &str) -> Vec<Diagnostic> {
+        let (_, diagnostics) = parse(source);
+        let codes: Vec<_> = diagnostics.iter().map(|d| d.code.as_str()).collect();
+        assert!(codes.contains(&code), "{codes:?}");
+        diagnostics
+    }
+
+    #[test]
+    fn scalars_follow_the_core_schema() {
+        check("[yes, no, on, True, FALSE]", &json!(["yes", "no", "on", true, false]));
+        check("[017, 0o17, 0x1F, +3, -0, 1_000]", &json!([17, 15, 31, 3, 0, "1_000"]));
+        check("[1.5, .5, 1., 1e3, 1.0.0, 1:30]", &json!([1.5, 0.5, 1.0, 1e3, "1.0.0", "1:30"]));
+        check("[~, null, Null, 'null', '', ]", &json!([null, null, null, "null", ""]));
+        check("[2001-01-01, 0o8, 0x, '1']", &json!(["2001-01-01", "0o8", "0x", "1"]));
+        check("a:", &json!({ "a": null }));
+    }
+
+    #[test]
+    fn yaml_and_json_give_the_same_tree() {
+        let value = json!({"200": {"a": [1, 2.5, "x\u{1F600}\n"]}, "b": false});
+        check(&value.to_string(), &value);
+        check("200:\n  a: [1, 2.5, \"x\\U0001F600\\n\"]\nb: false # no\n", &value);
+        check(r#"{"a": "\ud83d\ude00\/"}"#, &json!({"a": "\u{1F600}/"}));
+    }
+
+    #[test]
+    fn json_has_positions_too() {
+        let diagnostics = check_refused(b"{\n \"a\": 1,\n \"a\": 2}", "A2S005");
+        assert_eq!(diagnostics[0].position, Position { line: 3, column: 2 });
+    }
+
+    #[test]
+    fn aliases_are_expanded() {
+        check("a: &x {b: 1}\nc: *x", &json!({"a": {"b": 1}, "c": {"b": 1}}));
+    }
+
+    #[test]
+    fn what_a_document_may_not_use_is_refused() {
+        for source in [
+            "a: !!str 1",
+            "a: !x {}",
+            "<<: {a: 1}",
+            "--- 1\n--- 2",
+            "? [a]\n: 1",
+            "%YAML 1.1\n---\na",
+        ] {
+            check_refused(
+                source.as_bytes(),
+                if source.starts_with('%') { "A2S003" } else { "A2S006" },
+            );
+        }
+        check_refused(b"a: .nan", "A2S007");
+        check_refused(b"a: 9007199254740993", "A2S007");
+        check_refused(b"{\"a\": 9007199254740993}", "A2S007");
+        check_refused(b"a: [1, 2", "A2S003");
+        check_refused(b"a: *nowhere", "A2S003");
+        check_refused(b"a: \xff", "A2S002");
+        check_refused(b"1: a\n'1': b", "A2S005");
+    }
+
+    #[test]
+    fn bombs_are_refused_in_bounded_time() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let below = level - 1;
+            let items = vec![format!("*a{below}"); 10].join(", ");
+            bomb.extend([format!("a{level}: &a{level} [{items}]\n")]);
+        }
+        check_refused(bomb.as_bytes(), "A2S004");
+        check_refused("[".repeat(10_000).as_bytes(), "A2S004");
+        check_refused(("[".repeat(100) + &"]".repeat(100)).as_bytes(), "A2S004");
+        check_refused(&vec![b'a'; MAX_BYTES + 1], "A2S001");
+        let long = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), vec!["*a"; 1000].join(","));
+        check_refused(long.as_bytes(), "A2S004");
+    }
+}

@@ -1,0 +1,139 @@
+//! JSON text to a tree. `serde_json::Value` keeps the last of two equal keys; this keeps both, so
+//! that the loss can be refused.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+use super::{Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, member_path, refuse_duplicates};
+use crate::checksum::canonical_json;
+use crate::code;
+use crate::diagnostic::{Diagnostic, Position};
+
+/// The tree, when `text` is one JSON object. A flow mapping of YAML begins alike and is not.
+pub(super) fn parse(text: &str) -> Option<Node> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+/// Gives `tree` the positions of the same text read as YAML, as far as the two agree.
+pub(super) fn take_positions(tree: &mut Node, placed: &Node) {
+    tree.position = placed.position;
+    match (&mut tree.kind, &placed.kind) {
+        (Kind::Array(items), Kind::Array(others)) => {
+            for (item, other) in items.iter_mut().zip(others) {
+                take_positions(item, other);
+            }
+        }
+        (Kind::Object(members), Kind::Object(others)) => {
+            for (member, other) in members.iter_mut().zip(others) {
+                member.position = other.position;
+                take_positions(&mut member.value, &other.value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Reports what JSON allows and a document does not.
+pub(super) fn check(tree: &Node, diagnostics: &mut Vec<Diagnostic>) {
+    if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
+        let message =
+            format!("values are nested more than {MAX_DEPTH} deep, or are more than {MAX_NODES}");
+        diagnostics.push(Diagnostic::error(code::BUDGET, "", tree.position, message));
+        return;
+    }
+    check_node(tree, "", diagnostics);
+}
+
+fn check_node(node: &Node, path: &str, diagnostics: &mut Vec<Diagnostic>) {
+    match &node.kind {
+        Kind::Number(_) => {
+            if let Err(error) = canonical_json(&node.to_value()) {
+                diagnostics.push(Diagnostic::error(
+                    code::NUMBER,
+                    path,
+                    node.position,
+                    error.to_string(),
+                ));
+            }
+        }
+        Kind::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                check_node(item, &item_path(path, index), diagnostics);
+            }
+        }
+        Kind::Object(members) => {
+            refuse_duplicates(members, path, diagnostics);
+            for member in members {
+                check_node(&member.value, &member_path(path, &member.key), diagnostics);
+            }
+        }
+        Kind::Null | Kind::Bool(_) | Kind::String(_) => {}
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_any(NodeVisitor)
+            .map(|kind| Self { kind, position: Position::default() })
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Kind, E> {
+        Ok(Kind::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
+        Ok(Kind::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
+        Ok(Kind::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
+        Ok(Kind::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Kind, E> {
+        Number::from_f64(value).map(Kind::Number).ok_or_else(|| E::custom("not a finite number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
+        Ok(Kind::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Kind, E> {
+        Ok(Kind::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Kind, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Kind::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Kind, A::Error> {
+        let mut members = Vec::new();
+        while let Some((key, value)) = access.next_entry::<String, Node>()? {
+            members.push(Member { key, position: Position::default(), value });
+        }
+        Ok(Kind::Object(members))
+    }
+}

@@ -1,0 +1,398 @@
+//! YAML text to a tree, over the events of `granit-parser`.
+
+use std::collections::BTreeMap;
+
+use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use serde_json::Number;
+
+use super::{
+    Kind, MAX_DEPTH, MAX_NODES, MAX_TEXT, Member, Node, item_path, member_path, refuse_duplicates,
+};
+use crate::checksum::MAX_SAFE_INTEGER;
+use crate::code;
+use crate::diagnostic::{Diagnostic, Position};
+
+/// The tree, as far as the text goes, and every error.
+pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Diagnostic>) {
+    let options = granit_parser::options! {
+        disallow_directives: true,
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
+    };
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str_with_options(text, options) {
+        match event {
+            Ok((event, span)) => {
+                if builder.accept(event, &span).is_err() {
+                    return (None, builder.diagnostics);
+                }
+            }
+            Err(error) => {
+                let marker = error.marker();
+                let position = Position { line: marker.line(), column: marker.col() + 1 };
+                let info = error.info();
+                let code = if info.contains("nesting") || info.contains("limit") {
+                    code::BUDGET
+                } else {
+                    code::SYNTAX
+                };
+                let path = builder.path();
+                let (message, hint) = explain(&info, text, position, builder.open.last());
+                let diagnostic = Diagnostic::error(code, &path, position, message);
+                builder.diagnostics.push(match hint {
+                    Some(hint) => diagnostic.with_hint(hint),
+                    None => diagnostic,
+                });
+                return (None, builder.diagnostics);
+            }
+        }
+    }
+    let root = builder
+        .root
+        .take()
+        .unwrap_or(Node { kind: Kind::Null, position: Position { line: 1, column: 1 } });
+    (Some(root), builder.diagnostics)
+}
+
+/// The parser's complaint in plain words, and what to do about it. `open` is the innermost
+/// collection that has not ended.
+fn explain(
+    complaint: &str,
+    text: &str,
+    at: Position,
+    open: Option<&Open>,
+) -> (String, Option<&'static str>) {
+    let line = |number: usize| text.lines().nth(number.wrapping_sub(1)).unwrap_or_default();
+    // In flow style a collection begins with its bracket.
+    let bracket = open.and_then(|open| {
+        let bracket = line(open.position.line).chars().nth(open.position.column - 1);
+        Some((bracket.filter(|c| matches!(c, '[' | '{'))?, open.position.line))
+    });
+    let says = |words: &str| complaint.contains(words);
+    if says("unknown anchor") {
+        let hint = "Write `&name` at the value before the alias `*name` uses it.";
+        return ("the alias names an anchor that is not there".to_owned(), Some(hint));
+    }
+    if says("unknown escape") {
+        let hint = "Write `\\\\` for a backslash, or put the text in single quotes.";
+        return ("a quoted text has an escape that YAML does not know".to_owned(), Some(hint));
+    }
+    if says("quoted scalar") || says("unclosed quote") {
+        let hint = "Close it with the quote that it begins with.";
+        return ("a text in quotes is not closed before here".to_owned(), Some(hint));
+    }
+    if says("tab") {
+        return ("a tab stands where only spaces may".to_owned(), Some("Indent with spaces."));
+    }
+    if let Some((bracket, from)) = bracket {
+        let hint = if line(at.line).contains("${") {
+            "Put templates in quotes: \"${city}\"."
+        } else {
+            "Close it, and put a `,` between its parts."
+        };
+        return (format!("the `{bracket}` on line {from} is not closed before here"), Some(hint));
+    }
+    if says("mapping values are not allowed") || says("':' indicator") {
+        let hint = "Put the text in quotes if the `:` belongs to it; else align the line with those around it.";
+        return ("a `:` cannot stand here".to_owned(), Some(hint));
+    }
+    if says("block mapping") || says("block collection") || says("block sequence") {
+        let hint = "Align it with the lines that it belongs to.";
+        return ("this does not fit the lines before it".to_owned(), Some(hint));
+    }
+    if says("unexpected character") || says("cannot start any token") {
+        return (complaint.to_owned(), Some("Put the text in quotes."));
+    }
+    (complaint.to_owned(), None)
+}
+
+/// Too much was asked for; reading stops.
+struct OverBudget;
+
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    root: Option<Node>,
+    documents: usize,
+    anchors: BTreeMap<usize, Node>,
+    nodes: usize,
+    text: usize,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// A collection whose end has not come yet.
+struct Open {
+    anchor: usize,
+    position: Position,
+    items: Items,
+}
+
+enum Items {
+    Array(Vec<Node>),
+    /// The members, and the key that waits for its value. A refused key waits as `None` inside.
+    Object(Vec<Member>, Option<Option<(String, Position)>>),
+}
+
+impl Builder {
+    fn accept(&mut self, event: Event<'_>, span: &Span) -> Result<(), OverBudget> {
+        let position = Position { line: span.start.line(), column: span.start.col() + 1 };
+        match event {
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    self.refuse(
+                        code::YAML_FEATURE,
+                        position,
+                        "a second document begins here",
+                        "Keep one document in a file, and remove the line `---`.",
+                    );
+                    return Err(OverBudget);
+                }
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), position);
+                self.spend(1, text.len(), position)?;
+                let plain = style == ScalarStyle::Plain;
+                if self.expects_key() {
+                    let key = if plain && text == "<<" {
+                        self.refuse(
+                            code::YAML_FEATURE,
+                            position,
+                            "merge keys (`<<`) are not read",
+                            "Write the fields out; `*name` alone may stand for a whole value.",
+                        );
+                        None
+                    } else if plain && text.is_empty() {
+                        self.refuse(
+                            code::YAML_FEATURE,
+                            position,
+                            "a key is missing before the colon",
+                            "Write the name of the field before the `:`.",
+                        );
+                        None
+                    } else {
+                        Some((text.into_owned(), position))
+                    };
+                    self.set_key(key);
+                } else {
+                    let kind = if plain {
+                        self.plain_scalar(&text, position)
+                    } else {
+                        Kind::String(text.into_owned())
+                    };
+                    self.add(Node { kind, position }, anchor);
+                }
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), position);
+                self.open(anchor, position, Items::Array(Vec::new()))?;
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), position);
+                self.open(anchor, position, Items::Object(Vec::new(), None))?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(anchor) => {
+                // A collection that contains itself has no end yet and so is not known here.
+                let Some(node) = self.anchors.get(&anchor) else {
+                    self.refuse(
+                        code::YAML_FEATURE,
+                        position,
+                        "an alias may not stand inside what it names",
+                        "Write the value out.",
+                    );
+                    return Err(OverBudget);
+                };
+                let (nodes, text) = node.size();
+                let depth = node.depth();
+                let node = Node { position, ..node.clone() };
+                self.spend(nodes, text, position)?;
+                self.check_depth(self.open.len() + depth, position)?;
+                if self.expects_key() {
+                    self.refuse(
+                        code::YAML_FEATURE,
+                        position,
+                        "a key may not be an alias",
+                        "Write the key out.",
+                    );
+                    self.set_key(None);
+                } else {
+                    self.add(node, 0);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, code: code::Code, position: Position, message: &str, hint: &str) {
+        let path = self.path();
+        let diagnostic = Diagnostic::error(code, &path, position, message.to_owned());
+        self.diagnostics.push(diagnostic.with_hint(hint));
+    }
+
+    fn refuse_tag(&mut self, tag: Option<&Tag>, position: Position) {
+        // A quoted scalar may carry the non-specific tag `!`; every tag is refused alike.
+        if tag.is_some() {
+            self.refuse(
+                code::YAML_FEATURE,
+                position,
+                "tags (`!…`) are not read",
+                "Remove the tag; put a text that looks like a number in quotes.",
+            );
+        }
+    }
+
+    fn spend(&mut self, nodes: usize, text: usize, position: Position) -> Result<(), OverBudget> {
+        self.nodes += nodes;
+        self.text += text;
+        if self.nodes > MAX_NODES || self.text > MAX_TEXT {
+            let message = format!(
+                "with its aliases expanded the document has more than {MAX_NODES} values or {MAX_TEXT} bytes of text"
+            );
+            self.refuse(code::BUDGET, position, &message, code::BUDGET.remedy);
+            return Err(OverBudget);
+        }
+        Ok(())
+    }
+
+    fn check_depth(&mut self, depth: usize, position: Position) -> Result<(), OverBudget> {
+        if depth > MAX_DEPTH {
+            let message = format!("values are nested more than {MAX_DEPTH} deep");
+            self.refuse(code::BUDGET, position, &message, code::BUDGET.remedy);
+            return Err(OverBudget);
+        }
+        Ok(())
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(self.open.last(), Some(Open { items: Items::Object(_, None), .. }))
+    }
+
+    fn set_key(&mut self, key: Option<(String, Position)>) {
+        if let Some(Open { items: Items::Object(_, waiting), .. }) = self.open.last_mut() {
+            *waiting = Some(key);
+        }
+    }
+
+    fn open(&mut self, anchor: usize, position: Position, items: Items) -> Result<(), OverBudget> {
+        self.spend(1, 0, position)?;
+        self.check_depth(self.open.len() + 1, position)?;
+        self.open.push(Open { anchor, position, items });
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        let path = self.path_of_open();
+        let Some(Open { anchor, position, items }) = self.open.pop() else { return };
+        let kind = match items {
+            Items::Array(items) => Kind::Array(items),
+            Items::Object(members, _) => {
+                refuse_duplicates(&members, &path, &mut self.diagnostics);
+                Kind::Object(members)
+            }
+        };
+        if self.expects_key() {
+            self.refuse(
+                code::YAML_FEATURE,
+                position,
+                "a key is a string, not a collection",
+                "Put templates and other text with brackets in quotes.",
+            );
+            self.set_key(None);
+        } else {
+            self.add(Node { kind, position }, anchor);
+        }
+    }
+
+    fn add(&mut self, node: Node, anchor: usize) {
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        match self.open.last_mut().map(|open| &mut open.items) {
+            Some(Items::Array(items)) => items.push(node),
+            Some(Items::Object(members, waiting)) => {
+                if let Some(Some((key, position))) = waiting.take() {
+                    members.push(Member { key, position, value: node });
+                }
+            }
+            None => self.root = Some(node),
+        }
+    }
+
+    /// The path of the value that is being read.
+    fn path(&self) -> String {
+        self.path_through(self.open.len())
+    }
+
+    /// The path of the innermost open collection.
+    fn path_of_open(&self) -> String {
+        self.path_through(self.open.len().saturating_sub(1))
+    }
+
+    fn path_through(&self, depth: usize) -> String {
+        self.open.iter().take(depth).fold(String::new(), |path, open| match &open.items {
+            Items::Array(items) => item_path(&path, items.len()),
+            Items::Object(_, Some(Some((key, _)))) => member_path(&path, key),
+            Items::Object(..) => path,
+        })
+    }
+
+    /// A plain scalar by the core schema (YAML 1.2.2, section 10.3.2).
+    fn plain_scalar(&mut self, text: &str, position: Position) -> Kind {
+        match text {
+            "" | "~" | "null" | "Null" | "NULL" => return Kind::Null,
+            "true" | "True" | "TRUE" => return Kind::Bool(true),
+            "false" | "False" | "FALSE" => return Kind::Bool(false),
+            _ => {}
+        }
+        match plain_number(text) {
+            Some(Some(number)) => Kind::Number(number),
+            Some(None) => {
+                let message = format!("the number {text} lies beyond ±(2^53 − 1) or is not finite");
+                self.refuse(code::NUMBER, position, &message, code::NUMBER.remedy);
+                Kind::Null
+            }
+            None => Kind::String(text.to_owned()),
+        }
+    }
+}
+
+/// The number that a plain scalar spells: `None` when it spells none, `Some(None)` when the number
+/// cannot be represented exactly everywhere.
+fn plain_number(text: &str) -> Option<Option<Number>> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let "inf" | "Inf" | "INF" = unsigned.strip_prefix('.').unwrap_or("") {
+        return Some(None);
+    }
+    if let ".nan" | ".NaN" | ".NAN" = text {
+        return Some(None);
+    }
+    let digits = |s: &str, radix| !s.is_empty() && s.chars().all(|c| c.is_digit(radix));
+    let safe = |integer: i64| (integer.unsigned_abs() < (1 << 53)).then(|| Number::from(integer));
+    for (prefix, radix) in [("0o", 8), ("0x", 16)] {
+        if let Some(rest) = text.strip_prefix(prefix) {
+            return digits(rest, radix)
+                .then(|| i64::from_str_radix(rest, radix).ok().and_then(safe));
+        }
+    }
+    if digits(unsigned, 10) {
+        return Some(text.parse().ok().and_then(safe));
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let shaped = (digits(whole, 10) && (fraction.is_empty() || digits(fraction, 10)))
+        || (whole.is_empty() && digits(fraction, 10));
+    let exponent_shaped =
+        exponent.is_none_or(|e| digits(e.strip_prefix(['+', '-']).unwrap_or(e), 10));
+    if !shaped || !exponent_shaped {
+        return None;
+    }
+    let float: f64 = text.parse().ok()?;
+    let exact = float.is_finite() && (float.fract() != 0.0 || float.abs() <= MAX_SAFE_INTEGER);
+    Some(if exact { Number::from_f64(float) } else { None })
+}

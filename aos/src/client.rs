@@ -1,0 +1,219 @@
+//! One question, one deadline, one verdict.
+
+mod outcome;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use url::Url;
+
+use crate::message::{
+    Body, Call, Decision, Id, Limits, Method, Ping, Pong, Request, Response, ResponseError, code,
+};
+pub use outcome::{FailMode, Failure, Origin, Outcome, Verdict};
+
+/// How a guardian is asked.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a connection may take to come up.
+    pub connect_timeout: Duration,
+    /// How long a question may take in all, connection and answer included.
+    pub timeout: Duration,
+    /// How much of an answer is read.
+    pub limits: Limits,
+    /// What happens when the guardian cannot be asked.
+    pub fail_mode: FailMode,
+    /// The fail mode of single methods, where it differs from `fail_mode`.
+    pub fail_mode_of: BTreeMap<Method, FailMode>,
+    /// A token for guardians that ask who is asking.
+    pub bearer: Option<Bearer>,
+}
+
+impl Default for Options {
+    /// One second to connect, five in all (the timeout that the schema gives for `ping`), fail closed.
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(1),
+            timeout: Duration::from_secs(5),
+            limits: Limits::default(),
+            fail_mode: FailMode::Closed,
+            fail_mode_of: BTreeMap::new(),
+            bearer: None,
+        }
+    }
+}
+
+/// A bearer token. It is never printed.
+#[derive(Clone)]
+pub struct Bearer(HeaderValue);
+
+impl Bearer {
+    /// A token as it is sent after `Bearer `; `None` if it cannot stand in a header.
+    pub fn new(token: &str) -> Option<Self> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
+        value.set_sensitive(true);
+        Some(Self(value))
+    }
+}
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer(…)")
+    }
+}
+
+/// The HTTP client could not be made, for instance because TLS has no roots to trust.
+#[derive(Debug, thiserror::Error)]
+#[error("the client of the guardian cannot be made: {0}")]
+pub struct BuildError(#[source] reqwest::Error);
+
+/// Asks one guardian. Cloning it is cheap and shares its connections.
+///
+/// It has its own HTTP client: it follows no redirect, obeys no proxy variable, and repeats nothing
+/// that a guardian may already have judged.
+#[derive(Clone, Debug)]
+pub struct GuardianClient {
+    endpoint: Url,
+    options: Options,
+    http: reqwest::Client,
+}
+
+impl GuardianClient {
+    /// A client for the guardian at `endpoint`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made.
+    pub fn new(endpoint: Url, options: Options) -> Result<Self, BuildError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(Bearer(value)) = &options.bearer {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        let http = reqwest::Client::builder()
+            .default_headers(headers)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .retry(reqwest::retry::never())
+            .connect_timeout(options.connect_timeout)
+            .timeout(options.timeout)
+            .build()
+            .map_err(BuildError)?;
+        Ok(Self { endpoint, options, http })
+    }
+
+    /// Where the guardian is.
+    pub fn endpoint(&self) -> &Url {
+        &self.endpoint
+    }
+
+    /// Ask about one step. Whatever happens, there is an outcome: a guardian that does not give a
+    /// usable answer is turned into a verdict by the fail mode, and [`Outcome::origin`] says so.
+    pub async fn ask(&self, question: &Request) -> Outcome {
+        match self.consult(question).await {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                let method = question.method();
+                let mode = self
+                    .options
+                    .fail_mode_of
+                    .get(&method)
+                    .copied()
+                    .unwrap_or(self.options.fail_mode);
+                Outcome::of_failure(failure, mode)
+            }
+        }
+    }
+
+    /// Ask whether the guardian is there.
+    ///
+    /// # Errors
+    /// It does not answer, or not to this question.
+    pub async fn ping(&self, id: impl Into<Id>, ping: Ping) -> Result<Pong, Failure> {
+        let question = Request { id: id.into(), call: Call::Ping(ping) };
+        match self.send(&question).await? {
+            Body::Pong(pong) => Ok(pong),
+            Body::Error(error) => Err(Failure::of_error(error)),
+            Body::Decision(_) => {
+                Err(Failure::Unusable("a decision is no answer to a ping".to_owned()))
+            }
+        }
+    }
+
+    async fn consult(&self, question: &Request) -> Result<Outcome, Failure> {
+        let answer = match self.send(question).await? {
+            Body::Decision(answer) => answer,
+            Body::Pong(_) => return Err(Failure::Unusable("a pong is no decision".to_owned())),
+            Body::Error(error) => return Err(Failure::of_error(error)),
+        };
+        let verdict = match answer.decision {
+            Decision::Allow => Verdict::Allow,
+            Decision::Deny => Verdict::Deny,
+            Decision::Modify(modified) => {
+                let request =
+                    question.with_modification(*modified).map_err(Failure::Modification)?;
+                Verdict::Modify(Box::new(request))
+            }
+        };
+        Ok(Outcome {
+            verdict,
+            message: answer.message,
+            reasoning: answer.reasoning,
+            reason_codes: answer.reason_codes,
+            data: answer.data,
+            origin: Origin::Guardian,
+        })
+    }
+
+    /// One HTTP exchange, up to a response that carries the id of the question.
+    async fn send(&self, question: &Request) -> Result<Body, Failure> {
+        let sent = self.http.post(self.endpoint.clone()).body(question.to_vec()).send().await;
+        let response = sent.map_err(|e| Failure::of_transport(&e))?;
+        if !response.status().is_success() {
+            return Err(Failure::Status(response.status().as_u16()));
+        }
+        let content_type =
+            response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        if !is_json(content_type) {
+            return Err(Failure::ContentType(String::from_utf8_lossy(content_type).into_owned()));
+        }
+        let body = self.read_body(response).await?;
+        let response =
+            Response::from_slice(&body, self.options.limits).map_err(|error| match error {
+                ResponseError::Syntax(_) | ResponseError::NotAResponse(_) => {
+                    Failure::Malformed(error.to_string())
+                }
+                ResponseError::UnknownDecision(decision) => Failure::UnknownDecision(decision),
+                ResponseError::UnusableModification(reason) => Failure::Modification(reason),
+                ResponseError::Invalid(reason) => Failure::Unusable(reason.to_string()),
+            })?;
+        match (&response.id, &response.body) {
+            // A guardian that could not read the id has to answer `null`, and then it is an error.
+            (None, Body::Error(error))
+                if error.code == code::PARSE_ERROR || error.code == code::INVALID_REQUEST => {}
+            (Some(id), _) if *id == question.id => {}
+            _ => return Err(Failure::WrongId),
+        }
+        Ok(response.body)
+    }
+
+    async fn read_body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
+        let limit = self.options.limits.bytes;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| Failure::of_transport(&e))? {
+            if limit < body.len() + chunk.len() {
+                return Err(Failure::TooLarge { limit });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+/// Whether a `Content-Type` is `application/json`, whatever its parameters.
+fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}

@@ -1,0 +1,204 @@
+//! What came of a question, and the one place where a silent guardian becomes a verdict.
+
+use crate::message::{ErrorObject, Object, Request, code};
+
+/// What came of a question: all that a journal needs except how long it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What to do.
+    pub verdict: Verdict,
+    /// The decision explained to people.
+    pub message: String,
+    /// How the guardian came to it.
+    pub reasoning: Option<String>,
+    /// The reasons for machines; for a failure its [`Failure::reason_code`].
+    pub reason_codes: Vec<String>,
+    /// Anything else the guardian said.
+    pub data: Option<Object>,
+    /// Whether the guardian said so, or the fail mode did.
+    pub origin: Origin,
+}
+
+/// What to do with a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Go on.
+    Allow,
+    /// Do not.
+    Deny,
+    /// Go on with this. It is the question with only that part exchanged which the hook covers; see
+    /// [`Request::with_modification`].
+    Modify(Box<Request>),
+}
+
+impl Verdict {
+    /// `allow`, `deny` or `modify`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Modify(_) => "modify",
+        }
+    }
+}
+
+/// Where a verdict comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// The guardian decided.
+    Guardian,
+    /// No usable decision, so the step is denied.
+    FailedClosed(Failure),
+    /// The guardian was silent, and the configuration lets the step go on.
+    FailedOpen(Failure),
+}
+
+/// What happens when the guardian cannot be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailMode {
+    /// The step is denied.
+    #[default]
+    Closed,
+    /// The step goes on if the guardian was silent or broken; see [`Failure::may_fail_open`].
+    Open,
+}
+
+/// Why there is no usable decision.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No answer in time.
+    #[error("the guardian did not answer in time")]
+    Timeout,
+    /// No connection, or it broke.
+    #[error("the guardian cannot be reached: {0}")]
+    Unreachable(String),
+    /// An HTTP status that is no success. Redirects are not followed, so they end here too.
+    #[error("the guardian answered with HTTP status {0}")]
+    Status(u16),
+    /// Not `application/json`.
+    #[error("the guardian answered with content type {0:?} and not application/json")]
+    ContentType(String),
+    /// Not a JSON-RPC response.
+    #[error("the guardian's answer is malformed: {0}")]
+    Malformed(String),
+    /// A JSON-RPC error that says the guardian itself failed.
+    #[error("the guardian failed: {message} ({code})")]
+    Broken {
+        /// The error code.
+        code: i64,
+        /// The error message.
+        message: String,
+    },
+    /// A JSON-RPC error that says this question was not judged.
+    #[error("the guardian refused the question: {message} ({code})")]
+    Refused {
+        /// The error code.
+        code: i64,
+        /// The error message.
+        message: String,
+    },
+    /// The answer is longer than is read.
+    #[error("the guardian's answer is longer than {limit} bytes")]
+    TooLarge {
+        /// The limit that was in force, in bytes.
+        limit: usize,
+    },
+    /// The answer is for another question.
+    #[error("the guardian's answer carries another id than the question")]
+    WrongId,
+    /// No decision, or none of allow, deny and modify.
+    #[error("the guardian's decision is unknown: {0}")]
+    UnknownDecision(String),
+    /// `modify` that does not say what to do instead, or is about something else.
+    #[error("the guardian's modification cannot be used: {0}")]
+    Modification(String),
+    /// The answer breaks another rule of the protocol.
+    #[error("the guardian's answer cannot be followed: {0}")]
+    Unusable(String),
+}
+
+impl Failure {
+    /// Whether [`FailMode::Open`] lets the step go on.
+    ///
+    /// Yes where the guardian was silent or broken. No where it has spoken and cannot be followed,
+    /// or where the step itself can bring the failure about: a step too large for the guardian, or
+    /// one that makes its answer too large, would otherwise be a way around it.
+    pub const fn may_fail_open(&self) -> bool {
+        match self {
+            Self::Timeout
+            | Self::Unreachable(_)
+            | Self::Status(500..)
+            | Self::ContentType(_)
+            | Self::Malformed(_)
+            | Self::Broken { .. } => true,
+            Self::Status(_)
+            | Self::Refused { .. }
+            | Self::TooLarge { .. }
+            | Self::WrongId
+            | Self::UnknownDecision(_)
+            | Self::Modification(_)
+            | Self::Unusable(_) => false,
+        }
+    }
+
+    /// The reason for machines, such as `guardian_timeout`.
+    pub const fn reason_code(&self) -> &'static str {
+        match self {
+            Self::Timeout => "guardian_timeout",
+            Self::Unreachable(_) => "guardian_unreachable",
+            Self::Status(_) => "guardian_status",
+            Self::ContentType(_) => "guardian_content_type",
+            Self::Malformed(_) => "guardian_malformed",
+            Self::Broken { .. } => "guardian_error",
+            Self::Refused { .. } => "guardian_refused",
+            Self::TooLarge { .. } => "guardian_answer_too_large",
+            Self::WrongId => "guardian_wrong_id",
+            Self::UnknownDecision(_) => "guardian_unknown_decision",
+            Self::Modification(_) => "guardian_bad_modification",
+            Self::Unusable(_) => "guardian_bad_answer",
+        }
+    }
+
+    pub(super) fn of_transport(error: &reqwest::Error) -> Self {
+        if error.is_timeout() {
+            return Self::Timeout;
+        }
+        // The outermost text names the URL, which may hold a secret; the innermost says what happened.
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        Self::Unreachable(cause.to_string())
+    }
+
+    pub(super) fn of_error(error: ErrorObject) -> Self {
+        let (code, message) = (error.code, error.message);
+        match code {
+            code::PARSE_ERROR
+            | code::INVALID_REQUEST
+            | code::METHOD_NOT_FOUND
+            | code::INVALID_PARAMS => Self::Refused { code, message },
+            _ => Self::Broken { code, message },
+        }
+    }
+}
+
+impl Outcome {
+    /// The verdict where there is no usable decision. This is the only place where a failure can
+    /// become an allow.
+    pub(super) fn of_failure(failure: Failure, mode: FailMode) -> Self {
+        let is_open = mode == FailMode::Open && failure.may_fail_open();
+        Self {
+            verdict: if is_open { Verdict::Allow } else { Verdict::Deny },
+            message: failure.to_string(),
+            reasoning: None,
+            reason_codes: vec![failure.reason_code().to_owned()],
+            data: None,
+            origin: if is_open {
+                Origin::FailedOpen(failure)
+            } else {
+                Origin::FailedClosed(failure)
+            },
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! The messages of the protocol: read every documented form, write one.
+//!
+//! A message is read from bytes in three steps, each with its own error code: bounded JSON without
+//! members named twice, the JSON-RPC envelope, and the params of the method. Where schema, text and
+//! hooks page disagree, the types say what is written and the [`Request::from_slice`] documentation
+//! says what else is read.
+
+mod context;
+mod error;
+mod json;
+mod part;
+mod response;
+mod step;
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Number, Value};
+
+pub use context::{
+    Agent, AgentProvider, LlmProvider, McpServer, Model, ModelKind, Organization, Resource,
+    Session, StepContext, ToolArgumentDefinition, ToolDefinition, ToolOutputDefinition, User,
+    ValueKind,
+};
+pub use error::{Rejection, RequestError, code};
+pub use json::{Invalid, Limits, Object, SyntaxError, parse_json};
+pub use part::{
+    Data, DataPart, FileContent, FilePart, FileSource, FileWithBytes, FileWithUri, Part,
+    SiteSource, Source, TextPart,
+};
+pub use response::{
+    Answer, Body, Decision, ErrorObject, Pong, PongStatus, Response, ResponseError,
+};
+pub use step::{
+    A2aAgent, A2aContext, A2aParty, A2aRole, A2aStep, AgentTrigger, AgentTriggerEvent,
+    AgentTriggerStep, KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, McpStep, MemoryStep,
+    Message, MessageStep, Ping, Role, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep,
+    ToolCallResultStep, ToolResult, TriggerKind,
+};
+
+use json::{Members, Read, words, write_optional};
+
+/// One question to a guardian.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The id; the answer carries the same.
+    pub id: Id,
+    /// What is asked.
+    pub call: Call,
+}
+
+/// The id of a question: a string or an integer. `null` and fractions are refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Id {
+    /// A string, for instance a UUID.
+    Text(String),
+    /// An integer.
+    Number(i64),
+}
+
+/// A method and its params.
+///
+/// The variants are boxed, and made with `From`: `Call::from(step)`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// `steps/agentTrigger`: before an event starts the agent.
+    AgentTrigger(Box<AgentTriggerStep>),
+    /// `steps/message`: before a message of a person reaches the agent, or one of the agent leaves.
+    Message(Box<MessageStep>),
+    /// `steps/toolCallRequest`: before a tool is called.
+    ToolCallRequest(Box<ToolCallRequestStep>),
+    /// `steps/toolCallResult`: before the result of a tool is used.
+    ToolCallResult(Box<ToolCallResultStep>),
+    /// `steps/knowledgeRetrieval`: before knowledge that was found is used.
+    KnowledgeRetrieval(Box<KnowledgeRetrievalStep>),
+    /// `steps/memoryStore`: before memory is written.
+    MemoryStore(Box<MemoryStep>),
+    /// `steps/memoryContextRetrieval`: before memory that was read is used.
+    MemoryContextRetrieval(Box<MemoryStep>),
+    /// `protocols/MCP`: before an MCP message is sent, or before one that came in is used.
+    Mcp(Box<McpStep>),
+    /// An A2A method: before an A2A message is sent, or before one that came in is used.
+    A2a(A2aMethod, Box<A2aStep>),
+    /// `ping`: is the guardian there?
+    Ping(Ping),
+}
+
+words! {
+    /// The methods of the protocol as they are written.
+    Method {
+        /// Before an event starts the agent.
+        AgentTrigger "steps/agentTrigger",
+        /// Before a message goes in or out.
+        Message "steps/message",
+        /// Before a tool is called.
+        ToolCallRequest "steps/toolCallRequest",
+        /// Before the result of a tool is used.
+        ToolCallResult "steps/toolCallResult",
+        /// Before knowledge that was found is used.
+        KnowledgeRetrieval "steps/knowledgeRetrieval",
+        /// Before memory is written.
+        MemoryStore "steps/memoryStore",
+        /// Before memory that was read is used.
+        MemoryContextRetrieval "steps/memoryContextRetrieval",
+        /// Before an MCP message is sent or used.
+        Mcp "protocols/MCP",
+        /// A2A: send a message.
+        A2aMessageSend "message/send",
+        /// A2A: send a message and follow the answer.
+        A2aMessageStream "message/stream",
+        /// A2A: read a task.
+        A2aTaskGet "task/get",
+        /// A2A: cancel a task.
+        A2aTaskCancel "tasks/cancel",
+        /// A2A: follow a task again.
+        A2aTaskResubscribe "tasks/resubscribe",
+        /// A2A: set where a task notifies.
+        A2aPushConfigSet "task/pushNotificationConfig/set",
+        /// A2A: read where a task notifies.
+        A2aPushConfigGet "task/pushNotificationConfig/get",
+        /// A2A in the older wording: read, not to be sent.
+        A2aWrapped "protocols/A2A",
+        /// Is the guardian there?
+        Ping "ping",
+    }
+}
+
+/// The A2A methods among [`Method`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum A2aMethod {
+    /// `message/send`.
+    MessageSend,
+    /// `message/stream`.
+    MessageStream,
+    /// `task/get` in the schema, which is what is written; `tasks/get` in the text.
+    TaskGet,
+    /// `tasks/cancel`.
+    TaskCancel,
+    /// `tasks/resubscribe`.
+    TaskResubscribe,
+    /// `task/pushNotificationConfig/set` in the schema, which is what is written; `tasks/…` in the text.
+    PushConfigSet,
+    /// `task/pushNotificationConfig/get` in the schema, which is what is written; `tasks/…` in the text.
+    PushConfigGet,
+    /// `protocols/A2A`, the older wording: read, not to be sent.
+    Wrapped,
+}
+
+impl Method {
+    /// The method of a name, in any documented spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "tasks/get" => Some(Self::A2aTaskGet),
+            "tasks/pushNotificationConfig/set" => Some(Self::A2aPushConfigSet),
+            "tasks/pushNotificationConfig/get" => Some(Self::A2aPushConfigGet),
+            _ => Self::ALL.iter().copied().find(|method| method.as_str() == name),
+        }
+    }
+}
+
+impl From<A2aMethod> for Method {
+    fn from(method: A2aMethod) -> Self {
+        match method {
+            A2aMethod::MessageSend => Self::A2aMessageSend,
+            A2aMethod::MessageStream => Self::A2aMessageStream,
+            A2aMethod::TaskGet => Self::A2aTaskGet,
+            A2aMethod::TaskCancel => Self::A2aTaskCancel,
+            A2aMethod::TaskResubscribe => Self::A2aTaskResubscribe,
+            A2aMethod::PushConfigSet => Self::A2aPushConfigSet,
+            A2aMethod::PushConfigGet => Self::A2aPushConfigGet,
+            A2aMethod::Wrapped => Self::A2aWrapped,
+        }
+    }
+}
+
+impl Request {
+    /// A question.
+    pub fn new(id: impl Into<Id>, call: impl Into<Call>) -> Self {
+        Self { id: id.into(), call: call.into() }
+    }
+
+    /// The method that is called.
+    pub fn method(&self) -> Method {
+        self.call.method()
+    }
+
+    /// Read a question.
+    ///
+    /// Read besides the form that is written: an agent without `url`; a tool result without the
+    /// `toolCallResult` around it; a bare MCP message as the params of `protocols/MCP`; `tasks/…`
+    /// for `task/…`; `payload` and `context` of an A2A message beside `params`; `protocols/A2A`; a
+    /// ping with its timestamp in either place or none; a data part that is an array; parts without
+    /// `kind`; `null` for an absent member; a time without an offset (UTC). Unknown members are kept.
+    ///
+    /// # Errors
+    /// [`Rejection`] says what is wrong and where, and makes the response that tells so.
+    pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, Rejection> {
+        match parse_json(bytes, limits) {
+            Ok(value) => Self::from_value(value),
+            Err(error) => Err(Rejection { id: None, error: error.into() }),
+        }
+    }
+
+    /// Read a question that is already JSON; otherwise like [`Request::from_slice`].
+    ///
+    /// # Errors
+    /// See [`Request::from_slice`].
+    pub fn from_value(value: Value) -> Result<Self, Rejection> {
+        let invalid = |id: Option<Id>, reason: &str| {
+            Err(Rejection { id, error: RequestError::InvalidRequest(reason.to_owned()) })
+        };
+        let mut envelope = match value {
+            Value::Object(envelope) => envelope,
+            Value::Array(_) => return invalid(None, "batches are not supported, send one request"),
+            _ => return invalid(None, "must be an object"),
+        };
+        let id = envelope.get("id").and_then(Id::from_value);
+        if envelope.get("jsonrpc").is_none_or(|version| version != "2.0") {
+            return invalid(id, "jsonrpc must be \"2.0\"");
+        }
+        let Some(Value::String(name)) = envelope.shift_remove("method") else {
+            return invalid(id, "method must be a string");
+        };
+        let Some(id) = id else {
+            return invalid(None, "id must be a string or an integer");
+        };
+        let params = envelope.shift_remove("params");
+        if params
+            .as_ref()
+            .is_some_and(|params| !params.is_object() && !params.is_array() && !params.is_null())
+        {
+            return invalid(Some(id), "params must be an object");
+        }
+        let reject = |error| Rejection { id: Some(id.clone()), error };
+        let method =
+            Method::from_name(&name).ok_or_else(|| reject(RequestError::MethodNotFound(name)))?;
+        let call = Call::read(method, params, envelope)
+            .map_err(|e| reject(RequestError::InvalidParams(e)))?;
+        Ok(Self { id, call })
+    }
+
+    /// The question as JSON text.
+    pub fn to_vec(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a message is JSON by construction")
+    }
+
+    /// This question with the part exchanged that a guardian may change at this hook: the `inputs`
+    /// of a tool call, `outputs` and `isError` of its result, the `content` of a message or
+    /// trigger, the `results` of a retrieval, the `memory`, the MCP or A2A message. What else differs
+    /// in `modified`, for instance its context, is not taken over.
+    ///
+    /// # Errors
+    /// The modification is about something else than was asked: another method, another execution,
+    /// another tool. The text says what differs.
+    pub fn with_modification(&self, modified: Self) -> Result<Self, String> {
+        let (was, is) = (self.method(), modified.method());
+        let differs = |what: &str| Err(format!("{what} differs from the one that was asked about"));
+        let mut call = self.call.clone();
+        match (&mut call, modified.call) {
+            (Call::AgentTrigger(mine), Call::AgentTrigger(theirs)) => {
+                mine.trigger.content = theirs.trigger.content
+            }
+            (Call::Message(mine), Call::Message(theirs))
+                if mine.message.role == theirs.message.role =>
+            {
+                mine.message.content = theirs.message.content;
+            }
+            (Call::Message(_), Call::Message(_)) => return differs("the role"),
+            (Call::ToolCallRequest(mine), Call::ToolCallRequest(theirs)) => {
+                let (mine, theirs) = (&mut mine.tool_call_request, theirs.tool_call_request);
+                if mine.execution_id != theirs.execution_id {
+                    return differs("executionId");
+                }
+                if mine.tool_id != theirs.tool_id {
+                    return differs("toolId");
+                }
+                mine.inputs = theirs.inputs;
+            }
+            (Call::ToolCallResult(mine), Call::ToolCallResult(theirs)) => {
+                if mine.execution_id != theirs.execution_id {
+                    return differs("executionId");
+                }
+                mine.result = theirs.result;
+            }
+            (Call::KnowledgeRetrieval(mine), Call::KnowledgeRetrieval(theirs)) => {
+                mine.knowledge_step.results = theirs.knowledge_step.results;
+            }
+            (Call::MemoryStore(mine), Call::MemoryStore(theirs))
+            | (Call::MemoryContextRetrieval(mine), Call::MemoryContextRetrieval(theirs)) => {
+                mine.memory = theirs.memory;
+            }
+            (Call::Mcp(mine), Call::Mcp(theirs)) => mine.message = theirs.message,
+            (Call::A2a(was, mine), Call::A2a(is, theirs)) if *was == is => {
+                mine.payload = theirs.payload
+            }
+            _ if was == is => return Err(format!("{was} has nothing to modify")),
+            _ => return Err(format!("the method is {is}, asked was {was}")),
+        }
+        Ok(Self { id: self.id.clone(), call })
+    }
+}
+
+impl Serialize for Request {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("jsonrpc", "2.0")?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("method", &self.method())?;
+        match &self.call {
+            Call::AgentTrigger(step) => map.serialize_entry("params", step)?,
+            Call::Message(step) => map.serialize_entry("params", step)?,
+            Call::ToolCallRequest(step) => map.serialize_entry("params", step)?,
+            Call::ToolCallResult(step) => map.serialize_entry("params", step)?,
+            Call::KnowledgeRetrieval(step) => map.serialize_entry("params", step)?,
+            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+                map.serialize_entry("params", step)?
+            }
+            Call::Mcp(step) => map.serialize_entry("params", step)?,
+            Call::A2a(A2aMethod::Wrapped, step) => map.serialize_entry("params", &Wrapped(step))?,
+            Call::A2a(_, step) => map.serialize_entry("params", step)?,
+            Call::Ping(ping) => {
+                write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
+                map.serialize_entry("params", &PingParams(ping))?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Wrapped<'a>(&'a A2aStep);
+
+impl Serialize for Wrapped<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write_wrapped(serializer)
+    }
+}
+
+struct PingParams<'a>(&'a Ping);
+
+impl Serialize for PingParams<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        write_optional(&mut map, "timestamp", self.0.timestamp.as_ref())?;
+        write_optional(&mut map, "timeout", self.0.timeout.as_ref())?;
+        write_optional(&mut map, "metadata", self.0.metadata.as_ref())?;
+        map.end()
+    }
+}
+
+impl Call {
+    /// The method of this call.
+    pub fn method(&self) -> Method {
+        match self {
+            Self::AgentTrigger(_) => Method::AgentTrigger,
+            Self::Message(_) => Method::Message,
+            Self::ToolCallRequest(_) => Method::ToolCallRequest,
+            Self::ToolCallResult(_) => Method::ToolCallResult,
+            Self::KnowledgeRetrieval(_) => Method::KnowledgeRetrieval,
+            Self::MemoryStore(_) => Method::MemoryStore,
+            Self::MemoryContextRetrieval(_) => Method::MemoryContextRetrieval,
+            Self::Mcp(_) => Method::Mcp,
+            Self::A2a(method, _) => (*method).into(),
+            Self::Ping(_) => Method::Ping,
+        }
+    }
+
+    /// Who acts, where and when. A ping and an A2A message have no such context, an MCP message may.
+    pub fn context(&self) -> Option<&StepContext> {
+        match self {
+            Self::AgentTrigger(step) => Some(&step.context),
+            Self::Message(step) => Some(&step.context),
+            Self::ToolCallRequest(step) => Some(&step.context),
+            Self::ToolCallResult(step) => Some(&step.context),
+            Self::KnowledgeRetrieval(step) => Some(&step.context),
+            Self::MemoryStore(step) | Self::MemoryContextRetrieval(step) => Some(&step.context),
+            Self::Mcp(step) => step.context.as_ref(),
+            Self::A2a(..) | Self::Ping(_) => None,
+        }
+    }
+
+    fn read(method: Method, params: Option<Value>, mut envelope: Object) -> Result<Self, Invalid> {
+        let a2a = match method {
+            Method::AgentTrigger => return read_step(params, Self::AgentTrigger),
+            Method::Message => return read_step(params, Self::Message),
+            Method::ToolCallRequest => return read_step(params, Self::ToolCallRequest),
+            Method::ToolCallResult => return read_step(params, Self::ToolCallResult),
+            Method::KnowledgeRetrieval => return read_step(params, Self::KnowledgeRetrieval),
+            Method::MemoryStore => return read_step(params, Self::MemoryStore),
+            Method::MemoryContextRetrieval => {
+                return read_step(params, Self::MemoryContextRetrieval);
+            }
+            Method::Mcp => return read_step(params, Self::Mcp),
+            Method::Ping => return read_ping(params, envelope).map(Self::Ping),
+            Method::A2aMessageSend => A2aMethod::MessageSend,
+            Method::A2aMessageStream => A2aMethod::MessageStream,
+            Method::A2aTaskGet => A2aMethod::TaskGet,
+            Method::A2aTaskCancel => A2aMethod::TaskCancel,
+            Method::A2aTaskResubscribe => A2aMethod::TaskResubscribe,
+            Method::A2aPushConfigSet => A2aMethod::PushConfigSet,
+            Method::A2aPushConfigGet => A2aMethod::PushConfigGet,
+            Method::A2aWrapped => {
+                let step =
+                    A2aStep::read_wrapped(given(params)?).map_err(|e| e.in_member("params"))?;
+                return Ok(Self::A2a(A2aMethod::Wrapped, Box::new(step)));
+            }
+        };
+        // One table of the text lists payload and context beside params instead of inside.
+        if params.is_none() && envelope.contains_key("payload") {
+            envelope.retain(|name, _| ["payload", "context", "reasoning"].contains(&name.as_str()));
+            let step = A2aStep::read(Value::Object(envelope))?;
+            return Ok(Self::A2a(a2a, Box::new(step)));
+        }
+        read_step(params, |step| Self::A2a(a2a, step))
+    }
+}
+
+fn given(params: Option<Value>) -> Result<Value, Invalid> {
+    params.ok_or_else(|| Invalid::new("is missing").in_member("params"))
+}
+
+fn read_step<T: Read>(
+    params: Option<Value>,
+    call: impl FnOnce(Box<T>) -> Call,
+) -> Result<Call, Invalid> {
+    let step = T::read(given(params)?).map_err(|e| e.in_member("params"))?;
+    Ok(call(Box::new(step)))
+}
+
+fn read_ping(params: Option<Value>, envelope: Object) -> Result<Ping, Invalid> {
+    let outer = Members::of(Value::Object(envelope))?.optional("timestamp")?;
+    let params =
+        params.filter(|params| !params.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
+    let read = |params| {
+        let mut params = Members::of(params)?;
+        Ok(Ping {
+            timestamp: params.optional("timestamp")?.or(outer),
+            timeout: params.optional("timeout")?,
+            metadata: params.optional("metadata")?,
+        })
+    };
+    read(params).map_err(|e: Invalid| e.in_member("params"))
+}
+
+impl Id {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text.clone())),
+            Value::Number(number) => number.as_i64().map(Self::Number),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(number) => Number::from(*number).serialize(serializer),
+        }
+    }
+}
+
+impl From<String> for Id {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Id {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Id {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<AgentTriggerStep> for Call {
+    fn from(step: AgentTriggerStep) -> Self {
+        Self::AgentTrigger(Box::new(step))
+    }
+}
+
+impl From<MessageStep> for Call {
+    fn from(step: MessageStep) -> Self {
+        Self::Message(Box::new(step))
+    }
+}
+
+impl From<ToolCallRequestStep> for Call {
+    fn from(step: ToolCallRequestStep) -> Self {
+        Self::ToolCallRequest(Box::new(step))
+    }
+}
+
+impl From<ToolCallResultStep> for Call {
+    fn from(step: ToolCallResultStep) -> Self {
+        Self::ToolCallResult(Box::new(step))
+    }
+}
+
+impl From<KnowledgeRetrievalStep> for Call {
+    fn from(step: KnowledgeRetrievalStep) -> Self {
+        Self::KnowledgeRetrieval(Box::new(step))
+    }
+}
+
+impl From<McpStep> for Call {
+    fn from(step: McpStep) -> Self {
+        Self::Mcp(Box::new(step))
+    }
+}
+
+impl From<Ping> for Call {
+    fn from(ping: Ping) -> Self {
+        Self::Ping(ping)
+    }
+}

@@ -1,0 +1,349 @@
+//! Who acts, in which session, at which step: `StepContext` and what it holds.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::json::{Invalid, Members, Object, Read, objects, words, write_optional};
+
+/// The context of one step (text 3.8).
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepContext {
+    /// The agent that takes the step.
+    pub agent: Agent,
+    /// The session it acts in.
+    pub session: Session,
+    /// The turn, unique in the session.
+    pub turn_id: String,
+    /// The step, unique in the turn.
+    pub step_id: String,
+    /// When the step was recorded.
+    pub timestamp: Timestamp,
+    /// The person for whom the agent acts.
+    pub user: Option<User>,
+    /// Further members. The schema allows objects here and nothing else, so a trace parent travels
+    /// as `"trace": {"traceparent": "…"}`.
+    pub extra: BTreeMap<String, Object>,
+}
+
+impl StepContext {
+    /// A context without a user and without further members.
+    pub fn new(
+        agent: Agent,
+        session: Session,
+        turn_id: impl Into<String>,
+        step_id: impl Into<String>,
+        timestamp: Timestamp,
+    ) -> Self {
+        Self {
+            agent,
+            session,
+            turn_id: turn_id.into(),
+            step_id: step_id.into(),
+            timestamp,
+            user: None,
+            extra: BTreeMap::new(),
+        }
+    }
+}
+
+const CONTEXT_MEMBERS: [&str; 6] = ["agent", "session", "turnId", "stepId", "timestamp", "user"];
+
+impl Read for StepContext {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        Ok(Self {
+            agent: members.required("agent")?,
+            session: members.required("session")?,
+            turn_id: members.required("turnId")?,
+            step_id: members.required("stepId")?,
+            timestamp: members.required("timestamp")?,
+            user: members.optional("user")?,
+            extra: read_object_members(members.rest())?,
+        })
+    }
+}
+
+fn read_object_members(rest: Object) -> Result<BTreeMap<String, Object>, Invalid> {
+    let mut extra = BTreeMap::new();
+    for (name, value) in rest {
+        if value.is_null() {
+            continue;
+        }
+        let object = Object::read(value).map_err(|e| e.in_member(&name))?;
+        extra.insert(name, object);
+    }
+    Ok(extra)
+}
+
+impl Serialize for StepContext {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("agent", &self.agent)?;
+        map.serialize_entry("session", &self.session)?;
+        map.serialize_entry("turnId", &self.turn_id)?;
+        map.serialize_entry("stepId", &self.step_id)?;
+        map.serialize_entry("timestamp", &self.timestamp)?;
+        write_optional(&mut map, "user", self.user.as_ref())?;
+        for (name, object) in &self.extra {
+            if !CONTEXT_MEMBERS.contains(&name.as_str()) {
+                map.serialize_entry(name, object)?;
+            }
+        }
+        map.end()
+    }
+}
+
+objects! {
+    /// An agent (text 3.1).
+    Agent {
+        required {
+            /// Its id.
+            id "id": String,
+            /// Its name, for people.
+            name "name": String,
+            /// Its instructions, also called the system prompt.
+            instructions "instructions": String,
+            /// Its version.
+            version "version": String,
+            /// Who provides it.
+            provider "provider": AgentProvider,
+        }
+        sent {
+            /// Where it is reached. The schema requires it and the text does not know it.
+            url "url": String,
+        }
+        optional {
+            /// What it is for.
+            description "description": String,
+            /// Its language model.
+            model "model": Model,
+            /// The tools it may call.
+            tools "tools": Vec<ToolDefinition>,
+            /// The MCP servers it may use.
+            mcp_servers "mcpServers": Vec<McpServer>,
+            /// What it may read.
+            resources "resources": Vec<Resource>,
+            /// To whom it belongs.
+            organization "organization": Organization,
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// Who provides an agent (text 3.1.1).
+    AgentProvider {
+        required {
+            /// Its name, for people.
+            name "name": String,
+            /// Its website.
+            url "url": String,
+        }
+        optional {
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// A language model (text 3.1.2).
+    Model {
+        required {
+            /// Its id.
+            id "id": String,
+            /// Its name, for people.
+            name "name": String,
+            /// Who provides it.
+            provider "provider": LlmProvider,
+        }
+        optional {
+            /// What it does.
+            kind "type": ModelKind,
+            /// Most tokens in an answer.
+            max_tokens "maxTokens": i64,
+            /// Most tokens in question and answer together.
+            context_window "contextWindow": i64,
+            /// Texts that end an answer early.
+            stop_sequences "stopSequences": Vec<String>,
+            /// Parameters used unless a call says otherwise.
+            default_params "defaultParams": Object,
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// Who provides a language model (text 3.1.3).
+    LlmProvider {
+        required {
+            /// Its name, for people.
+            name "name": String,
+        }
+        optional {
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// An MCP server that an agent may use (text 3.1.4).
+    McpServer {
+        required {
+            /// Its name.
+            name "name": String,
+            /// Its version.
+            version "version": String,
+        }
+    }
+
+    /// Something that an agent may read (text 3.1.5).
+    Resource {
+        required {
+            /// Its id.
+            id "id": String,
+            /// Its name, for people.
+            name "name": String,
+            /// What it says.
+            content "content": String,
+        }
+        optional {
+            /// What it is about.
+            description "description": String,
+            /// The media type of `content`.
+            mime_type "mimeType": String,
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// A tool as an agent knows it (text 3.2).
+    ToolDefinition {
+        required {
+            /// Its name, for people.
+            name "name": String,
+            /// Its id, which calls name as `toolId`.
+            id "id": String,
+            /// Its kind, for instance `function_call` or `api_request`.
+            kind "type": String,
+            /// What it takes; `null` if nothing.
+            arguments "arguments": Option<Vec<ToolArgumentDefinition>>,
+            /// What it gives; `null` if nothing.
+            outputs "outputs": Option<Vec<ToolOutputDefinition>>,
+        }
+        optional {
+            /// What it is for.
+            description "description": String,
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// An argument that a tool takes (text 3.2.1).
+    ToolArgumentDefinition {
+        required {
+            /// Its name.
+            name "name": String,
+            /// Whether a call has to give it.
+            required "required": bool,
+        }
+        optional {
+            /// Its id.
+            id "id": String,
+            /// What it means.
+            description "description": String,
+            /// Its JSON type.
+            kind "type": ValueKind,
+            /// The media type of its value.
+            mime_type "mimeType": String,
+        }
+    }
+
+    /// A value that a tool gives (text 3.2.2).
+    #[derive(Default)]
+    ToolOutputDefinition {
+        optional {
+            /// Its name.
+            name "name": String,
+            /// Its id.
+            id "id": String,
+            /// What it means.
+            description "description": String,
+            /// Its JSON type.
+            kind "type": ValueKind,
+            /// The media type of its value.
+            mime_type "mimeType": String,
+        }
+    }
+
+    /// A session: one stretch of interaction (text 3.9).
+    Session {
+        required {
+            /// Its id.
+            id "id": String,
+        }
+        optional {
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// The person for whom an agent acts (text 3.10).
+    User {
+        required {
+            /// Their id.
+            id "id": String,
+        }
+        optional {
+            /// Their name.
+            name "name": String,
+            /// Their e-mail address.
+            email "email": String,
+            /// The organisation they belong to.
+            organization "organization": Organization,
+            /// Anything else about them.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// An organisation (text 3.11).
+    Organization {
+        required {
+            /// Its id.
+            id "id": String,
+        }
+        optional {
+            /// Its name.
+            name "name": String,
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+}
+
+words! {
+    /// What a language model does.
+    ModelKind {
+        /// It answers in a dialogue.
+        Chat "chat",
+        /// It continues a text.
+        Completion "completion",
+        /// It turns text into a vector.
+        Embedding "embedding",
+    }
+
+    /// The JSON type of an argument or an output.
+    ValueKind {
+        /// A string.
+        String "string",
+        /// A number.
+        Number "number",
+        /// `true` or `false`.
+        Boolean "boolean",
+        /// An object.
+        Object "object",
+        /// An array.
+        Array "array",
+        /// `null`.
+        Null "null",
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a message cannot be judged, and how that is answered (text section 6).
+
+use serde_json::{Value, json};
+
+use super::json::{Invalid, SyntaxError};
+use super::{Body, ErrorObject, Id, Response};
+
+/// The error codes of JSON-RPC 2.0 (text 6.1).
+pub mod code {
+    /// The body is not JSON.
+    pub const PARSE_ERROR: i64 = -32700;
+    /// The body is JSON and not a request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// No such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The params do not fit the method.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// The guardian failed.
+    pub const INTERNAL_ERROR: i64 = -32603;
+}
+
+/// Why bytes are not a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Not JSON, or JSON beyond the limits.
+    #[error("the body is not JSON: {0}")]
+    Syntax(#[from] SyntaxError),
+    /// Not a JSON-RPC 2.0 request.
+    #[error("not a JSON-RPC 2.0 request: {0}")]
+    InvalidRequest(String),
+    /// No method of the protocol.
+    #[error("no such method: {0}")]
+    MethodNotFound(String),
+    /// The params do not fit the method.
+    #[error("{0}")]
+    InvalidParams(Invalid),
+}
+
+impl RequestError {
+    /// The code of [`code`] that answers it.
+    pub const fn code(&self) -> i64 {
+        match self {
+            Self::Syntax(_) => code::PARSE_ERROR,
+            Self::InvalidRequest(_) => code::INVALID_REQUEST,
+            Self::MethodNotFound(_) => code::METHOD_NOT_FOUND,
+            Self::InvalidParams(_) => code::INVALID_PARAMS,
+        }
+    }
+
+    fn data(&self) -> Value {
+        match self {
+            Self::Syntax(error) => json!({"reason": error.to_string()}),
+            Self::InvalidRequest(reason) => json!({"reason": reason}),
+            // The schema wants null here.
+            Self::MethodNotFound(_) => Value::Null,
+            Self::InvalidParams(invalid) => {
+                json!({"path": invalid.path(), "reason": invalid.reason()})
+            }
+        }
+    }
+}
+
+impl ErrorObject {
+    /// An error of a standard code, in the schema's words for it.
+    pub fn standard(code: i64, data: Value) -> Self {
+        let message = match code {
+            code::PARSE_ERROR => "Invalid JSON payload",
+            code::INVALID_REQUEST => "Request payload validation error",
+            code::METHOD_NOT_FOUND => "Method not found",
+            code::INVALID_PARAMS => "Invalid parameters",
+            _ => "Internal error",
+        };
+        Self { data: Some(data), ..Self::new(code, message.to_owned()) }
+    }
+}
+
+/// A message that is no request, with the id to answer it under.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Rejection {
+    /// The id, if it could be read.
+    pub id: Option<Id>,
+    /// What is wrong.
+    pub error: RequestError,
+}
+
+impl Rejection {
+    /// The response that says so.
+    pub fn to_response(&self) -> Response {
+        let error = ErrorObject::standard(self.error.code(), self.error.data());
+        Response { id: self.id.clone(), body: Body::Error(error) }
+    }
+}

@@ -1,0 +1,265 @@
+//! What a guardian answers: a decision, a pong, or an error (text section 5 and 6).
+
+use jiff::Timestamp;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::json::{
+    self, Invalid, Limits, Members, Object, Read, SyntaxError, objects, words, write_optional,
+};
+use super::{Id, Request};
+
+/// One answer of a guardian.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// The id of the question; `None` (written as `null`) if it could not be read.
+    pub id: Option<Id>,
+    /// What was answered.
+    pub body: Body,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// A decision on a step.
+    Decision(Answer),
+    /// The answer to a ping.
+    Pong(Pong),
+    /// The question could not be judged.
+    Error(ErrorObject),
+}
+
+/// A decision and its reasons (text 5.1.1).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What is to happen.
+    pub decision: Decision,
+    /// The decision explained to people.
+    pub message: String,
+    /// How the guardian came to it.
+    pub reasoning: Option<String>,
+    /// The reasons for machines.
+    pub reason_codes: Vec<String>,
+    /// Anything else.
+    pub data: Option<Object>,
+}
+
+/// What is to happen with a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Go on.
+    Allow,
+    /// Do not.
+    Deny,
+    /// Go on with this message in place of the one that was sent.
+    Modify(Box<Request>),
+}
+
+impl Decision {
+    /// The word on the wire.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Modify(_) => "modify",
+        }
+    }
+}
+
+impl Answer {
+    /// A decision with its explanation and nothing else.
+    pub fn new(decision: Decision, message: impl Into<String>) -> Self {
+        Self {
+            decision,
+            message: message.into(),
+            reasoning: None,
+            reason_codes: Vec::new(),
+            data: None,
+        }
+    }
+}
+
+objects! {
+    /// The answer to a ping (text 5.3.1).
+    Pong {
+        required {
+            /// Whether the guardian works.
+            status "status": PongStatus,
+            /// The guardian's version.
+            version "version": String,
+            /// When it answered.
+            timestamp "timestamp": Timestamp,
+        }
+        optional {
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// Why a question could not be judged (text 3.13).
+    ErrorObject {
+        required {
+            /// One of [`code`](super::code), or a number of the guardian's own.
+            code "code": i64,
+            /// What is wrong, in a few words.
+            message "message": String,
+        }
+        optional {
+            /// More about it.
+            data "data": Value,
+        }
+    }
+}
+
+words! {
+    /// How a guardian is.
+    PongStatus {
+        /// It works.
+        Connected "connected",
+        /// It answers and does not work.
+        Error "error",
+    }
+}
+
+impl Serialize for Response {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("jsonrpc", "2.0")?;
+        map.serialize_entry("id", &self.id)?;
+        match &self.body {
+            Body::Decision(answer) => map.serialize_entry("result", answer)?,
+            Body::Pong(pong) => map.serialize_entry("result", pong)?,
+            Body::Error(error) => map.serialize_entry("error", error)?,
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("decision", self.decision.as_str())?;
+        map.serialize_entry("message", &self.message)?;
+        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
+        if !self.reason_codes.is_empty() {
+            map.serialize_entry("reasonCode", &self.reason_codes)?;
+        }
+        write_optional(&mut map, "data", self.data.as_ref())?;
+        if let Decision::Modify(request) = &self.decision {
+            map.serialize_entry("modifiedRequest", request)?;
+        }
+        map.end()
+    }
+}
+
+/// Why an answer cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResponseError {
+    /// It is not JSON.
+    #[error("not JSON: {0}")]
+    Syntax(#[from] SyntaxError),
+    /// It is JSON and not an answer: no object, or neither `result` nor `error`.
+    #[error("not a JSON-RPC response: {0}")]
+    NotAResponse(String),
+    /// `decision` is missing or is none of allow, deny and modify.
+    #[error("unknown decision {0}")]
+    UnknownDecision(String),
+    /// `modify` without a `modifiedRequest` that is a complete request.
+    #[error("modifiedRequest: {0}")]
+    UnusableModification(String),
+    /// Something else in it breaks the rules.
+    #[error("{0}")]
+    Invalid(Invalid),
+}
+
+impl Response {
+    /// Read an answer. A `deny` is never lost: however its other members look, it is a deny.
+    ///
+    /// # Errors
+    /// [`ResponseError`] tells a text that is no answer from an answer that cannot be followed.
+    pub fn from_slice(bytes: &[u8], limits: Limits) -> Result<Self, ResponseError> {
+        let Value::Object(mut envelope) = json::parse_json(bytes, limits)? else {
+            return Err(ResponseError::NotAResponse("not an object".to_owned()));
+        };
+        let id = envelope.get("id").and_then(Id::from_value);
+        match (envelope.remove("result"), envelope.remove("error")) {
+            (None | Some(Value::Null), Some(error)) => {
+                let error = ErrorObject::read(error)
+                    .map_err(|e| ResponseError::Invalid(e.in_member("error")))?;
+                Ok(Self { id, body: Body::Error(error) })
+            }
+            (Some(result), None | Some(Value::Null)) => {
+                let body = read_result(result)?;
+                let is_deny =
+                    matches!(&body, Body::Decision(answer) if answer.decision == Decision::Deny);
+                if !is_deny && envelope.get("jsonrpc").is_none_or(|version| version != "2.0") {
+                    return Err(ResponseError::Invalid(
+                        Invalid::new("must be \"2.0\"").in_member("jsonrpc"),
+                    ));
+                }
+                Ok(Self { id, body })
+            }
+            (None, None) => Err(ResponseError::NotAResponse("neither result nor error".to_owned())),
+            (Some(_), Some(_)) => {
+                Err(ResponseError::Invalid(Invalid::new("both result and error are there")))
+            }
+        }
+    }
+
+    /// The answer as JSON text.
+    pub fn to_vec(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a message is JSON by construction")
+    }
+}
+
+fn read_result(result: Value) -> Result<Body, ResponseError> {
+    let in_result = |e: Invalid| ResponseError::Invalid(e.in_member("result"));
+    let mut members = Members::of(result).map_err(in_result)?;
+    if members.contains("status") && !members.contains("decision") {
+        return Pong::read(Value::Object(members.rest())).map(Body::Pong).map_err(in_result);
+    }
+    let said: Value = members.optional("decision").map_err(in_result)?.unwrap_or_default();
+    // Guardians have sent "deny " and "DENY", and one page of the texts says "block".
+    let word = said.as_str().map(|word| word.trim().to_ascii_lowercase());
+    let decision = match word.as_deref() {
+        Some("deny" | "block") => {
+            return Ok(Body::Decision(Answer {
+                decision: Decision::Deny,
+                message: members.optional("message").unwrap_or_default().unwrap_or_default(),
+                reasoning: members.optional("reasoning").unwrap_or_default(),
+                reason_codes: read_reason_codes(&mut members).unwrap_or_default(),
+                data: members.optional("data").unwrap_or_default(),
+            }));
+        }
+        Some("allow") => Decision::Allow,
+        Some("modify") => Decision::Modify(Box::new(read_modification(&mut members)?)),
+        _ => return Err(ResponseError::UnknownDecision(said.to_string())),
+    };
+    Ok(Body::Decision(Answer {
+        decision,
+        message: members.required("message").map_err(in_result)?,
+        reasoning: members.optional("reasoning").map_err(in_result)?,
+        reason_codes: read_reason_codes(&mut members).map_err(in_result)?,
+        data: members.optional("data").map_err(in_result)?,
+    }))
+}
+
+fn read_modification(members: &mut Members) -> Result<Request, ResponseError> {
+    let modified: Option<Value> = members
+        .optional("modifiedRequest")
+        .map_err(|e| ResponseError::UnusableModification(e.to_string()))?;
+    let modified =
+        modified.ok_or_else(|| ResponseError::UnusableModification("is missing".to_owned()))?;
+    Request::from_value(modified)
+        .map_err(|e| ResponseError::UnusableModification(e.error.to_string()))
+}
+
+/// `reasonCode` is an array. A single string is read as an array of one.
+fn read_reason_codes(members: &mut Members) -> Result<Vec<String>, Invalid> {
+    match members.optional("reasonCode")? {
+        None => Ok(Vec::new()),
+        Some(Value::String(code)) => Ok(vec![code]),
+        Some(codes) => Vec::read(codes).map_err(|e| e.in_member("reasonCode")),
+    }
+}

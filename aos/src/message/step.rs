@@ -1,0 +1,464 @@
+//! What each method carries: the params of text section 4.
+
+use jiff::Timestamp;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::context::StepContext;
+use super::json::{Invalid, Members, Object, Read, objects, words, write_extra, write_optional};
+use super::part::{Part, Source, TextPart};
+
+objects! {
+    /// `steps/agentTrigger`: an event is about to start the agent (text 4.1).
+    AgentTriggerStep {
+        required {
+            /// Who, where, when.
+            context "context": StepContext,
+            /// What triggers the agent.
+            trigger "trigger": AgentTrigger,
+        }
+    }
+
+    /// What triggers an agent (text 3.6).
+    AgentTrigger {
+        required {
+            /// The kind of trigger.
+            kind "type": TriggerKind,
+            /// The event behind it.
+            event "event": AgentTriggerEvent,
+            /// What the agent would be given.
+            content "content": Vec<Part>,
+        }
+        optional {
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// The event behind a trigger (text 3.6.1).
+    AgentTriggerEvent {
+        required {
+            /// Its kind, for instance `email`.
+            kind "type": String,
+            /// Its id.
+            id "id": String,
+        }
+    }
+
+    /// `steps/message`: a message goes in or out (text 4.5).
+    MessageStep {
+        required {
+            /// Who, where, when.
+            context "context": StepContext,
+            /// The message.
+            message "message": Message,
+        }
+        optional {
+            /// What an answer of the agent cites.
+            citations "citations": Vec<Source>,
+            /// Why the agent does this.
+            reasoning "reasoning": String,
+        }
+    }
+
+    /// One message (text 3.3).
+    Message {
+        required {
+            /// Its id, unique in the session.
+            id "id": String,
+            /// Whose it is.
+            role "role": Role,
+            /// What it says.
+            content "content": Vec<Part>,
+        }
+        optional {
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// `steps/toolCallRequest`: a tool is about to be called (text 4.6).
+    ToolCallRequestStep {
+        required {
+            /// Who, where, when.
+            context "context": StepContext,
+            /// The call.
+            tool_call_request "toolCallRequest": ToolCallRequest,
+        }
+        optional {
+            /// Why the agent does this.
+            reasoning "reasoning": String,
+        }
+    }
+
+    /// The call of a tool (text 3.15).
+    ToolCallRequest {
+        required {
+            /// The execution; the result carries the same.
+            execution_id "executionId": String,
+            /// The tool.
+            tool_id "toolId": String,
+            /// What it is given.
+            inputs "inputs": Vec<ToolArgumentValue>,
+        }
+    }
+
+    /// One input of a tool (text 3.15.1).
+    ToolArgumentValue {
+        required {
+            /// The name of the argument.
+            name "name": String,
+            /// Its value: any JSON.
+            value "value": Value,
+        }
+        optional {
+            /// The id of the argument.
+            id "id": String,
+        }
+    }
+
+    /// The result of a tool (text 4.6.1.1).
+    ToolResult {
+        required {
+            /// What the tool gave, as text.
+            outputs "outputs": Vec<TextPart>,
+            /// Whether the tool failed.
+            is_error "isError": bool,
+        }
+    }
+
+    /// `steps/knowledgeRetrieval`: knowledge is about to be used (text 4.2).
+    KnowledgeRetrievalStep {
+        required {
+            /// Who, where, when.
+            context "context": StepContext,
+            /// What was asked and found.
+            knowledge_step "knowledgeStep": KnowledgeStep,
+        }
+        optional {
+            /// Why the agent does this.
+            reasoning "reasoning": String,
+        }
+    }
+
+    /// What was asked and found (text 3.14).
+    KnowledgeStep {
+        required {
+            /// What was found.
+            results "results": Vec<KnowledgeResult>,
+        }
+        optional {
+            /// The question.
+            query "query": String,
+            /// The words searched for.
+            keywords "keywords": Vec<String>,
+        }
+    }
+
+    /// One result of a retrieval (text 3.14.1).
+    KnowledgeResult {
+        required {
+            /// The id of its source.
+            id "id": String,
+            /// What it says.
+            content "content": String,
+        }
+        optional {
+            /// Its media type.
+            mime_type "mimeType": String,
+            /// Anything else about it.
+            metadata "metadata": Object,
+        }
+    }
+
+    /// `steps/memoryStore` (text 4.3) and `steps/memoryContextRetrieval` (text 4.4).
+    MemoryStep {
+        required {
+            /// Who, where, when.
+            context "context": StepContext,
+            /// The memories; structured ones as their JSON text.
+            memory "memory": Vec<String>,
+        }
+        optional {
+            /// Why the agent does this.
+            reasoning "reasoning": String,
+        }
+    }
+}
+
+words! {
+    /// The kind of a trigger.
+    TriggerKind {
+        /// Not started by a person.
+        Autonomous "autonomous",
+    }
+
+    /// Whose message it is.
+    Role {
+        /// A person's.
+        User "user",
+        /// The agent's.
+        Agent "agent",
+        /// The system's, for instance of a guardrail.
+        System "system",
+    }
+
+    /// Which end of an A2A exchange an agent is.
+    A2aRole {
+        /// It asks.
+        Client "client",
+        /// It is asked.
+        Server "server",
+    }
+}
+
+/// `steps/toolCallResult`: the result of a tool is about to be used (text 4.6).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCallResultStep {
+    /// Who, where, when.
+    pub context: StepContext,
+    /// The execution: the one of the request.
+    pub execution_id: String,
+    /// What came of it.
+    pub result: ToolResult,
+    /// Why the agent does this.
+    pub reasoning: Option<String>,
+    /// The tool. The text has no place for it and the schema allows it; without it a guardian that
+    /// keeps no state cannot tell whose result this is.
+    pub tool_id: Option<String>,
+    /// Members that the text does not name, as they came.
+    pub extra: Object,
+}
+
+impl ToolCallResultStep {
+    /// A result without reasoning and without the tool's name.
+    pub fn new(context: StepContext, execution_id: impl Into<String>, result: ToolResult) -> Self {
+        let execution_id = execution_id.into();
+        Self { context, execution_id, result, reasoning: None, tool_id: None, extra: Object::new() }
+    }
+}
+
+/// Schema and hooks nest the result under `toolCallResult`, the text has it flat: read both, write
+/// it nested. A message with both must say the same twice.
+impl Read for ToolCallResultStep {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        let (execution_id, result) = match members.optional::<Object>("toolCallResult")? {
+            Some(nested) => {
+                for name in ["executionId", "result"] {
+                    if members.get(name).is_some_and(|flat| Some(flat) != nested.get(name)) {
+                        return Err(
+                            Invalid::new("differs from the one in toolCallResult").in_member(name)
+                        );
+                    }
+                }
+                read_execution(&mut Members::from(nested))
+                    .map_err(|e| e.in_member("toolCallResult"))?
+            }
+            None if members.contains("executionId") || members.contains("result") => {
+                read_execution(&mut members)?
+            }
+            None => return Err(Invalid::new("is missing").in_member("toolCallResult")),
+        };
+        Ok(Self {
+            context: members.required("context")?,
+            execution_id,
+            result,
+            reasoning: members.optional("reasoning")?,
+            tool_id: members.optional("toolId")?,
+            extra: members.rest(),
+        })
+    }
+}
+
+fn read_execution(members: &mut Members) -> Result<(String, ToolResult), Invalid> {
+    Ok((members.required("executionId")?, members.required("result")?))
+}
+
+impl Serialize for ToolCallResultStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Nested<'a> {
+            execution_id: &'a str,
+            result: &'a ToolResult,
+        }
+        let nested = Nested { execution_id: &self.execution_id, result: &self.result };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("context", &self.context)?;
+        map.serialize_entry("toolCallResult", &nested)?;
+        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
+        write_optional(&mut map, "toolId", self.tool_id.as_ref())?;
+        let known = ["context", "toolCallResult", "executionId", "result", "reasoning", "toolId"];
+        write_extra(&mut map, &known, &self.extra)?;
+        map.end()
+    }
+}
+
+/// `protocols/MCP`: an MCP message is about to be sent, or has come in (text 4.10).
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpStep {
+    /// The MCP message as it is.
+    pub message: Object,
+    /// Who, where, when. The text has no place for it and the schema allows it; without it a
+    /// guardian cannot know whose message this is.
+    pub context: Option<StepContext>,
+    /// Why the agent does this.
+    pub reasoning: Option<String>,
+    /// Members that the text does not name, as they came.
+    pub extra: Object,
+}
+
+impl McpStep {
+    /// A message without context and reasoning.
+    pub fn new(message: Object) -> Self {
+        Self { message, context: None, reasoning: None, extra: Object::new() }
+    }
+}
+
+/// The text wraps the MCP message in `message`; the hooks page shows it bare as the params.
+impl Read for McpStep {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        let is_bare = !members.contains("message")
+            && members.contains("jsonrpc")
+            && ["method", "result", "error"].iter().any(|name| members.contains(name));
+        if is_bare {
+            return Ok(Self::new(members.rest()));
+        }
+        Ok(Self {
+            message: members.required("message")?,
+            context: members.optional("context")?,
+            reasoning: members.optional("reasoning")?,
+            extra: members.rest(),
+        })
+    }
+}
+
+impl Serialize for McpStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("message", &self.message)?;
+        write_optional(&mut map, "context", self.context.as_ref())?;
+        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
+        write_extra(&mut map, &["message", "context", "reasoning"], &self.extra)?;
+        map.end()
+    }
+}
+
+/// An A2A message is about to be sent, or has come in (text 4.8 and 4.9).
+#[derive(Clone, Debug, PartialEq)]
+pub struct A2aStep {
+    /// The A2A message as it is.
+    pub payload: Object,
+    /// Between whom. Absent in the older wording `protocols/A2A`.
+    pub context: Option<A2aContext>,
+    /// Why the agent does this.
+    pub reasoning: Option<String>,
+    /// Members that the text does not name, as they came.
+    pub extra: Object,
+}
+
+objects! {
+    /// Between whom an A2A message travels.
+    #[derive(Default)]
+    A2aContext {
+        optional {
+            /// The sender.
+            from "from": A2aParty,
+            /// The receiver.
+            to "to": A2aParty,
+        }
+    }
+
+    /// One end of an A2A exchange.
+    #[derive(Default)]
+    A2aParty {
+        optional {
+            /// The agent.
+            agent "agent": A2aAgent,
+            /// Whether it asks or is asked.
+            role "role": A2aRole,
+        }
+    }
+
+    /// An agent as the other side sees it. The schema refuses a complete
+    /// [`Agent`](super::Agent) here, so send only what is known of a stranger.
+    #[derive(Default)]
+    A2aAgent {
+        optional {
+            /// Its name.
+            name "name": String,
+            /// Where it is reached.
+            url "url": String,
+            /// Its version.
+            version "version": String,
+        }
+    }
+}
+
+impl A2aStep {
+    /// A message between two parties.
+    pub fn new(payload: Object, context: A2aContext) -> Self {
+        Self { payload, context: Some(context), reasoning: None, extra: Object::new() }
+    }
+
+    /// `protocols/A2A {message, reasoning}`, the older wording.
+    pub(super) fn read_wrapped(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        Ok(Self {
+            payload: members.required("message")?,
+            context: members.optional("context")?,
+            reasoning: members.optional("reasoning")?,
+            extra: members.rest(),
+        })
+    }
+
+    /// Write it under the older wording, which is how it came.
+    pub(super) fn write_wrapped<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(serializer, "message")
+    }
+
+    fn write<S: Serializer>(
+        &self,
+        serializer: S,
+        payload: &'static str,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(payload, &self.payload)?;
+        write_optional(&mut map, "context", self.context.as_ref())?;
+        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
+        write_extra(&mut map, &[payload, "context", "reasoning"], &self.extra)?;
+        map.end()
+    }
+}
+
+impl Read for A2aStep {
+    fn read(value: Value) -> Result<Self, Invalid> {
+        let mut members = Members::of(value)?;
+        Ok(Self {
+            payload: members.required("payload")?,
+            context: Some(members.required("context")?),
+            reasoning: members.optional("reasoning")?,
+            extra: members.rest(),
+        })
+    }
+}
+
+impl Serialize for A2aStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(serializer, "payload")
+    }
+}
+
+/// `ping`: is the guardian there (text 4.7)?
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ping {
+    /// When it was asked. Schema and text put it in different places, so it is written in both.
+    pub timestamp: Option<Timestamp>,
+    /// After how many milliseconds the guardian counts as lost.
+    pub timeout: Option<i64>,
+    /// Anything else about it.
+    pub metadata: Option<Object>,
+}

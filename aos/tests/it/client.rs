@@ -1,0 +1,492 @@
+//! The client against real servers: every way in which a guardian can answer, closed and open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aos::message::{
+    Agent, AgentProvider, Call, Limits, Method, Ping, Request, Session, StepContext, TextPart,
+    ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
+};
+use aos::{Bearer, FailMode, Failure, GuardianClient, Options, Origin, Verdict};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Response};
+use axum::response::Redirect;
+use axum::routing::post;
+use serde_json::{Value, json};
+use url::Url;
+
+/// What the guardian of a test does with a question.
+#[derive(Clone)]
+enum Reply {
+    /// It answers with this as the `result`.
+    Result(Value),
+    /// It answers with this JSON.
+    Json(Value),
+    /// It answers with any status, content type and body.
+    Http(u16, &'static str, Vec<u8>),
+    /// It takes the question and never answers.
+    Silence,
+    /// It begins an answer and never ends it.
+    HalfAnAnswer,
+}
+
+/// Serve on a free port until the test ends.
+async fn serve(router: Router) -> Url {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = Url::parse(&format!("http://{}/aos", listener.local_addr().unwrap())).unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    url
+}
+
+/// A guardian that answers each question with what `reply` makes of it.
+async fn guardian(reply: impl Fn(Value) -> Reply + Send + Sync + 'static) -> Url {
+    let reply = Arc::new(reply);
+    let answer = move |body: Bytes| async move {
+        let question: Value = serde_json::from_slice(&body).unwrap();
+        let id = question["id"].clone();
+        let json = |value: Value| {
+            http(200, "application/json; charset=utf-8", Body::from(value.to_string()))
+        };
+        match reply(question) {
+            Reply::Result(result) => json(json!({"jsonrpc": "2.0", "id": id, "result": result})),
+            Reply::Json(value) => json(value),
+            Reply::Http(status, content_type, body) => http(status, content_type, Body::from(body)),
+            Reply::Silence => std::future::pending().await,
+            Reply::HalfAnAnswer => {
+                let half = Ok::<_, std::convert::Infallible>(Bytes::from_static(b"{\"jsonrpc\""));
+                let never = Body::from_stream(Half(Some(half)));
+                http(200, "application/json", never)
+            }
+        }
+    };
+    serve(Router::new().route("/aos", post(answer))).await
+}
+
+struct Half<T>(Option<T>);
+
+impl<T: Unpin> futures::Stream for Half<T> {
+    type Item = T;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<T>> {
+        self.0.take().map_or(std::task::Poll::Pending, |item| std::task::Poll::Ready(Some(item)))
+    }
+}
+
+fn http(status: u16, content_type: &str, body: Body) -> Response<Body> {
+    Response::builder().status(status).header("content-type", content_type).body(body).unwrap()
+}
+
+fn client(url: Url, fail_mode: FailMode) -> GuardianClient {
+    GuardianClient::new(url, Options { fail_mode, ..Options::default() }).unwrap()
+}
+
+fn context() -> StepContext {
+    let provider = AgentProvider::new("Example".to_owned(), "https://example.org/".to_owned());
+    let [id, name, instructions, version] = ["a", "Agent", "Help.", "1"].map(str::to_owned);
+    let agent =
+        Agent::new(id, name, instructions, version, provider, "https://agent.example/".to_owned());
+    StepContext::new(
+        agent,
+        Session::new("s".to_owned()),
+        "t",
+        "st",
+        "2026-01-02T03:04:05Z".parse().unwrap(),
+    )
+}
+
+fn tool_call() -> Request {
+    let inputs = vec![ToolArgumentValue::new("city".to_owned(), json!("Paris"))];
+    let call = ToolCallRequest::new("x-1".to_owned(), "weather".to_owned(), inputs);
+    Request::new("q-1", ToolCallRequestStep::new(context(), call))
+}
+
+fn tool_result() -> Request {
+    let result = ToolResult::new(vec![TextPart::new("18 degrees")], false);
+    Request::new("q-2", ToolCallResultStep::new(context(), "x-1", result))
+}
+
+/// The question with one member changed, as the answer of a guardian that modifies.
+fn modify(question: &Value, pointer: &str, value: Value) -> Reply {
+    let mut modified = question.clone();
+    *modified.pointer_mut(pointer).unwrap() = value;
+    Reply::Result(
+        json!({"decision": "modify", "message": "better so", "modifiedRequest": modified}),
+    )
+}
+
+#[tokio::test]
+async fn an_allow_goes_on() {
+    let url = guardian(|_| {
+        Reply::Result(json!({"decision": "allow", "message": "fine", "reasonCode": ["ok"]}))
+    })
+    .await;
+    let outcome = client(url, FailMode::Closed).ask(&tool_call()).await;
+    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Allow, Origin::Guardian));
+    assert_eq!((outcome.message.as_str(), outcome.reason_codes), ("fine", vec!["ok".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_deny_is_told_with_its_reasons() {
+    let result = json!({"decision": "deny", "message": "no trips", "reasonCode": ["budget"], "reasoning": "r", "data": {"left": 0}});
+    let url = guardian(move |_| Reply::Result(result.clone())).await;
+    let outcome = client(url, FailMode::Open).ask(&tool_call()).await;
+    assert_eq!((outcome.verdict, outcome.origin), (Verdict::Deny, Origin::Guardian));
+    assert_eq!(
+        (outcome.message.as_str(), outcome.reason_codes),
+        ("no trips", vec!["budget".to_owned()])
+    );
+    assert_eq!(
+        (outcome.reasoning.as_deref(), outcome.data.unwrap()["left"].as_i64()),
+        (Some("r"), Some(0))
+    );
+}
+
+#[tokio::test]
+async fn a_modify_changes_the_inputs_and_nothing_else() {
+    let url = guardian(|question| {
+        let mut modified = question;
+        modified["params"]["context"]["session"]["id"] = json!("another");
+        modify(&modified, "/params/toolCallRequest/inputs/0/value", json!("Lyon"))
+    })
+    .await;
+    let question = tool_call();
+    let outcome = client(url, FailMode::Closed).ask(&question).await;
+    let Verdict::Modify(request) = outcome.verdict else { panic!("{outcome:?}") };
+    let Call::ToolCallRequest(step) = &request.call else { panic!("{request:?}") };
+    assert_eq!(
+        step.tool_call_request.inputs,
+        [ToolArgumentValue::new("city".to_owned(), json!("Lyon"))]
+    );
+    assert_eq!(Some(&step.context), question.call.context());
+}
+
+#[tokio::test]
+async fn a_modify_changes_the_outputs_of_a_result() {
+    let url = guardian(|question| {
+        let result = json!({"outputs": [{"kind": "text", "text": "[hidden]"}], "isError": true});
+        modify(&question, "/params/toolCallResult/result", result)
+    })
+    .await;
+    let outcome = client(url, FailMode::Closed).ask(&tool_result()).await;
+    let Verdict::Modify(request) = outcome.verdict else { panic!("{outcome:?}") };
+    let Call::ToolCallResult(step) = &request.call else { panic!("{request:?}") };
+    assert_eq!((step.result.outputs[0].text.as_str(), step.result.is_error), ("[hidden]", true));
+}
+
+/// What comes of a guardian that gives no usable answer.
+struct Case {
+    name: &'static str,
+    reply: fn(Value) -> Reply,
+    reason: &'static str,
+    /// Whether an open fail mode lets the step go on.
+    opens: bool,
+}
+
+const CASES: [Case; 24] = [
+    Case { name: "silent", reply: |_| Reply::Silence, reason: "guardian_timeout", opens: true },
+    Case {
+        name: "stops halfway",
+        reply: |_| Reply::HalfAnAnswer,
+        reason: "guardian_timeout",
+        opens: true,
+    },
+    Case {
+        name: "internal server error",
+        reply: |_| Reply::Http(500, "application/json", b"{}".to_vec()),
+        reason: "guardian_status",
+        opens: true,
+    },
+    Case {
+        name: "bad gateway",
+        reply: |_| Reply::Http(502, "text/html", b"<html>".to_vec()),
+        reason: "guardian_status",
+        opens: true,
+    },
+    Case {
+        name: "no JSON",
+        reply: |_| Reply::Http(200, "application/json", b"{\"jsonrpc\":".to_vec()),
+        reason: "guardian_malformed",
+        opens: true,
+    },
+    Case {
+        name: "no object",
+        reply: |_| Reply::Json(json!([1])),
+        reason: "guardian_malformed",
+        opens: true,
+    },
+    Case {
+        name: "no answer in it",
+        reply: |q| Reply::Json(json!({"jsonrpc": "2.0", "id": q["id"]})),
+        reason: "guardian_malformed",
+        opens: true,
+    },
+    Case {
+        name: "wrong content type",
+        reply: |q| {
+            let allow = json!({"jsonrpc": "2.0", "id": q["id"], "result": {"decision": "allow", "message": ""}});
+            Reply::Http(200, "text/plain", allow.to_string().into_bytes())
+        },
+        reason: "guardian_content_type",
+        opens: true,
+    },
+    Case {
+        name: "internal error",
+        reply: |q| {
+            Reply::Json(
+                json!({"jsonrpc": "2.0", "id": q["id"], "error": {"code": -32603, "message": "Internal error"}}),
+            )
+        },
+        reason: "guardian_error",
+        opens: true,
+    },
+    Case {
+        name: "server error",
+        reply: |q| {
+            Reply::Json(
+                json!({"jsonrpc": "2.0", "id": q["id"], "error": {"code": -32050, "message": "busy"}}),
+            )
+        },
+        reason: "guardian_error",
+        opens: true,
+    },
+    // What follows was said by a guardian, or brought about by the step: it is never an allow.
+    Case {
+        name: "refuses the params",
+        reply: |q| {
+            Reply::Json(
+                json!({"jsonrpc": "2.0", "id": q["id"], "error": {"code": -32602, "message": "Invalid parameters"}}),
+            )
+        },
+        reason: "guardian_refused",
+        opens: false,
+    },
+    Case {
+        name: "refuses without id",
+        reply: |_| {
+            Reply::Json(
+                json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "Invalid JSON payload"}}),
+            )
+        },
+        reason: "guardian_refused",
+        opens: false,
+    },
+    Case {
+        name: "question too large",
+        reply: |_| Reply::Http(413, "application/json", Vec::new()),
+        reason: "guardian_status",
+        opens: false,
+    },
+    Case {
+        name: "not authorised",
+        reply: |_| Reply::Http(401, "text/plain", Vec::new()),
+        reason: "guardian_status",
+        opens: false,
+    },
+    Case {
+        name: "huge answer",
+        reply: |_| Reply::Http(200, "application/json", vec![b' '; 100_000]),
+        reason: "guardian_answer_too_large",
+        opens: false,
+    },
+    Case {
+        name: "another id",
+        reply: |_| {
+            Reply::Json(
+                json!({"jsonrpc": "2.0", "id": "q-0", "result": {"decision": "allow", "message": ""}}),
+            )
+        },
+        reason: "guardian_wrong_id",
+        opens: false,
+    },
+    Case {
+        name: "no id",
+        reply: |_| {
+            Reply::Json(json!({"jsonrpc": "2.0", "result": {"decision": "allow", "message": ""}}))
+        },
+        reason: "guardian_wrong_id",
+        opens: false,
+    },
+    Case {
+        name: "unknown decision",
+        reply: |_| Reply::Result(json!({"decision": "ask", "message": "may I?"})),
+        reason: "guardian_unknown_decision",
+        opens: false,
+    },
+    Case {
+        name: "no decision",
+        reply: |_| Reply::Result(json!({"message": "hm"})),
+        reason: "guardian_unknown_decision",
+        opens: false,
+    },
+    Case {
+        name: "allow without message",
+        reply: |_| Reply::Result(json!({"decision": "allow"})),
+        reason: "guardian_bad_answer",
+        opens: false,
+    },
+    Case {
+        name: "pong",
+        reply: |_| {
+            Reply::Result(
+                json!({"status": "connected", "version": "1", "timestamp": "2026-01-02T03:04:05Z"}),
+            )
+        },
+        reason: "guardian_bad_answer",
+        opens: false,
+    },
+    Case {
+        name: "modify without request",
+        reply: |_| Reply::Result(json!({"decision": "modify", "message": ""})),
+        reason: "guardian_bad_modification",
+        opens: false,
+    },
+    Case {
+        name: "modify of another method",
+        reply: |q| {
+            let context = q["params"]["context"].clone();
+            let other = json!({"jsonrpc": "2.0", "id": q["id"], "method": "steps/memoryStore", "params": {"context": context, "memory": []}});
+            Reply::Result(json!({"decision": "modify", "message": "", "modifiedRequest": other}))
+        },
+        reason: "guardian_bad_modification",
+        opens: false,
+    },
+    Case {
+        name: "modify of another execution",
+        reply: |q| {
+            let member = if q["method"] == "steps/toolCallRequest" {
+                "toolCallRequest"
+            } else {
+                "toolCallResult"
+            };
+            modify(&q, &format!("/params/{member}/executionId"), json!("x-2"))
+        },
+        reason: "guardian_bad_modification",
+        opens: false,
+    },
+];
+
+#[tokio::test]
+async fn what_is_no_decision_denies_unless_it_may_open() {
+    for Case { name, reply, reason, opens } in CASES {
+        let url = guardian(reply).await;
+        for mode in [FailMode::Closed, FailMode::Open] {
+            let limits = Limits { bytes: 50_000, ..Limits::default() };
+            let timeout =
+                Duration::from_millis(if reason == "guardian_timeout" { 50 } else { 5_000 });
+            let options = Options { fail_mode: mode, limits, timeout, ..Options::default() };
+            let client = GuardianClient::new(url.clone(), options).unwrap();
+            for question in [tool_call(), tool_result()] {
+                let outcome = client.ask(&question).await;
+                let is_open = opens && mode == FailMode::Open;
+                let expected = if is_open { Verdict::Allow } else { Verdict::Deny };
+                assert_eq!(outcome.verdict, expected, "{name} {mode:?}: {outcome:?}");
+                assert_eq!(outcome.reason_codes, [reason], "{name} {mode:?}: {outcome:?}");
+                let as_told = match &outcome.origin {
+                    Origin::FailedOpen(_) => is_open,
+                    Origin::FailedClosed(_) => !is_open,
+                    Origin::Guardian => false,
+                };
+                assert!(as_told, "{name} {mode:?}: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_listening_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    drop(listener);
+    let closed = client(url.clone(), FailMode::Closed).ask(&tool_call()).await;
+    assert!(matches!(closed.origin, Origin::FailedClosed(Failure::Unreachable(_))), "{closed:?}");
+    assert_eq!(closed.verdict, Verdict::Deny);
+    let open = client(url, FailMode::Open).ask(&tool_call()).await;
+    assert!(matches!(open.origin, Origin::FailedOpen(Failure::Unreachable(_))), "{open:?}");
+    assert_eq!(open.verdict, Verdict::Allow);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let allowing = guardian(|_| Reply::Result(json!({"decision": "allow", "message": ""}))).await;
+    let target = allowing.to_string();
+    let redirect = move || async move { Redirect::temporary(&target) };
+    let url = serve(Router::new().route("/aos", post(redirect))).await;
+    let outcome = client(url, FailMode::Open).ask(&tool_call()).await;
+    assert_eq!(
+        (outcome.verdict, outcome.origin),
+        (Verdict::Deny, Origin::FailedClosed(Failure::Status(307)))
+    );
+}
+
+#[tokio::test]
+async fn one_hook_may_have_a_fail_mode_of_its_own() {
+    let url = guardian(|_| Reply::Http(503, "text/plain", Vec::new())).await;
+    let fail_mode_of = [(Method::ToolCallResult, FailMode::Open)].into();
+    let client = GuardianClient::new(url, Options { fail_mode_of, ..Options::default() }).unwrap();
+    assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Deny);
+    assert_eq!(client.ask(&tool_result()).await.verdict, Verdict::Allow);
+}
+
+#[tokio::test]
+async fn the_token_is_sent_and_not_shown() {
+    let answer = |headers: HeaderMap, body: Bytes| async move {
+        let question: Value = serde_json::from_slice(&body).unwrap();
+        let is_known = headers.get("authorization").is_some_and(|value| value == "Bearer s3cret");
+        let decision = if is_known { "allow" } else { "deny" };
+        axum::Json(
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": decision, "message": ""}}),
+        )
+    };
+    let url = serve(Router::new().route("/aos", post(answer))).await;
+    let options = Options { bearer: Bearer::new("s3cret"), ..Options::default() };
+    let client = GuardianClient::new(url, options).unwrap();
+    assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Allow);
+    assert!(!format!("{client:?}").contains("s3cret"));
+    assert!(Bearer::new("two\nlines").is_none());
+}
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
+    let peers = Arc::clone(&seen);
+    let answer = move |axum::extract::ConnectInfo(peer): axum::extract::ConnectInfo<
+        std::net::SocketAddr,
+    >,
+                       body: Bytes| async move {
+        peers.lock().unwrap().insert(peer);
+        let question: Value = serde_json::from_slice(&body).unwrap();
+        axum::Json(
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": "allow", "message": ""}}),
+        )
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = Url::parse(&format!("http://{}/aos", listener.local_addr().unwrap())).unwrap();
+    let service = Router::new()
+        .route("/aos", post(answer))
+        .into_make_service_with_connect_info::<std::net::SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    let client = client(url, FailMode::Closed);
+    for _ in 0..5 {
+        assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Allow);
+    }
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_ping_is_answered_by_a_pong() {
+    let url = guardian(|_| {
+        Reply::Result(
+            json!({"status": "connected", "version": "1.2.3", "timestamp": "2026-01-02T03:04:05Z"}),
+        )
+    })
+    .await;
+    let pong = client(url, FailMode::Closed).ping(1, Ping::default()).await.unwrap();
+    assert_eq!(pong.version, "1.2.3");
+    let url = guardian(|_| Reply::Result(json!({"decision": "allow", "message": ""}))).await;
+    let failure = client(url, FailMode::Open).ping(1, Ping::default()).await.unwrap_err();
+    assert!(matches!(failure, Failure::Unusable(_)), "{failure:?}");
+}

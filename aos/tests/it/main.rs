@@ -1,0 +1,8 @@
+//! The protocol from outside: the published schema, the documented forms, and a client against real servers.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod client;
+mod examples;
+mod generate;
+mod roundtrip;
+mod schema;

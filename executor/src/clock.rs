@@ -1,0 +1,52 @@
+//! Time and ids, handed in from outside so that a run can be told again exactly.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use uuid::{Builder, Uuid};
+
+/// Where recorded times come from.
+pub trait Clock: Debug + Send + Sync {
+    /// The time now. Durations in events are differences of these, at least zero.
+    fn now(&self) -> Timestamp;
+}
+
+/// Where randomness for ids comes from.
+pub trait Ids: Debug + Send + Sync {
+    /// 16 bytes that nobody has seen before.
+    fn random(&self) -> [u8; 16];
+}
+
+/// A new run's id: `UUIDv7` (RFC 9562, 5.7), so that ids sort by time.
+pub(crate) fn new_run_id(clock: &Arc<dyn Clock>, ids: &Arc<dyn Ids>) -> Uuid {
+    let milliseconds = u64::try_from(clock.now().as_millisecond()).unwrap_or(0);
+    let mut random = [0; 10];
+    random.copy_from_slice(&ids.random()[..10]);
+    Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
+}
+
+/// The id that a guardian correlates request and result by: the same after a restart, and for
+/// every retry.
+pub(crate) fn execution_id(run: Uuid, step: &str, iteration: u64) -> Uuid {
+    Uuid::new_v5(&run, format!("{step}#{iteration}").as_bytes())
+}
+
+/// Milliseconds between two times; zero when the clock went back.
+pub(crate) fn milliseconds_between(start: Timestamp, end: Timestamp) -> u64 {
+    u64::try_from(end.as_millisecond() - start.as_millisecond()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_id_depends_on_run_step_and_iteration_alone() {
+        let run = Uuid::from_u128(1);
+        assert_eq!(execution_id(run, "a/b", 0), execution_id(run, "a/b", 0));
+        assert_ne!(execution_id(run, "a/b", 0), execution_id(run, "a/b", 1));
+        assert_ne!(execution_id(run, "a/b", 0), execution_id(run, "a", 0));
+        assert_ne!(execution_id(run, "a", 0), execution_id(Uuid::from_u128(2), "a", 0));
+    }
+}

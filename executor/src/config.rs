@@ -1,0 +1,218 @@
+//! What an executor is told when it is opened. Read from flags, environment and files elsewhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use a2s::Domain;
+use a2s::api::Guarding;
+use url::Url;
+
+/// The settings of one executor.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The SQLite file with runs and events; made when it is missing, as are its folders.
+    pub database: PathBuf,
+    /// How safely events are written.
+    pub durability: Durability,
+    /// Where capabilities come from.
+    pub registry: Url,
+    /// The token that outcomes are reported with; without one they are still reported.
+    pub registry_token: Option<Secret>,
+    /// Who is asked before and after every tool step.
+    pub guardian: Guardian,
+    /// Where connections for a host are sent instead: scheme, host and port.
+    pub upstreams: BTreeMap<Domain, Url>,
+    /// Private, loopback and link-local targets that may be reached all the same: an IP address
+    /// or a network such as `127.0.0.0/8`.
+    pub allowed_addresses: Vec<String>,
+    /// The bounds of a run.
+    pub limits: Limits,
+    /// The token that callers need for everything about runs; without one nobody needs any.
+    pub token: Option<Secret>,
+}
+
+impl Config {
+    /// Settings for `database` and `registry`, with defaults for the rest: guardian `guardian`, no
+    /// upstreams, no private targets, no token.
+    #[must_use]
+    pub fn new(database: PathBuf, registry: Url, guardian: Guardian) -> Self {
+        Self {
+            database,
+            durability: Durability::default(),
+            registry,
+            registry_token: None,
+            guardian,
+            upstreams: BTreeMap::new(),
+            allowed_addresses: Vec::new(),
+            limits: Limits::default(),
+            token: None,
+        }
+    }
+}
+
+/// How safely events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Each commit is on the disk before a run goes on (`synchronous=FULL`): it survives a power
+    /// cut.
+    #[default]
+    Full,
+    /// Each commit is with the operating system (`synchronous=NORMAL`): it survives a crash of the
+    /// process, but the last ones may be lost in a power cut.
+    Normal,
+}
+
+/// Who is asked around every tool step.
+#[derive(Debug, Clone)]
+pub enum Guardian {
+    /// Nobody: every step is recorded as `unguarded`.
+    Off,
+    /// The guardian at this address.
+    At(GuardianConfig),
+}
+
+/// A guardian that speaks AOS over HTTP.
+#[derive(Debug, Clone)]
+pub struct GuardianConfig {
+    /// Its address: `http://127.0.0.1:8741/aos`.
+    pub url: Url,
+    /// What runs and plans call it: its address, or `builtin`.
+    pub name: String,
+    /// What silence means.
+    pub fail: FailMode,
+    /// How long it may think about one question.
+    pub timeout: Duration,
+    /// The token that it is asked with.
+    pub token: Option<Secret>,
+}
+
+impl GuardianConfig {
+    /// The guardian at `url`: its silence means no, after five seconds.
+    #[must_use]
+    pub fn new(url: Url) -> Self {
+        Self {
+            name: url.to_string(),
+            url,
+            fail: FailMode::Closed,
+            timeout: Duration::from_secs(5),
+            token: None,
+        }
+    }
+}
+
+/// What a guardian's silence means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailMode {
+    /// No.
+    Closed,
+    /// Yes, and it is recorded.
+    Open,
+}
+
+impl Guardian {
+    /// How steps are guarded, as events and plans show it.
+    #[must_use]
+    pub fn guarding(&self) -> Guarding {
+        let (guardian, fail) = match self {
+            Self::Off => ("off".to_owned(), "open"),
+            Self::At(GuardianConfig { name, fail: FailMode::Closed, .. }) => {
+                (name.clone(), "closed")
+            }
+            Self::At(GuardianConfig { name, fail: FailMode::Open, .. }) => (name.clone(), "open"),
+        };
+        Guarding { guardian, fail: fail.to_owned() }
+    }
+}
+
+/// The bounds of a run. Each is there so that a document or a service cannot take the machine.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Runs under way at the same time.
+    pub max_runs: usize,
+    /// Task and capability steps of one run, those of its dependencies included.
+    pub max_steps: usize,
+    /// Documents of one run.
+    pub max_documents: usize,
+    /// How long one run may take.
+    pub max_run_time: Duration,
+    /// Children of one parallel step at the same time.
+    pub max_parallel: usize,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// How long one request may take, its whole answer included.
+    pub request_timeout: Duration,
+    /// Size of a request to a service, in bytes.
+    pub max_request_bytes: usize,
+    /// Size of an answer of a service, in bytes.
+    pub max_response_bytes: usize,
+    /// Attempts of one task, where repeating is safe.
+    pub max_attempts: u32,
+    /// The longest pause between two attempts, whatever `Retry-After` says.
+    pub max_pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_runs: 1_000,
+            max_steps: 2_000,
+            max_documents: 64,
+            max_run_time: Duration::from_secs(3_600),
+            max_parallel: 16,
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            max_request_bytes: 4 << 20,
+            max_response_bytes: 8 << 20,
+            max_attempts: 3,
+            max_pause: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text`.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, to be put where it belongs and nowhere else.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `given` is the same text. The time it takes tells nothing about where they differ.
+    #[must_use]
+    pub fn matches(&self, given: &str) -> bool {
+        let expected = a2s::Digest::of_bytes(self.0.as_bytes());
+        let given = a2s::Digest::of_bytes(given.as_bytes());
+        let pairs = expected.as_bytes().iter().zip(given.as_bytes());
+        pairs.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_nothing_and_knows_itself() {
+        let secret = Secret::new("canary");
+        assert!(!format!("{secret:?}").contains("canary"));
+        assert!(secret.matches("canary"));
+        assert!(!secret.matches("canarx") && !secret.matches("") && !secret.matches("canary "));
+    }
+}

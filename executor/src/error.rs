@@ -1,0 +1,213 @@
+//! What can go wrong here: one table of kinds with code, HTTP status, blame and exit class.
+//!
+//! An [`Error`] is safe to show: its message names steps, places and hosts, never values of
+//! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
+
+use a2s::Code;
+use a2s::api::{Blame, Problem, RunError};
+
+/// What a caller of the command line is told by an exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// The run failed, or the request was wrong.
+    Failed,
+    /// A guardian refused.
+    Denied,
+    /// Registry, executor or guardian did not answer.
+    Unreachable,
+}
+
+macro_rules! table {
+    ($($(#[$note:meta])* $kind:ident = $id:literal, $status:literal, $blame:ident, $exit:ident, $title:literal, $remedy:literal;)*) => {
+        /// The kinds of errors. The table that makes them is the only place that knows codes,
+        /// statuses and blame.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = concat!($id, ": ", $title, ".")] $kind,)*
+        }
+
+        /// Every code of this crate, in order: A2S300 to A2S399.
+        pub const CODES: &[Code] = &[$(Code { id: $id, title: $title, remedy: $remedy }),*];
+
+        impl Kind {
+            /// Every kind, in the order of the codes.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// The HTTP status, where the error is the answer to a request.
+            #[must_use]
+            pub fn status(self) -> u16 {
+                match self { $(Self::$kind => $status,)* }
+            }
+
+            /// Who is to blame when a run ends so.
+            #[must_use]
+            pub fn blame(self) -> Blame {
+                match self { $(Self::$kind => Blame::$blame,)* }
+            }
+
+            /// What the command line makes of it.
+            #[must_use]
+            pub fn exit(self) -> Exit {
+                match self { $(Self::$kind => Exit::$exit,)* }
+            }
+        }
+    };
+}
+
+table! {
+    // The request to this executor.
+    BadRequest = "A2S300", 400, Caller, Failed, "request that cannot be read", "Send the JSON that `/openapi.json` describes.";
+    Unauthorized = "A2S301", 401, Caller, Failed, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token lies in the data folder, or set `A2S_TOKEN`.";
+    RunNotFound = "A2S302", 404, Caller, Failed, "run not known", "List the runs, and use the id of one.";
+    KeyReused = "A2S303", 422, Caller, Failed, "idempotency key used for another request", "Use a new `Idempotency-Key` for a new request, or repeat the old request exactly.";
+    BodyTooLarge = "A2S304", 413, Caller, Failed, "request too large", "Send smaller inputs.";
+    RunEnded = "A2S305", 409, Caller, Failed, "run has already ended", "Nothing is left to be done; read the run for its result.";
+    Busy = "A2S306", 503, Executor, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
+    Closing = "A2S307", 503, Executor, Unreachable, "executor is shutting down", "Try again when it is back.";
+    // Finding the capability.
+    RegistryUnreachable = "A2S310", 502, Executor, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
+    RegistryAnswer = "A2S311", 502, Executor, Failed, "registry gave an answer that cannot be used", "See the registry's log; its version may not fit this executor.";
+    CapabilityNotFound = "A2S312", 404, Caller, Failed, "capability not found", "Correct name and version; `a2s search` finds what there is.";
+    DigestMismatch = "A2S313", 409, Executor, Failed, "content does not have the expected digest", "Do not run it: the document was changed, or another version was meant. Verify it with `a2s verify`.";
+    DocumentRefused = "A2S314", 502, Capability, Failed, "document has errors", "Ask its author to publish a corrected version.";
+    BadRange = "A2S315", 400, Caller, Failed, "malformed version", "Write a version such as 1.2.0 or a range such as ^1.2.";
+    DependencyRefused = "A2S316", 422, Capability, Failed, "dependency cannot be used", "Ask the author of the capability to correct `dependencies`.";
+    // Inputs and budgets.
+    MissingInput = "A2S320", 422, Caller, Failed, "input missing", "Give a value for each input that is named.";
+    UnknownInput = "A2S321", 422, Caller, Failed, "input that the capability does not take", "Remove it, or correct its name; `a2s show` lists the inputs.";
+    InvalidInput = "A2S322", 422, Caller, Failed, "value that does not fit its place", "Give a value of the kind that the task asks for.";
+    BudgetExceeded = "A2S323", 422, Executor, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
+    // Evaluating the document.
+    TemplateError = "A2S330", 500, Capability, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
+    ConditionError = "A2S331", 500, Capability, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
+    OutputMissing = "A2S332", 500, Capability, Failed, "answer without the mapped value", "Compare `output_mapping` with what the service answers.";
+    // The guardian.
+    GuardianDeniedRequest = "A2S340", 403, Guardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask who keeps the policy.";
+    GuardianDeniedResult = "A2S341", 403, Guardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";
+    GuardianUnreachable = "A2S342", 503, Guardian, Unreachable, "guardian gave no usable answer", "Start the guardian, or correct its address; without it nothing is sent.";
+    GuardianModification = "A2S343", 403, Guardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not fit the task.";
+    // Requests to services.
+    AddressRefused = "A2S350", 403, Capability, Failed, "address that may not be reached", "Private and local addresses must be allowed by the configuration.";
+    ConnectFailed = "A2S351", 502, Service, Failed, "service not reachable", "Check that the service is up and its name resolves, then run again.";
+    ConnectionLost = "A2S352", 502, Service, Failed, "connection lost before the answer was complete", "Find out whether the request took effect before you run it again.";
+    Timeout = "A2S353", 504, Service, Failed, "no answer in time", "Find out whether the request took effect before you run it again, or raise the limit.";
+    RequestTooLarge = "A2S354", 422, Caller, Failed, "request to the service too large", "Send smaller inputs.";
+    ResponseTooLarge = "A2S355", 502, Service, Failed, "answer of the service too large", "Ask the service for less, or raise the limit.";
+    RedirectRefused = "A2S356", 502, Service, Failed, "redirect that is not followed", "Correct the address in the document.";
+    StatusError = "A2S357", 502, Service, Failed, "service answered with an error", "See what the service says about this status.";
+    NotJson = "A2S358", 502, Service, Failed, "answer that is not JSON", "Check that the address leads to the API, not to a page for people.";
+    GraphqlErrors = "A2S359", 502, Service, Failed, "GraphQL answer with errors", "Read the errors; they name the field and the reason.";
+    // The run itself.
+    Cancelled = "A2S370", 409, Caller, Failed, "cancelled", "Start a new run when it is wanted again.";
+    UnknownOutcome = "A2S371", 500, Executor, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";
+    // The executor.
+    Store = "A2S390", 500, Executor, Failed, "run database failed", "See the executor's log; the disk may be full.";
+    Internal = "A2S391", 500, Executor, Failed, "internal error", "See the executor's log, and report it.";
+    LeaseLost = "A2S392", 500, Executor, Failed, "another executor drives this run", "Nothing is to be done; the other one goes on.";
+    Configuration = "A2S393", 500, Executor, Failed, "configuration that cannot be used", "Correct the setting that is named.";
+}
+
+impl Kind {
+    /// Code, title and remedy.
+    #[must_use]
+    pub fn code(self) -> &'static Code {
+        // Kinds and codes come from one table, in one order.
+        &CODES[self as usize]
+    }
+
+    /// The kind of a code, when it is one of this crate's.
+    #[must_use]
+    pub fn of_code(id: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.code().id == id)
+    }
+
+    /// Whether a guardian, asked or silent, stopped the step.
+    #[must_use]
+    pub fn is_denial(self) -> bool {
+        self.blame() == Blame::Guardian
+    }
+}
+
+/// Something that went wrong, in words for a person.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// Which line of the table.
+    pub kind: Kind,
+    /// What happened this time.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl Error {
+    /// An error with the remedy of its kind.
+    #[must_use]
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: kind.code().remedy.to_owned() }
+    }
+
+    /// The same with a more exact remedy.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// The same with the place in front of the message.
+    #[must_use]
+    pub fn at(self, place: impl std::fmt::Display) -> Self {
+        Self { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    /// The error as a problem answer.
+    #[must_use]
+    pub fn to_problem(&self) -> Problem {
+        let mut problem = Problem::new(self.kind.status(), self.kind.code(), self.message.clone());
+        problem.hint = Some(self.hint.clone()).filter(|hint| !hint.is_empty());
+        problem
+    }
+
+    /// The error as the end of a step or run. `repeat_safe` says whether nothing was changed by
+    /// what was sent.
+    #[must_use]
+    pub fn to_run_error(
+        &self,
+        step: Option<&str>,
+        attempt: Option<u32>,
+        repeat_safe: bool,
+    ) -> RunError {
+        RunError {
+            code: self.kind.code().id.to_owned(),
+            step: step.map(str::to_owned),
+            attempt,
+            message: self.message.clone(),
+            hint: self.hint.clone(),
+            repeat_safe,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_ordered_complete_and_reversible() {
+        assert!(CODES.is_sorted_by(|a, b| a.id < b.id));
+        for kind in Kind::ALL {
+            let code = kind.code();
+            assert!(("A2S300".."A2S400").contains(&code.id), "{}", code.id);
+            assert!(!code.title.is_empty() && code.remedy.ends_with('.'), "{}", code.id);
+            assert_eq!(Kind::of_code(code.id), Some(*kind));
+            assert!((400..600).contains(&kind.status()));
+        }
+    }
+
+    #[test]
+    fn denials_are_what_guardians_stop() {
+        assert!(Kind::GuardianUnreachable.is_denial());
+        assert_eq!(Kind::GuardianUnreachable.exit(), Exit::Unreachable);
+        assert_eq!(Kind::GuardianDeniedRequest.exit(), Exit::Denied);
+        assert!(!Kind::StatusError.is_denial());
+    }
+}

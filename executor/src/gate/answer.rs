@@ -1,0 +1,136 @@
+//! What a guardian's `modify` makes of inputs and results. Pure.
+
+use std::fmt::Display;
+
+use a2s::Place;
+use a2s::api::Change;
+use aos::message::{Call, Request, ToolCallResultStep};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::error::{Error, Kind};
+use crate::request::one_line;
+
+/// The most characters of a value's text that a change of a result shows.
+const MAX_SHOWN: usize = 200;
+/// The most changes of a result that are recorded.
+const MAX_CHANGES: usize = 20;
+/// What stands for a value of a result before the change: the guardian changed it so that it is
+/// not seen.
+const WITHHELD: &str = "(withheld)";
+
+/// A modification that cannot be followed, which is a deny.
+pub(super) fn unusable(reason: impl Display) -> Error {
+    let message = format!("the guardian's modification cannot be used: {reason}");
+    Error::new(Kind::GuardianModification, message)
+}
+
+/// The inputs that a guardian wants instead of `inputs`, and what differs. Its list is whole: an
+/// input that it leaves out is gone.
+pub(super) fn modified_inputs(
+    inputs: &IndexMap<Place, Value>,
+    modified: &Request,
+) -> Result<(IndexMap<Place, Value>, Vec<Change>), Error> {
+    let Call::ToolCallRequest(step) = &modified.call else {
+        return Err(unusable("it is not about a tool call"));
+    };
+    let mut new = IndexMap::new();
+    for input in &step.tool_call_request.inputs {
+        let name = || one_line(&input.name, MAX_SHOWN);
+        let place: Place = input
+            .name
+            .parse()
+            .map_err(|()| unusable(format_args!("no input is called `{}`", name())))?;
+        if new.insert(place, input.value.clone()).is_some() {
+            return Err(unusable(format_args!("the input `{}` is there twice", name())));
+        }
+    }
+    let mut changes = Vec::new();
+    let mut note = |place: &Place, from: Option<&Value>, to: Option<&Value>| {
+        if from != to {
+            let (from, to) = (from.cloned().unwrap_or_default(), to.cloned().unwrap_or_default());
+            changes.push(Change { name: place.to_string(), from, to });
+        }
+    };
+    for (place, from) in inputs {
+        note(place, Some(from), new.get(place));
+    }
+    for (place, to) in new.iter().filter(|(place, _)| !inputs.contains_key(*place)) {
+        note(place, None, Some(to));
+    }
+    Ok((new, changes))
+}
+
+/// The result that a guardian wants instead of `result`, and what differs. A failure stays one.
+pub(super) fn modified_result(
+    result: &Result<Value, Error>,
+    modified: &Request,
+) -> Result<(Result<Value, Error>, Vec<Change>), Error> {
+    let Call::ToolCallResult(step) = &modified.call else {
+        return Err(unusable("it is not about a result"));
+    };
+    let text = only_text(step)?;
+    match (result, step.result.is_error) {
+        (Ok(before), false) => {
+            let after: Value = serde_json::from_str(text)
+                .map_err(|error| unusable(format_args!("the result is not JSON: {error}")))?;
+            let mut changes = Vec::new();
+            note_changes("outputs", before, &after, &mut changes);
+            Ok((Ok(after), changes))
+        }
+        (Ok(_), true) => {
+            let words = one_line(text, MAX_SHOWN);
+            let message = format!("the guardian made the result an error: {words}");
+            Ok((Err(Error::new(Kind::GuardianDeniedResult, message)), Vec::new()))
+        }
+        (Err(error), true) => {
+            let message = one_line(text, 4 * MAX_SHOWN);
+            Ok((Err(Error { message, ..error.clone() }), Vec::new()))
+        }
+        (Err(_), false) => Err(unusable("a failed step cannot be made to succeed")),
+    }
+}
+
+fn only_text(step: &ToolCallResultStep) -> Result<&str, Error> {
+    match step.result.outputs.as_slice() {
+        [part] => Ok(&part.text),
+        parts => {
+            Err(unusable(format_args!("the result has {} outputs instead of one", parts.len())))
+        }
+    }
+}
+
+/// Notes where two results differ, member by member. What stood there before is not told: a
+/// journal that kept it would undo a redaction.
+fn note_changes(name: &str, before: &Value, after: &Value, changes: &mut Vec<Change>) {
+    if before == after || MAX_CHANGES <= changes.len() {
+        return;
+    }
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let added = after.keys().filter(|key| !before.contains_key(*key));
+            for key in before.keys().chain(added) {
+                let (from, to) = (before.get(key), after.get(key));
+                let name = format!("{name}.{}", one_line(key, MAX_SHOWN));
+                let null = &Value::Null;
+                note_changes(&name, from.unwrap_or(null), to.unwrap_or(null), changes);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            for (index, (from, to)) in before.iter().zip(after).enumerate() {
+                note_changes(&format!("{name}[{index}]"), from, to, changes);
+            }
+        }
+        (_, after) => {
+            let to = match after {
+                Value::Null | Value::Bool(_) | Value::Number(_) => after.clone(),
+                Value::String(text) => Value::String(one_line(text, MAX_SHOWN)),
+                Value::Array(_) | Value::Object(_) => {
+                    Value::String(one_line(&after.to_string(), MAX_SHOWN))
+                }
+            };
+            let from = Value::String(WITHHELD.to_owned());
+            changes.push(Change { name: name.to_owned(), from, to });
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a guardian is asked. Pure.
+
+use a2s::{Place, Task};
+use aos::message::{
+    Agent, AgentProvider, Session, StepContext, TextPart, ToolArgumentValue, ToolCallRequest,
+    ToolCallRequestStep, ToolCallResultStep, ToolResult,
+};
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Asker, Call};
+use crate::error::Error;
+use crate::request;
+
+/// The question before a request leaves.
+pub(super) fn about_request(
+    asker: &Asker<'_>,
+    task: &Task,
+    inputs: &IndexMap<Place, Value>,
+    now: Timestamp,
+) -> Call {
+    let inputs = inputs.iter();
+    let inputs =
+        inputs.map(|(place, value)| ToolArgumentValue::new(place.to_string(), value.clone()));
+    let request = ToolCallRequest::new(
+        asker.execution_id.to_string(),
+        tool_id(asker),
+        inputs.collect::<Vec<_>>(),
+    );
+    let mut step = ToolCallRequestStep::new(context(asker, task, now), request);
+    step.reasoning = Some(reasoning(asker));
+    step.into()
+}
+
+/// The question before a result is used. Structured results travel as their JSON text, failures as
+/// their message.
+pub(super) fn about_result(
+    asker: &Asker<'_>,
+    task: &Task,
+    result: &Result<Value, Error>,
+    now: Timestamp,
+) -> Call {
+    let (text, is_error) = match result {
+        Ok(value) => (value.to_string(), false),
+        Err(error) => (error.message.clone(), true),
+    };
+    let result = ToolResult::new(vec![TextPart::new(text)], is_error);
+    let context = context(asker, task, now);
+    let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
+    step.reasoning = Some(reasoning(asker));
+    step.tool_id = Some(tool_id(asker));
+    step.into()
+}
+
+/// What people and policies call the tool: the capability whose document has the step, and the
+/// step's own id there, `PostWeatherTweet.getWeather`. It is the same wherever the capability is
+/// used from.
+fn tool_id(asker: &Asker<'_>) -> String {
+    let id = asker.step.rsplit('/').next().unwrap_or(asker.step);
+    format!("{}.{}", asker.capability.name, id)
+}
+
+fn reasoning(asker: &Asker<'_>) -> String {
+    format!("Step {} of {}: {}", asker.step, asker.root.name, asker.description)
+}
+
+/// Who acts, in which session, run and step, and under `capability` what a policy may want to
+/// know of it. The schema takes objects there.
+fn context(asker: &Asker<'_>, task: &Task, now: Timestamp) -> StepContext {
+    let (method, url) = request::address(task);
+    let target = task.url();
+    let host = target.host_str().unwrap_or_default();
+    let capability = json!({
+        "name": asker.capability.name,
+        "version": asker.capability.version,
+        "digest": asker.capability.checksum,
+        "run": asker.run,
+        "root": asker.root,
+        "format": task.format(),
+        "method": method,
+        "url": url,
+        "host": target.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
+        "readOnly": task.is_read_only(),
+    });
+    let session = Session::new(asker.session.to_owned());
+    let mut context = StepContext::new(agent(), session, asker.run.to_string(), asker.step, now);
+    if let Value::Object(members) = capability {
+        context.extra.insert("capability".to_owned(), members);
+    }
+    context
+}
+
+/// This executor as an agent. It is not hosted under one address: the schema wants a URL, and a
+/// URN is one.
+fn agent() -> Agent {
+    let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
+    Agent::new(
+        "a2s-executor".to_owned(),
+        "A2S executor".to_owned(),
+        "Run published capabilities exactly as their documents say.".to_owned(),
+        env!("CARGO_PKG_VERSION").to_owned(),
+        provider,
+        "urn:a2s:executor".to_owned(),
+    )
+}

@@ -1,0 +1,566 @@
+//! A guardian with scripted answers, a service that counts, and everything in between.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use a2s::Method;
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tokio::net::TcpListener;
+use url::Url;
+
+use super::*;
+use crate::config::{Config, GuardianConfig, Secret};
+use crate::outbound::Outbound;
+use crate::request::fixture::{Still, inputs, openapi};
+
+const CLOSED: FailMode = FailMode::Closed;
+const OPEN: FailMode = FailMode::Open;
+
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+/// A guardian that answers each question with `answer`, and keeps the questions.
+async fn start_guardian(
+    answer: impl Fn(Value) -> Response + Clone + Send + Sync + 'static,
+) -> (GuardianConfig, Arc<Mutex<Vec<Value>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&asked);
+    let handler = async move |body: Bytes| {
+        let question: Value = serde_json::from_slice(&body).unwrap();
+        kept.lock().unwrap().push(question.clone());
+        answer(question)
+    };
+    let address = serve(Router::new().fallback(handler)).await;
+    (GuardianConfig::new(Url::parse(&format!("http://{address}/aos")).unwrap()), asked)
+}
+
+fn gate(config: GuardianConfig, fail: FailMode) -> Gate {
+    let guardian = Guardian::At(GuardianConfig { fail, ..config });
+    Gate::new(&guardian, Arc::new(Still), Arc::new(Still)).unwrap()
+}
+
+fn pin(name: &str) -> Pin {
+    let (version, checksum) = (semver::Version::new(1, 2, 3), a2s::Digest::of_bytes(b"x"));
+    Pin { name: name.parse().unwrap(), version, checksum }
+}
+
+fn asker<'a>(capability: &'a Pin, root: &'a Pin) -> Asker<'a> {
+    Asker {
+        run: Uuid::from_u128(1),
+        session: "session-1",
+        execution_id: Uuid::from_u128(2),
+        step: "checkWeather/getWeather",
+        capability,
+        root,
+        description: "Post the weather",
+    }
+}
+
+fn task() -> Task {
+    let places = ["pathParameters.city", "queryParameters.units", "queryParameters.lang"];
+    openapi(Method::Get, "https://api.example/v1", "/current/{city}", &places)
+}
+
+fn given() -> IndexMap<Place, Value> {
+    inputs([("pathParameters.city", json!("Paris")), ("queryParameters.units", json!("metric"))])
+}
+
+fn result(question: &Value, result: &Value) -> Response {
+    axum::Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": result})).into_response()
+}
+
+fn decide(question: &Value, decision: &str) -> Response {
+    let reasons = ["policy.weather"];
+    result(question, &json!({"decision": decision, "message": "because", "reasonCode": reasons}))
+}
+
+/// `modify` with the question changed by `change`.
+fn modify(question: &Value, change: impl Fn(&mut Value)) -> Response {
+    let mut modified = question.clone();
+    change(&mut modified);
+    let answer = json!({"decision": "modify", "message": "because", "modifiedRequest": modified});
+    result(question, &answer)
+}
+
+fn set_inputs(question: &Value, inputs: &Value) -> Response {
+    modify(question, |modified| modified["params"]["toolCallRequest"]["inputs"] = inputs.clone())
+}
+
+fn set_result(question: &Value, text: &str, is_error: bool) -> Response {
+    let outputs = json!({"outputs": [{"kind": "text", "text": text}], "isError": is_error});
+    modify(question, |modified| modified["params"]["toolCallResult"]["result"] = outputs.clone())
+}
+
+/// What a request's way through gate and connection looks like from outside.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    decision: String,
+    source: DecisionSource,
+    /// The address that was sent to, or why nothing was.
+    came_to: Result<String, Kind>,
+    /// How many requests the service got.
+    hits: usize,
+}
+
+/// A service that counts its requests, and the way to it.
+struct Service {
+    outbound: Outbound,
+    hits: Arc<AtomicUsize>,
+}
+
+impl Service {
+    async fn start() -> Self {
+        let hits = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&hits);
+        let count = async move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            "{}"
+        };
+        let address = serve(Router::new().fallback(count)).await;
+        let registry = Url::parse("http://127.0.0.1:1").unwrap();
+        let mut config = Config::new(PathBuf::new(), registry, Guardian::Off);
+        let upstream = Url::parse(&format!("http://{address}")).unwrap();
+        config.upstreams.insert("api.example".parse().unwrap(), upstream);
+        Self { outbound: Outbound::new(&config).unwrap(), hits }
+    }
+
+    /// Asks for the request, and sends it if that is permitted.
+    async fn pass(&self, gate: &Gate) -> (Seen, Decision, Option<Error>) {
+        let before = self.hits.load(Ordering::SeqCst);
+        let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
+        let asked = gate.ask_request(&asker(&capability, &root), &task(), &given()).await;
+        let (came_to, error) = match asked.verdict {
+            Ok(request) => {
+                self.outbound.send(&request).await.unwrap();
+                (Ok(request.url().to_string()), None)
+            }
+            Err(error) => (Err(error.kind), Some(error)),
+        };
+        let decision = asked.decision.unwrap();
+        let seen = Seen {
+            decision: decision.decision.clone(),
+            source: decision.source,
+            came_to,
+            hits: self.hits.load(Ordering::SeqCst) - before,
+        };
+        (seen, decision, error)
+    }
+}
+
+#[track_caller]
+fn check_stopped(seen: &Seen, source: DecisionSource, kind: Kind, case: &str) {
+    let decision = "deny".to_owned();
+    assert_eq!(*seen, Seen { decision, source, came_to: Err(kind), hits: 0 }, "{case}");
+}
+
+#[track_caller]
+fn check_sent(seen: &Seen, decision: &str, source: DecisionSource, url: &str, case: &str) {
+    let (decision, came_to) = (decision.to_owned(), Ok(url.to_owned()));
+    assert_eq!(*seen, Seen { decision, source, came_to, hits: 1 }, "{case}");
+}
+
+const AS_ASKED: &str = "https://api.example/v1/current/Paris?units=metric";
+
+#[tokio::test]
+async fn allow_sends_and_deny_does_not() {
+    let service = Service::start().await;
+    for fail in [CLOSED, OPEN] {
+        let (config, _) = start_guardian(|question| decide(&question, "allow")).await;
+        let (seen, ..) = service.pass(&gate(config, fail)).await;
+        check_sent(&seen, "allow", DecisionSource::Guardian, AS_ASKED, "allow");
+
+        let (config, _) = start_guardian(|question| decide(&question, "deny")).await;
+        let (seen, decision, error) = service.pass(&gate(config, fail)).await;
+        check_stopped(&seen, DecisionSource::Guardian, Kind::GuardianDeniedRequest, "deny");
+        assert_eq!(decision.reason_codes, ["policy.weather"]);
+        assert_eq!(decision.message, "because");
+        assert_eq!(error.unwrap().message, "the guardian denied the request: because");
+    }
+}
+
+#[tokio::test]
+async fn modify_sends_what_the_guardian_wants() {
+    let service = Service::start().await;
+    let cases = [
+        (
+            json!([{"name": "pathParameters.city", "value": "London/../x"}]),
+            "https://api.example/v1/current/London%2F..%2Fx",
+            vec![
+                ("pathParameters.city", json!("Paris"), json!("London/../x")),
+                ("queryParameters.units", json!("metric"), json!(null)),
+            ],
+        ),
+        (
+            json!([
+                {"name": "queryParameters.lang", "value": "fr"},
+                {"name": "pathParameters.city", "value": "Paris"},
+                {"name": "queryParameters.units", "value": "metric"},
+            ]),
+            "https://api.example/v1/current/Paris?units=metric&lang=fr",
+            vec![("queryParameters.lang", json!(null), json!("fr"))],
+        ),
+        (
+            json!([
+                {"name": "pathParameters.city", "value": "Paris"},
+                {"name": "queryParameters.units", "value": "metric"},
+            ]),
+            AS_ASKED,
+            vec![],
+        ),
+    ];
+    for (wanted, url, changes) in cases {
+        let inputs = wanted.clone();
+        let (config, _) = start_guardian(move |question| set_inputs(&question, &inputs)).await;
+        let (seen, decision, _) = service.pass(&gate(config, CLOSED)).await;
+        check_sent(&seen, "modify", DecisionSource::Guardian, url, &wanted.to_string());
+        let recorded = decision.changes;
+        let recorded = recorded.into_iter().map(|c| (c.name, c.from, c.to));
+        let changes = changes.into_iter().map(|(name, from, to)| (name.to_owned(), from, to));
+        assert_eq!(recorded.collect::<Vec<_>>(), changes.collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_modification_that_cannot_be_used_is_a_deny_in_either_mode() {
+    let service = Service::start().await;
+    let city = || json!({"name": "pathParameters.city", "value": "London"});
+    let cases = [
+        ("unknown name", json!([city(), {"name": "city", "value": "x"}])),
+        ("unknown place", json!([city(), {"name": "queryParameters.appid", "value": "x"}])),
+        ("place of another format", json!([city(), {"name": "variables.x", "value": "x"}])),
+        ("twice", json!([city(), city()])),
+        ("required input gone", json!([{"name": "queryParameters.units", "value": "metric"}])),
+        ("required input null", json!([{"name": "pathParameters.city", "value": null}])),
+        ("value that changes the path", json!([{"name": "pathParameters.city", "value": ".."}])),
+        ("value that fits no path", json!([{"name": "pathParameters.city", "value": [[1]]}])),
+        ("nothing", json!([])),
+    ];
+    for fail in [CLOSED, OPEN] {
+        for (case, wanted) in &cases {
+            let wanted = wanted.clone();
+            let (config, _) = start_guardian(move |question| set_inputs(&question, &wanted)).await;
+            let (seen, decision, error) = service.pass(&gate(config, fail)).await;
+            check_stopped(&seen, DecisionSource::Guardian, Kind::GuardianModification, case);
+            assert_eq!(decision.message, error.unwrap().message, "{case}");
+            assert!(decision.message.starts_with("the guardian's modification cannot be used"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_modification_of_something_else_is_a_deny_in_either_mode() {
+    let service = Service::start().await;
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 4] = [
+        ("another tool", |q| q["params"]["toolCallRequest"]["toolId"] = json!("Other.tool")),
+        ("another execution", |q| q["params"]["toolCallRequest"]["executionId"] = json!("other")),
+        ("another method", |q| {
+            q["method"] = json!("steps/memoryStore");
+            q["params"]["memory"] = json!(["x"]);
+        }),
+        ("no request", |q| *q = json!(null)),
+    ];
+    for fail in [CLOSED, OPEN] {
+        for (case, change) in cases {
+            let (config, _) = start_guardian(move |question| modify(&question, change)).await;
+            let (seen, ..) = service.pass(&gate(config, fail)).await;
+            check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianModification, case);
+        }
+    }
+}
+
+type Script = fn(Value) -> Response;
+
+/// Ways of giving no usable answer, and whether they may pass when the mode is open: the guardian
+/// was silent or broken, as opposed to having said something that cannot be followed.
+fn failures() -> Vec<(&'static str, bool, Script)> {
+    fn text(content_type: &'static str, body: impl Into<String>) -> Response {
+        ([("content-type", content_type)], body.into()).into_response()
+    }
+    vec![
+        ("status 500", true, |_| StatusCode::INTERNAL_SERVER_ERROR.into_response()),
+        ("status 503", true, |_| StatusCode::SERVICE_UNAVAILABLE.into_response()),
+        ("content type", true, |question| {
+            text("text/html", json!({"jsonrpc": "2.0", "id": question["id"]}).to_string())
+        }),
+        ("not JSON", true, |_| text("application/json", "allow")),
+        ("cut JSON", true, |_| text("application/json", "{\"jsonrpc\": \"2.0\", \"id\": ")),
+        ("internal error", true, |question| {
+            let error = json!({"code": -32603, "message": "Internal error"});
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
+            axum::Json(answer).into_response()
+        }),
+        ("status 404", false, |_| StatusCode::NOT_FOUND.into_response()),
+        ("redirect", false, |_| {
+            (StatusCode::FOUND, [("location", "http://127.0.0.1:1/")]).into_response()
+        }),
+        ("wrong id", false, |_| {
+            let allow = json!({"decision": "allow", "message": "m"});
+            axum::Json(json!({"jsonrpc": "2.0", "id": "other", "result": allow})).into_response()
+        }),
+        ("unknown decision", false, |question| decide(&question, "ask")),
+        ("no decision", false, |question| result(&question, &json!({"message": "m"}))),
+        ("huge answer", false, |question| {
+            let allow = json!({"decision": "allow", "message": "m".repeat(5 << 20)});
+            result(&question, &allow)
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn without_a_usable_answer_nothing_is_sent_unless_configured_otherwise() {
+    let service = Service::start().await;
+    for (case, may_pass, answer) in failures() {
+        let (config, _) = start_guardian(answer).await;
+        let (seen, ..) = service.pass(&gate(config.clone(), CLOSED)).await;
+        check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianUnreachable, case);
+        let (seen, ..) = service.pass(&gate(config, OPEN)).await;
+        if may_pass {
+            check_sent(&seen, "allow", DecisionSource::FailedOpen, AS_ASKED, case);
+        } else {
+            check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianUnreachable, case);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_silent_guardian_means_no_unless_configured_otherwise() {
+    let service = Service::start().await;
+    let silent = serve(Router::new().fallback(async || std::future::pending::<()>().await)).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    for (case, address) in [("timeout", silent), ("unreachable", nobody)] {
+        let url = Url::parse(&format!("http://{address}/aos")).unwrap();
+        let timeout = Duration::from_millis(50);
+        let config = || GuardianConfig { timeout, ..GuardianConfig::new(url.clone()) };
+        let (seen, decision, error) = service.pass(&gate(config(), CLOSED)).await;
+        check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianUnreachable, case);
+        assert_eq!(decision.reason_codes, [format!("guardian_{case}")]);
+        assert!(error.unwrap().message.ends_with("so nothing was sent"));
+        let (seen, ..) = service.pass(&gate(config(), OPEN)).await;
+        check_sent(&seen, "allow", DecisionSource::FailedOpen, AS_ASKED, case);
+    }
+}
+
+#[tokio::test]
+async fn without_a_guardian_steps_pass_and_the_record_says_so() {
+    let service = Service::start().await;
+    let gate = Gate::new(&Guardian::Off, Arc::new(Still), Arc::new(Still)).unwrap();
+    let (seen, ..) = service.pass(&gate).await;
+    check_sent(&seen, "unguarded", DecisionSource::Unguarded, AS_ASKED, "off");
+    let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
+    let asked = gate.ask_result(&asker(&capability, &root), &task(), Ok(json!(1))).await;
+    assert_eq!(asked.decision.unwrap().decision, "unguarded");
+    assert_eq!(asked.verdict.unwrap().into_inner(), json!(1));
+}
+
+#[tokio::test]
+async fn inputs_that_fit_no_request_are_not_asked_about() {
+    let (config, asked) = start_guardian(|question| decide(&question, "allow")).await;
+    let gate = gate(config, CLOSED);
+    let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
+    let answer = gate.ask_request(&asker(&capability, &root), &task(), &inputs([])).await;
+    assert_eq!(answer.decision, None);
+    assert_eq!(answer.verdict.unwrap_err().kind, Kind::InvalidInput);
+    assert!(asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
+    let (mut config, asked) = start_guardian(|question| decide(&question, "allow")).await;
+    config.token = Some(Secret::new("canary"));
+    let gate = gate(config, CLOSED);
+    let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
+    let asker = asker(&capability, &root);
+    gate.ask_request(&asker, &task(), &given()).await.verdict.unwrap();
+    let value = json!({"temperature": 21});
+    gate.ask_result(&asker, &task(), Ok(value.clone())).await.verdict.unwrap();
+    let failure = Error::new(Kind::StatusError, "the service answered with status 500");
+    gate.ask_result(&asker, &task(), Err(failure.clone())).await.verdict.unwrap_err();
+    let asked = asked.lock().unwrap();
+    let [request, result, failed] = asked.as_slice() else { panic!("three questions") };
+
+    assert_eq!(request["method"], "steps/toolCallRequest");
+    let call = json!({
+        "executionId": asker.execution_id,
+        "toolId": "GetWeather.getWeather",
+        "inputs": [
+            {"name": "pathParameters.city", "value": "Paris"},
+            {"name": "queryParameters.units", "value": "metric"},
+        ],
+    });
+    assert_eq!(request["params"]["toolCallRequest"], call);
+    let context = &request["params"]["context"];
+    assert_eq!(context["session"]["id"], "session-1");
+    assert_eq!(context["turnId"], json!(asker.run));
+    assert_eq!(context["stepId"], "checkWeather/getWeather");
+    assert_eq!(context["timestamp"], "2026-08-01T12:00:00Z");
+    let expected = json!({
+        "name": "GetWeather",
+        "version": "1.2.3",
+        "digest": capability.checksum,
+        "run": asker.run,
+        "root": {"name": "PostWeatherTweet", "version": "1.2.3", "checksum": root.checksum},
+        "format": "OpenAPI",
+        "method": "GET",
+        "url": "https://api.example/v1/current/{city}",
+        "host": "api.example",
+        "readOnly": true,
+    });
+    assert_eq!(context["capability"], expected);
+    for member in ["id", "name", "url", "instructions", "version", "provider"] {
+        assert!(!context["agent"][member].is_null(), "{member}");
+    }
+
+    assert_eq!(result["method"], "steps/toolCallResult");
+    assert_eq!(result["params"]["toolId"], "GetWeather.getWeather");
+    assert_eq!(&result["params"]["context"], context);
+    let told = |question: &Value| {
+        let call = &question["params"]["toolCallResult"];
+        assert_eq!(call["executionId"], json!(asker.execution_id));
+        assert_eq!(call["result"]["outputs"].as_array().unwrap().len(), 1);
+        let text = call["result"]["outputs"][0]["text"].as_str().unwrap().to_owned();
+        (text, call["result"]["isError"].as_bool().unwrap())
+    };
+    assert_eq!(told(result), (value.to_string(), false));
+    assert_eq!(told(failed), (failure.message, true));
+    assert!(!json!(*asked).to_string().contains("canary"));
+}
+
+/// Asks about a result, and gives the record and what may be used.
+async fn pass_result(
+    fail: FailMode,
+    result: Result<Value, Error>,
+    answer: impl Fn(Value) -> Response + Clone + Send + Sync + 'static,
+) -> (Decision, Result<Value, Error>) {
+    let (config, _) = start_guardian(answer).await;
+    let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
+    let gate = gate(config, fail);
+    let asked = gate.ask_result(&asker(&capability, &root), &task(), result).await;
+    (asked.decision.unwrap(), asked.verdict.map(Permitted::into_inner))
+}
+
+fn failure() -> Error {
+    Error::new(Kind::StatusError, "status 500: secret").hint("Try later.")
+}
+
+#[tokio::test]
+async fn a_result_is_used_when_allowed_and_withheld_when_denied() {
+    let value = json!({"a": 1});
+    for fail in [CLOSED, OPEN] {
+        let allow = |question| decide(&question, "allow");
+        let (decision, verdict) = pass_result(fail, Ok(value.clone()), allow).await;
+        assert_eq!((decision.phase, decision.decision.as_str()), (Phase::Result, "allow"));
+        assert_eq!(verdict, Ok(value.clone()));
+        let (_, verdict) = pass_result(fail, Err(failure()), allow).await;
+        assert_eq!(verdict, Err(failure()));
+
+        let deny = |question| decide(&question, "deny");
+        for result in [Ok(value.clone()), Err(failure())] {
+            let (decision, verdict) = pass_result(fail, result, deny).await;
+            assert_eq!(decision.decision, "deny");
+            let error = verdict.unwrap_err();
+            assert_eq!(error.kind, Kind::GuardianDeniedResult);
+            assert!(!error.message.contains("secret"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_modified_result_is_used_and_what_it_hides_is_not_recorded() {
+    let value = json!({"user": {"mail": "canary@example.org", "id": 7}, "tags": ["canary", "b"]});
+    let redacted = json!({"user": {"mail": "[redacted]", "id": 7}, "tags": ["x", "b"], "n": null});
+    let text = redacted.to_string();
+    let answer = move |question: Value| set_result(&question, &text, false);
+    let (decision, verdict) = pass_result(CLOSED, Ok(value), answer).await;
+    assert_eq!(verdict, Ok(redacted));
+    assert_eq!(decision.decision, "modify");
+    assert!(!serde_json::to_string(&decision).unwrap().contains("canary"));
+    let change = |name: &str, to: &str| Change {
+        name: name.to_owned(),
+        from: json!("(withheld)"),
+        to: json!(to),
+    };
+    let expected = [change("outputs.user.mail", "[redacted]"), change("outputs.tags[0]", "x")];
+    assert_eq!(decision.changes, expected);
+}
+
+#[tokio::test]
+async fn a_failure_stays_one_but_a_guardian_may_change_its_words() {
+    let answer = |question: Value| set_result(&question, "status 500:\n[redacted]", true);
+    let (decision, verdict) = pass_result(CLOSED, Err(failure()), answer).await;
+    assert_eq!(decision.decision, "modify");
+    let expected = Error { message: "status 500: [redacted]".to_owned(), ..failure() };
+    assert_eq!(verdict, Err(expected));
+
+    let answer = |question: Value| set_result(&question, "{}", false);
+    let (decision, verdict) = pass_result(CLOSED, Err(failure()), answer).await;
+    assert_eq!(decision.decision, "deny");
+    assert_eq!(verdict.unwrap_err().kind, Kind::GuardianModification);
+
+    let answer = |question: Value| set_result(&question, "blocked", true);
+    let (_, verdict) = pass_result(CLOSED, Ok(json!({"a": 1})), answer).await;
+    assert_eq!(verdict.unwrap_err().kind, Kind::GuardianDeniedResult);
+}
+
+#[tokio::test]
+async fn a_modified_result_that_cannot_be_read_is_a_deny_in_either_mode() {
+    let cases: [(&str, Script); 3] = [
+        ("not JSON", |question| set_result(&question, "plain words", false)),
+        ("no output", |question| {
+            modify(&question, |q| q["params"]["toolCallResult"]["result"]["outputs"] = json!([]))
+        }),
+        ("two outputs", |question| {
+            let part = json!({"kind": "text", "text": "1"});
+            modify(&question, |q| {
+                q["params"]["toolCallResult"]["result"]["outputs"] = json!([part, part]);
+            })
+        }),
+    ];
+    for fail in [CLOSED, OPEN] {
+        for (case, answer) in cases {
+            let (decision, verdict) = pass_result(fail, Ok(json!({"a": 1})), answer).await;
+            assert_eq!(decision.decision, "deny", "{case}");
+            assert_eq!(verdict.unwrap_err().kind, Kind::GuardianModification, "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_usable_answer_a_result_is_not_used_unless_configured_otherwise() {
+    for (case, may_pass, answer) in failures() {
+        let (decision, verdict) = pass_result(CLOSED, Ok(json!({"a": 1})), answer).await;
+        assert_eq!(decision.source, DecisionSource::FailedClosed, "{case}");
+        let error = verdict.unwrap_err();
+        assert_eq!(error.kind, Kind::GuardianUnreachable, "{case}");
+        assert!(error.message.ends_with("so the answer of the service is not used"));
+        let (decision, verdict) = pass_result(OPEN, Ok(json!({"a": 1})), answer).await;
+        if may_pass {
+            assert_eq!(decision.source, DecisionSource::FailedOpen, "{case}");
+            assert_eq!(verdict, Ok(json!({"a": 1})), "{case}");
+        } else {
+            assert_eq!(verdict.unwrap_err().kind, Kind::GuardianUnreachable, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_token_that_fits_no_header_is_refused() {
+    let url = Url::parse("http://127.0.0.1:1/").unwrap();
+    let token = Some(Secret::new("a\r\nb"));
+    let guardian = Guardian::At(GuardianConfig { token, ..GuardianConfig::new(url) });
+    let refused = Gate::new(&guardian, Arc::new(Still), Arc::new(Still)).unwrap_err();
+    assert_eq!(refused.kind, Kind::Configuration);
+}

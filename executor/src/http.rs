@@ -1,0 +1,332 @@
+//! The routes. A handler unpacks a request, calls [`crate::run::Runs`], and wraps the answer.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use a2s::api::{
+    ExecutionList, ExecutionRequest, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem, Run,
+};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use futures::StreamExt as _;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::App;
+use crate::error::{Error, Kind};
+
+/// The largest body of a request.
+const MAX_BODY_BYTES: usize = 1 << 20;
+/// The longest idempotency key.
+const MAX_KEY: usize = 255;
+/// Runs on a page, when nobody asks for a number.
+const DEFAULT_PAGE: usize = 20;
+/// The most runs on a page.
+const MAX_PAGE: usize = 100;
+/// Keeps proxies from closing a stream in which nothing happens.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+#[derive(OpenApi)]
+#[openapi(modifiers(&Bearer), tags((name = "executor", description = "Plan and run capabilities")))]
+struct Document;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("token", scheme);
+    }
+}
+
+/// The routes under `/v1`.
+pub(crate) fn router(app: App) -> Router {
+    let token = middleware::from_fn_with_state(app.clone(), require_token);
+    let (router, _) = routes().split_for_parts();
+    router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).route_layer(token).with_state(app)
+}
+
+/// The routes that tell whether the process lives and whether it can take work.
+pub(crate) fn probes(app: App) -> Router {
+    let (router, _) = probe_routes().split_for_parts();
+    router.with_state(app)
+}
+
+/// What the routes take and give.
+pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
+    routes().merge(probe_routes()).into_openapi()
+}
+
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(start_execution, list_executions))
+        .routes(routes!(get_execution))
+        .routes(routes!(stream_events))
+        .routes(routes!(cancel_execution))
+        .routes(routes!(plan_execution))
+}
+
+fn probe_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(check_health)).routes(routes!(check_readiness))
+}
+
+/// Start a run
+///
+/// Answers at once with the run as it begins, or with the finished run when `wait` is true. The
+/// same `Idempotency-Key` with the same request gives the same run, however often it is sent.
+#[utoipa::path(
+    post, path = "/v1/executions", tag = "executor", security(("token" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters")),
+    request_body = ExecutionRequest,
+    responses(
+        (status = 200, description = "The run, finished or waiting for a person", body = Run),
+        (status = 202, description = "The run, under way", body = Run),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn start_execution(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Run>), Error> {
+    let request: ExecutionRequest = read_json(body)?;
+    let key = headers.get("idempotency-key").map(read_key).transpose()?;
+    let wait = request.wait;
+    // A task of its own: a caller who goes away in the middle leaves no half-started run.
+    let started = tokio::spawn({
+        let app = app.clone();
+        async move { app.runs().start(request, key).await }
+    });
+    let run = started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
+    if wait {
+        return Ok((StatusCode::OK, Json(app.runs().wait(run.id).await?)));
+    }
+    Ok((StatusCode::ACCEPTED, Json(run)))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    limit: Option<usize>,
+    before: Option<Uuid>,
+}
+
+/// List runs, newest first, without their steps
+#[utoipa::path(
+    get, path = "/v1/executions", tag = "executor", security(("token" = [])),
+    params(
+        ("limit" = Option<usize>, Query, description = "How many runs at most: 1 to 100, 20 when absent"),
+        ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "A page of runs", body = ExecutionList),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn list_executions(
+    State(app): State<App>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<ExecutionList>, Error> {
+    let Query(ListQuery { limit, before }) =
+        query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
+    let limit = limit.unwrap_or(DEFAULT_PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Error::new(Kind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
+    }
+    app.runs().list(before, limit).await.map(Json)
+}
+
+/// Read a run
+#[utoipa::path(
+    get, path = "/v1/executions/{id}", tag = "executor", security(("token" = [])),
+    params(("id" = Uuid, Path, description = "The run")),
+    responses(
+        (status = 200, description = "The run", body = Run),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn get_execution(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Run>, Error> {
+    app.runs().get(read_id(&id)?).await.map(Json)
+}
+
+/// Follow the events of a run
+///
+/// Server-sent events: `id` is the number of the event, `event` its type, `data` the event as JSON.
+/// With `Last-Event-ID` the stream goes on behind that event, without gaps and without repeating
+/// any. It ends when the run has ended or waits for a person; status 204 says that this is so and
+/// nothing is left to be told.
+#[utoipa::path(
+    get, path = "/v1/executions/{id}/events", tag = "executor", security(("token" = [])),
+    params(
+        ("id" = Uuid, Path, description = "The run"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was received"),
+    ),
+    responses(
+        (status = 200, description = "The events", body = a2s::api::Event, content_type = "text/event-stream"),
+        (status = 204, description = "All events were received before"),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn stream_events(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let run = read_id(&id)?;
+    let after = match headers.get("last-event-id").map(|id| (id, id.to_str())) {
+        None => 0,
+        Some((_, Ok(id))) if let Ok(id) = id.trim().parse() => id,
+        Some((id, _)) => {
+            let message = format!("`Last-Event-ID` is a number, not {id:?}");
+            return Err(Error::new(Kind::BadRequest, message));
+        }
+    };
+    let Some(events) = app.runs().follow(run, after).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let events = events
+        // The stream breaks off when the database fails; the client comes back with the last id.
+        .take_while(|event| std::future::ready(event.is_ok()))
+        .filter_map(async |event| {
+            let event = event.ok()?;
+            let value = serde_json::to_value(&event).ok()?;
+            let kind = value.get("type")?.as_str()?.to_owned();
+            let message = sse::Event::default().id(event.seq.to_string()).event(kind);
+            Some(Ok::<_, Infallible>(message.data(value.to_string())))
+        });
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+/// Cancel a run
+///
+/// No new step begins. A request that may not be aborted is awaited and recorded first.
+#[utoipa::path(
+    post, path = "/v1/executions/{id}/cancel", tag = "executor", security(("token" = [])),
+    params(("id" = Uuid, Path, description = "The run")),
+    responses(
+        (status = 202, description = "The run as it is now", body = Run),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn cancel_execution(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Run>), Error> {
+    let run = app.runs().cancel(read_id(&id)?).await?;
+    Ok((StatusCode::ACCEPTED, Json(run)))
+}
+
+/// Show what a run would do, without running it
+///
+/// Everything that is known is filled in; what depends on earlier answers stays a template.
+#[utoipa::path(
+    post, path = "/v1/plans", tag = "executor", security(("token" = [])),
+    request_body = PlanRequest,
+    responses(
+        (status = 200, description = "The plan", body = PlanAnswer),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn plan_execution(
+    State(app): State<App>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<PlanAnswer>, Error> {
+    let request: PlanRequest = read_json(body)?;
+    app.runs().plan(&request).await.map(Json)
+}
+
+/// Whether the process lives
+#[utoipa::path(
+    get, path = "/healthz", tag = "executor",
+    responses((status = 200, description = "It does", body = String, content_type = "text/plain")),
+)]
+async fn check_health() -> &'static str {
+    "ok\n"
+}
+
+/// Whether runs can be started
+#[utoipa::path(
+    get, path = "/readyz", tag = "executor",
+    responses(
+        (status = 200, description = "They can", body = String, content_type = "text/plain"),
+        (status = 503, description = "They cannot", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn check_readiness(State(app): State<App>) -> Response {
+    match app.check_ready().await {
+        Ok(()) => "ok\n".into_response(),
+        Err(error) => {
+            let problem = Problem { status: 503, ..error.to_problem() };
+            problem_response(&problem)
+        }
+    }
+}
+
+async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
+    let header = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    let token = header.and_then(|header| header.split_once(' '));
+    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    if app.runs().admits(token.map(|(_, token)| token.trim())) {
+        return next.run(request).await;
+    }
+    let what = if header.is_some() { "the token is wrong" } else { "there is no token" };
+    let mut response = Error::new(Kind::Unauthorized, what).into_response();
+    let challenge = HeaderValue::from_static("Bearer");
+    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    response
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        problem_response(&self.to_problem())
+    }
+}
+
+fn problem_response(problem: &Problem) -> Response {
+    let status =
+        StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(CONTENT_TYPE, PROBLEM_JSON)], Json(problem)).into_response()
+}
+
+fn read_json<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Error> {
+    let body = body.map_err(|rejection| {
+        let kind = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Kind::BodyTooLarge,
+            _ => Kind::BadRequest,
+        };
+        Error::new(kind, rejection.body_text())
+    })?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Error::new(Kind::BadRequest, format!("the body is not what it should be: {error}")))
+}
+
+fn read_id(text: &str) -> Result<Uuid, Error> {
+    text.parse().map_err(|_| Error::new(Kind::RunNotFound, format!("`{text}` is no id of a run")))
+}
+
+fn read_key(header: &HeaderValue) -> Result<String, Error> {
+    let key = header.to_str().unwrap_or_default();
+    if key.is_empty() || key.len() > MAX_KEY {
+        let message = format!("`Idempotency-Key` takes 1 to {MAX_KEY} visible ASCII characters");
+        return Err(Error::new(Kind::BadRequest, message));
+    }
+    Ok(key.to_owned())
+}

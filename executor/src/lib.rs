@@ -1,0 +1,165 @@
+//! The executor: plan and run capabilities, asking a guardian around every tool step.
+//!
+//! A run is: find the exact version and digest in a registry, verify it, plan it, walk the plan.
+//! Before each request to a service the guardian is asked, and again before its answer is used.
+//! Everything that happens is an event in the run's journal first; a run that was interrupted goes
+//! on from its journal, and a run is shown by folding it.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use executor::{App, Clock, Config, Guardian, GuardianConfig, Ids};
+//!
+//! /// Real time and randomness come from the program, never from this crate.
+//! #[derive(Debug)]
+//! struct System;
+//!
+//! impl Clock for System {
+//!     fn now(&self) -> jiff::Timestamp {
+//!         jiff::Timestamp::now()
+//!     }
+//! }
+//!
+//! impl Ids for System {
+//!     fn random(&self) -> [u8; 16] {
+//!         *uuid::Uuid::new_v4().as_bytes()
+//!     }
+//! }
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let guardian = Guardian::At(GuardianConfig::new("http://127.0.0.1:8741/aos".parse()?));
+//! let config =
+//!     Config::new("data/executor.sqlite".into(), "http://127.0.0.1:8740".parse()?, guardian);
+//! let mut metrics = prometheus_client::registry::Registry::default();
+//!
+//! let app = App::open(config, Arc::new(System), Arc::new(System), &mut metrics).await?;
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8742").await?;
+//! axum::serve(listener, app.router().merge(app.probes())).await?;
+//!
+//! // Runs under way get ten seconds to end; the rest goes on when the database is opened again.
+//! app.shutdown(std::time::Duration::from_secs(10)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Design
+//!
+//! What may reach a service is a matter of types: the only client of the data plane takes a
+//! permitted request, and only the gate, which asks the guardian, can make one. What may be
+//! repeated is a matter of the journal: `sending` is on the disk before a connection is made, and
+//! `step_finished` before a step that depends on it begins, so after a crash each step is either
+//! surely done, surely not begun, or in doubt; one in doubt is repeated only when that is safe.
+//!
+//! There is no trait over the database: one backend exists, and a seam is cut when there is a second
+//! one to learn from.
+
+mod clock;
+mod config;
+mod engine;
+mod error;
+mod gate;
+mod http;
+mod metrics;
+mod outbound;
+mod plan;
+mod report;
+mod request;
+mod run;
+mod scope;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+
+pub use crate::clock::{Clock, Ids};
+pub use crate::config::{
+    Config, Durability, FailMode, Guardian, GuardianConfig, Limits, Secret,
+};
+pub use crate::error::{CODES, Error, Exit, Kind};
+
+use crate::run::Runs;
+
+/// An executor. Cloning it is cheap; when the last clone and the last router of it are gone, its
+/// runs stop where they are, and go on when the database is opened again.
+#[derive(Debug, Clone)]
+pub struct App {
+    shared: Arc<Shared>,
+}
+
+/// Ends the tasks of the executor when nobody can reach it any more: they hold [`Runs`] themselves,
+/// so it would not go by itself.
+#[derive(Debug)]
+struct Shared {
+    runs: Arc<Runs>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.runs.abort();
+    }
+}
+
+impl App {
+    /// Opens the database, and goes on with runs that another process left.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when a setting cannot be used, [`Kind::Store`] when the database
+    /// fails.
+    pub async fn open(
+        config: Config,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        metrics: &mut Registry,
+    ) -> Result<Self, Error> {
+        let metrics = metrics::Metrics::register(metrics);
+        let runs = Runs::open(config, clock, ids, metrics).await?;
+        Ok(Self { shared: Arc::new(Shared { runs }) })
+    }
+
+    /// The routes under `/v1`: starting, reading, following and cancelling runs, and plans. Checks
+    /// the token, but neither `Host` nor `Origin`, and has no fallback.
+    pub fn router(&self) -> axum::Router {
+        http::router(self.clone())
+    }
+
+    /// `/healthz` and `/readyz`, apart, because a program with several services answers them for
+    /// all: see [`check_ready`](Self::check_ready).
+    pub fn probes(&self) -> axum::Router {
+        http::probes(self.clone())
+    }
+
+    /// The OpenAPI document of all routes.
+    #[must_use]
+    pub fn openapi() -> utoipa::openapi::OpenApi {
+        http::openapi()
+    }
+
+    /// Whether runs can be started.
+    ///
+    /// # Errors
+    /// When the executor shuts down or its database fails.
+    pub async fn check_ready(&self) -> Result<(), Error> {
+        self.runs().check_ready().await
+    }
+
+    /// Takes no more runs, and waits `grace` for those under way. Then the rest is stopped at the
+    /// next place from which it can go on later; a request that may not be aborted is awaited as
+    /// long as a request may take.
+    pub async fn shutdown(&self, grace: Duration) {
+        self.runs().shut_down(grace).await;
+    }
+
+    /// Ends as a killed process does: everything stops where it is, and nothing is tidied up.
+    #[cfg(test)]
+    async fn crash(self) {
+        self.shared.runs.crash().await;
+    }
+
+    fn runs(&self) -> &Arc<Runs> {
+        &self.shared.runs
+    }
+}

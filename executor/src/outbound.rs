@@ -1,0 +1,390 @@
+//! The only way out to services: it takes nothing but a permitted request.
+//!
+//! An address is checked before a connection is made, and once more where its name is resolved: a
+//! connection goes to an address that was checked, not to one that is looked up again. No proxy
+//! variable is obeyed. A redirect is followed on the same host only, because another host needs
+//! another verdict. A request is sent once; whether it is sent again is decided outside, by
+//! [`Retries`], where it is recorded. (The connection pool may move a request of which no byte was
+//! written yet to a fresh connection.)
+//!
+//! `upstreams` lead the connections for a host elsewhere. The other address is configuration, so
+//! the address rules do not hold for it; its path goes in front of the request's, and the `Host`
+//! header is its own, as if somebody had addressed it directly. Everything else keeps the
+//! document's host.
+
+mod address;
+mod redirect;
+mod resolve;
+mod retry;
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2s::Domain;
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderValue, Method};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::config::Config;
+use crate::error::{Error, Kind};
+use crate::gate::Permitted;
+use crate::request::{PreparedRequest, RawResponse, one_line};
+use address::Allowed;
+use resolve::{Refused, Resolver};
+pub(crate) use retry::Retries;
+
+/// How many redirects are followed.
+const MAX_REDIRECTS: u32 = 5;
+/// The most that the headers of an answer may come to.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// Requests to one host at the same time; more wait for their turn.
+const MAX_PER_HOST: usize = 64;
+/// Hosts whose turns are remembered; those with nobody waiting are forgotten first.
+const MAX_LANES: usize = 1_024;
+/// How long a connection is kept without use. Common servers close theirs after five seconds; a
+/// request that meets such an end would have to be reported as perhaps sent.
+const POOL_IDLE: Duration = Duration::from_secs(4);
+
+/// Sends permitted requests.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    /// For the hosts of documents: names resolve to allowed addresses only.
+    guarded: reqwest::Client,
+    /// For upstreams, which the configuration names; none when there are none.
+    configured: Option<reqwest::Client>,
+    upstreams: BTreeMap<Domain, Url>,
+    allowed: Arc<Allowed>,
+    request_timeout: Duration,
+    max_request_bytes: usize,
+    max_response_bytes: usize,
+    lanes: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What happened, for a person.
+    pub(crate) error: Error,
+    /// False when surely no byte of the request left, so that nothing can have come of it.
+    pub(crate) sent: bool,
+}
+
+impl Failure {
+    fn unsent(kind: Kind, message: impl Into<String>) -> Self {
+        Self { error: Error::new(kind, message), sent: false }
+    }
+
+    fn sent(kind: Kind, message: impl Into<String>) -> Self {
+        Self { error: Error::new(kind, message), sent: true }
+    }
+}
+
+impl Outbound {
+    /// A way out with the limits, upstreams and allowed addresses of the configuration. Nothing is
+    /// sent yet.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when an allowed address or an upstream cannot be read, or TLS has no
+    /// roots to trust.
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let allowed = Arc::new(Allowed::read(&config.allowed_addresses)?);
+        config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
+        let connect_timeout = config.limits.connect_timeout;
+        let guarded = Resolver::guarded(Arc::clone(&allowed));
+        let guarded = build_client(reqwest::Client::builder(), guarded, connect_timeout)?;
+        let configured = match config.upstreams.is_empty() {
+            true => None,
+            false => {
+                let mut builder = reqwest::Client::builder();
+                if config.upstreams.values().all(|url| url.scheme() == "http") {
+                    // Reading the roots that the system trusts takes longer than all the rest.
+                    builder = builder.tls_certs_only([]);
+                }
+                Some(build_client(builder, Resolver::open(), connect_timeout)?)
+            }
+        };
+        Ok(Self {
+            guarded,
+            configured,
+            upstreams: config.upstreams.clone(),
+            allowed,
+            request_timeout: config.limits.request_timeout,
+            max_request_bytes: config.limits.max_request_bytes,
+            max_response_bytes: config.limits.max_response_bytes,
+            lanes: Mutex::new(BTreeMap::new()),
+        })
+    }
+
+    /// Where connections for the host of `url` are sent instead.
+    pub(crate) fn upstream_of(&self, url: &Url) -> Option<String> {
+        self.upstream(url).map(ToString::to_string)
+    }
+
+    /// Sends a request once and reads the whole answer. Dropping the future ends the connection.
+    ///
+    /// # Errors
+    /// When the address is refused, no connection comes up, the answer does not come in time,
+    /// breaks off, is too large or compressed, or redirects to where nobody asked for.
+    pub(crate) async fn send(
+        &self,
+        request: &Permitted<PreparedRequest>,
+    ) -> Result<RawResponse, Failure> {
+        let size = request.body().map_or(0, Bytes::len);
+        if self.max_request_bytes < size {
+            let message =
+                format!("the body has {size} bytes, {} is the limit", self.max_request_bytes);
+            return Err(Failure::unsent(Kind::RequestTooLarge, message));
+        }
+        let host = authority(request.url());
+        let _turn = self.wait_for_turn(&host).await?;
+        let seconds = self.request_timeout.as_secs_f32();
+        let answer = timeout(self.request_timeout, self.exchange(request)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let message = format!("{host} did not answer completely within {seconds} s");
+            Err(Failure::sent(Kind::Timeout, message))
+        });
+        let method = request.method();
+        match &answer {
+            Ok(response) => {
+                let (bytes, redirects) = (response.bytes(), response.redirects);
+                let status = response.status;
+                tracing::debug!(%host, %method, status, bytes, redirects, "answered");
+            }
+            Err(failure) => {
+                let code = failure.error.kind.code().id;
+                tracing::debug!(%host, %method, code, sent = failure.sent, "no answer");
+            }
+        }
+        answer
+    }
+
+    fn upstream(&self, url: &Url) -> Option<&Url> {
+        self.upstreams.iter().find(|(domain, _)| domain.covers(url)).map(|(_, base)| base)
+    }
+
+    /// Waits until fewer than the most requests to `host` are under way.
+    async fn wait_for_turn(&self, host: &str) -> Result<OwnedSemaphorePermit, Failure> {
+        let lane = {
+            // A panic while holding the lock leaves a map of counters, which is still good.
+            let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            if MAX_LANES <= lanes.len() {
+                lanes.retain(|_, lane| 1 < Arc::strong_count(lane));
+            }
+            let lane = lanes.entry(host.to_owned());
+            Arc::clone(lane.or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_HOST))))
+        };
+        match timeout(self.request_timeout, lane.acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_)) | Err(_) => {
+                let message =
+                    format!("{host} is busy with {MAX_PER_HOST} requests of this executor");
+                Err(Failure::unsent(Kind::Timeout, message))
+            }
+        }
+    }
+
+    /// Follows redirects from the first request to the answer.
+    async fn exchange(&self, request: &PreparedRequest) -> Result<RawResponse, Failure> {
+        let mut method = request.method().clone();
+        let mut url = request.url().clone();
+        let mut headers = request.headers().clone();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let mut body = request.body().cloned();
+        for redirects in 0..=MAX_REDIRECTS {
+            // Behind a redirect something was sent already, whatever fails now.
+            let was_sent =
+                |failure: Failure| Failure { sent: failure.sent || 0 < redirects, ..failure };
+            let (client, target) = self.route(&url).map_err(was_sent)?;
+            let mut outgoing =
+                client.request(method.clone(), target.clone()).headers(headers.clone());
+            if let Some(body) = &body {
+                outgoing = outgoing.body(body.clone());
+            }
+            let sent = outgoing.send().await;
+            let response = sent.map_err(|error| was_sent(explain(&error, &url)))?;
+            let status = response.status();
+            let location = response.headers().get(LOCATION);
+            let base = self.upstream(&url).map(|base| (base, &target));
+            let next = redirect::next(status, location, &method, &url, base)
+                .map_err(|reason| Failure::sent(Kind::RedirectRefused, reason))?;
+            match next {
+                None => {
+                    let headers = response.headers().clone();
+                    let status = status.as_u16();
+                    let body = self.read_body(response, &method, &url).await?;
+                    return Ok(RawResponse { status, headers, body, redirects });
+                }
+                Some(hop) => {
+                    if !hop.keeps_body {
+                        body = None;
+                        headers.remove(CONTENT_TYPE);
+                    }
+                    (method, url) = (hop.method, hop.url);
+                }
+            }
+        }
+        let message = format!("{} redirects more than {MAX_REDIRECTS} times", authority(&url));
+        Err(Failure::sent(Kind::RedirectRefused, message))
+    }
+
+    /// The client and the address for a connection to the host of `url`.
+    fn route(&self, url: &Url) -> Result<(&reqwest::Client, Url), Failure> {
+        if let (Some(base), Some(client)) = (self.upstream(url), &self.configured) {
+            return Ok((client, redirect::to_upstream(url, base)));
+        }
+        match address::check(url, &self.allowed) {
+            Ok(()) => Ok((&self.guarded, url.clone())),
+            Err(rule) => Err(refuse(url, &rule)),
+        }
+    }
+
+    async fn read_body(
+        &self,
+        mut response: reqwest::Response,
+        method: &Method,
+        url: &Url,
+    ) -> Result<Bytes, Failure> {
+        let host = authority(url);
+        check_headers(response.headers(), &host)?;
+        let limit = self.max_response_bytes;
+        let too_large = || {
+            let message = format!("{host} answered with more than {limit} bytes");
+            Failure::sent(Kind::ResponseTooLarge, message)
+        };
+        let announced =
+            response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let announced = announced.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        if *method != Method::HEAD && (limit as u64) < announced {
+            return Err(too_large());
+        }
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| {
+            let cause = innermost(&error);
+            let read = body.len();
+            let message = format!("the answer of {host} broke off after {read} bytes: {cause}");
+            Failure::sent(Kind::ConnectionLost, message)
+        })? {
+            if limit < body.len() + chunk.len() {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+}
+
+fn build_client(
+    builder: reqwest::ClientBuilder,
+    resolver: Resolver,
+    connect_timeout: Duration,
+) -> Result<reqwest::Client, Error> {
+    builder
+        .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
+        .dns_resolver(Arc::new(resolver))
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        // Other crates may have compiled these in; an answer that unpacks has no size.
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
+        .connect_timeout(connect_timeout)
+        .pool_idle_timeout(POOL_IDLE)
+        .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
+        .build()
+        .map_err(|error| {
+            let message = format!("no client for services can be made: {}", innermost(&error));
+            Error::new(Kind::Configuration, message)
+        })
+}
+
+fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if is_plain {
+        return Ok(());
+    }
+    let message = format!(
+        "the upstream of {domain} is not an http or https address without user, query and fragment"
+    );
+    Err(Error::new(Kind::Configuration, message))
+}
+
+/// Refuses what the connection let through: too many headers, and compressed bodies.
+fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failure> {
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if MAX_HEADER_BYTES < size {
+        let message = format!("{host} answered with more than {MAX_HEADER_BYTES} bytes of headers");
+        return Err(Failure::sent(Kind::ResponseTooLarge, message));
+    }
+    let encodings = headers.get_all(CONTENT_ENCODING).iter();
+    match encodings.into_iter().find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        Some(encoding) => {
+            let encoding = one_line(&String::from_utf8_lossy(encoding.as_bytes()), 40);
+            let message =
+                format!("{host} answered in the encoding `{encoding}`, though asked for none");
+            Err(Failure::sent(Kind::NotJson, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Host and port, as errors and logs name a service. Never more of an address than that.
+fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn refuse(url: &Url, rule: &str) -> Failure {
+    let message = format!("{} may not be reached: {rule}", authority(url));
+    let hint =
+        "If this is meant, allow the address in the executor's configuration, or set an upstream.";
+    Failure { error: Error::new(Kind::AddressRefused, message).hint(hint), sent: false }
+}
+
+/// What an error of the client means.
+fn explain(error: &reqwest::Error, url: &Url) -> Failure {
+    let host = authority(url);
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        if let Some(refused) = source.downcast_ref::<Refused>() {
+            return refuse(url, &refused.to_string());
+        }
+        cause = source.source();
+    }
+    let cause = innermost(error);
+    if error.is_connect() {
+        let message = match error.is_timeout() {
+            true => format!("no connection to {host} came up in time"),
+            false => format!("no connection to {host}: {cause}"),
+        };
+        return Failure::unsent(Kind::ConnectFailed, message);
+    }
+    if error.is_builder() {
+        return Failure::unsent(Kind::InvalidInput, format!("no request to {host}: {cause}"));
+    }
+    Failure::sent(Kind::ConnectionLost, format!("the connection to {host} was lost: {cause}"))
+}
+
+/// The text of the innermost cause: outer ones name the whole address, which may hold a secret.
+fn innermost(error: &reqwest::Error) -> String {
+    let Some(mut cause) = error.source() else { return "the client gave no reason".to_owned() };
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    one_line(&cause.to_string(), 200)
+}
+
+#[cfg(test)]
+mod tests;

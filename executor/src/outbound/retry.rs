@@ -1,0 +1,206 @@
+//! Whether and when a request is sent again. Pure.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use super::Failure;
+use crate::config::Limits;
+use crate::error::Kind;
+use crate::request::RawResponse;
+
+/// The pause before the second attempt, without jitter; it doubles from there.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often and how patiently a request is sent again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retries {
+    max_attempts: u32,
+    max_pause: Duration,
+}
+
+/// A pause before the next attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// How long it is.
+    pub(crate) length: Duration,
+    /// Why there is another attempt.
+    pub(crate) reason: String,
+}
+
+impl Retries {
+    /// The policy of a configuration.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self { max_attempts: limits.max_attempts, max_pause: limits.max_pause }
+    }
+
+    /// The pause before another attempt after the one numbered `attempt` from 1; none when there is
+    /// nothing to repeat, repeating is not safe, or enough was tried.
+    ///
+    /// A request is repeated when doing it twice is doing it once, or when it surely never left;
+    /// and when trying again may help: no connection, no answer, or a status that says so. A
+    /// service that wants to be left alone for longer than the longest pause is left alone.
+    pub(crate) fn pause(
+        &self,
+        repeat_safe: bool,
+        attempt: u32,
+        outcome: Result<&RawResponse, &Failure>,
+        now: Timestamp,
+        random: [u8; 16],
+    ) -> Option<Pause> {
+        if self.max_attempts <= attempt {
+            return None;
+        }
+        let (reason, wanted) = match outcome {
+            Ok(response) => {
+                let may_help = matches!(response.status, 429 | 502 | 503 | 504);
+                if !(may_help && repeat_safe) {
+                    return None;
+                }
+                let header =
+                    response.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+                let wanted = header.and_then(|text| read_retry_after(text, now));
+                (format!("the service answered with status {}", response.status), wanted)
+            }
+            Err(failure) => {
+                let may_help = matches!(
+                    failure.error.kind,
+                    Kind::ConnectFailed | Kind::ConnectionLost | Kind::Timeout
+                );
+                if !(may_help && (repeat_safe || !failure.sent)) {
+                    return None;
+                }
+                (failure.error.message.clone(), None)
+            }
+        };
+        let wanted = wanted.unwrap_or_default();
+        if self.max_pause < wanted {
+            return None;
+        }
+        Some(Pause { length: wanted.max(self.backoff(attempt, random)), reason })
+    }
+
+    /// Doubles with each attempt; between half and all of it, so that many who failed together do
+    /// not come back together.
+    fn backoff(&self, attempt: u32, random: [u8; 16]) -> Duration {
+        let doublings = attempt.saturating_sub(1).min(16);
+        let whole = FIRST_PAUSE.saturating_mul(1 << doublings).min(self.max_pause);
+        let [a, b, ..] = random;
+        whole / 2 + (whole / 2).mul_f64(f64::from(u16::from_be_bytes([a, b])) / 65_536.0)
+    }
+}
+
+/// How long `Retry-After` asks to wait: seconds, or one of the three forms of a date (RFC 9110,
+/// sections 10.2.3 and 5.6.7).
+fn read_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        // More seconds than a number holds are longer than any pause.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let forms = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+    let date = forms.iter().find_map(|form| DateTime::strptime(form, text).ok())?;
+    let date = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    // A date that has passed asks for no pause.
+    Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, HeaderValue};
+
+    use super::*;
+
+    const NOW: &str = "1994-11-06T08:49:00Z";
+
+    fn pause(
+        repeat_safe: bool,
+        attempt: u32,
+        outcome: Result<&RawResponse, &Failure>,
+    ) -> Option<Duration> {
+        let retries = Retries::of(&Limits {
+            max_attempts: 3,
+            max_pause: Duration::from_secs(30),
+            ..Limits::default()
+        });
+        let pause = retries.pause(repeat_safe, attempt, outcome, NOW.parse().unwrap(), [0; 16]);
+        pause.map(|pause| pause.length)
+    }
+
+    fn answer(status: u16, retry_after: Option<&str>) -> RawResponse {
+        let mut headers = HeaderMap::new();
+        if let Some(text) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
+        }
+        RawResponse { status, headers, body: Bytes::new(), redirects: 0 }
+    }
+
+    #[test]
+    fn only_a_status_that_passes_and_a_request_that_may_be_repeated_are_tried_again() {
+        for status in [429, 502, 503, 504] {
+            assert!(pause(true, 1, Ok(&answer(status, None))).is_some(), "{status}");
+            assert!(pause(false, 1, Ok(&answer(status, None))).is_none(), "{status}");
+        }
+        for status in [200, 302, 400, 401, 404, 409, 500, 501] {
+            assert!(pause(true, 1, Ok(&answer(status, None))).is_none(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_tried_again_when_nothing_left_or_repeating_is_safe() {
+        let kinds = [
+            (Kind::ConnectFailed, true),
+            (Kind::ConnectionLost, true),
+            (Kind::Timeout, true),
+            (Kind::AddressRefused, false),
+            (Kind::ResponseTooLarge, false),
+            (Kind::RedirectRefused, false),
+        ];
+        for (kind, may_help) in kinds {
+            let (sent, unsent) = (Failure::sent(kind, ""), Failure::unsent(kind, ""));
+            assert_eq!(pause(true, 1, Err(&sent)).is_some(), may_help, "{kind:?}");
+            assert_eq!(pause(false, 1, Err(&unsent)).is_some(), may_help, "{kind:?}");
+            assert_eq!(pause(false, 1, Err(&sent)), None, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_with_jitter_and_end() {
+        let busy = answer(503, None);
+        assert_eq!(pause(true, 1, Ok(&busy)), Some(Duration::from_millis(125)));
+        assert_eq!(pause(true, 2, Ok(&busy)), Some(Duration::from_millis(250)));
+        assert_eq!(pause(true, 3, Ok(&busy)), None);
+        let retries = Retries { max_attempts: u32::MAX, max_pause: Duration::from_secs(30) };
+        for attempt in [1, 2, 5, 40, u32::MAX - 1] {
+            let [least, most] = [[0; 16], [255; 16]].map(|random| retries.backoff(attempt, random));
+            assert!(least < most && most < least * 2, "{attempt}: {least:?} {most:?}");
+            assert!(most <= Duration::from_secs(30));
+        }
+    }
+
+    #[test]
+    fn the_service_is_left_alone_as_long_as_it_asks() {
+        let wait = |text: &str| pause(true, 1, Ok(&answer(503, Some(text))));
+        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
+        assert_eq!(wait("0"), Some(Duration::from_millis(125)));
+        for date in [
+            "Sun, 06 Nov 1994 08:49:20 GMT",
+            "Sunday, 06-Nov-94 08:49:20 GMT",
+            "Sun Nov  6 08:49:20 1994",
+        ] {
+            assert_eq!(wait(date), Some(Duration::from_secs(20)), "{date}");
+        }
+        assert_eq!(wait("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::from_millis(125)));
+        // Longer than the longest pause.
+        for long in ["31", "99999999999999999999999", "Sun, 06 Nov 1994 09:49:00 GMT"] {
+            assert_eq!(wait(long), None, "{long}");
+        }
+        for nonsense in ["soon", "-1", "1.5", ""] {
+            assert_eq!(wait(nonsense), Some(Duration::from_millis(125)), "{nonsense}");
+        }
+    }
+}

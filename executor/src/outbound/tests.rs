@@ -1,0 +1,521 @@
+//! Real servers on loopback, reached as upstreams of documents' hosts.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use a2s::{Method, Task};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::*;
+use crate::config::Guardian;
+use crate::gate::{Asker, Gate};
+use crate::request::fixture::{Still, inputs, openapi};
+
+/// Serves `router` and gives its address.
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+/// A configuration with a test's limits. `https://api.example` leads to `upstream`.
+fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
+    let registry = Url::parse("http://127.0.0.1:1").unwrap();
+    let mut config = Config::new("unused".into(), registry, Guardian::Off);
+    if let Some(address) = upstream {
+        let url = Url::parse(&format!("http://{address}{path}")).unwrap();
+        config.upstreams.insert(Domain::new("api.example").unwrap(), url);
+    }
+    config.limits.max_response_bytes = 1_000;
+    config
+}
+
+async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
+    let gate = Gate::new(&Guardian::Off, Arc::new(Still), Arc::new(Still)).unwrap();
+    let pin = a2s::api::Pin {
+        name: "Test".parse().unwrap(),
+        version: semver::Version::new(1, 0, 0),
+        checksum: a2s::Digest::of_bytes(b""),
+    };
+    let asker = Asker {
+        run: Uuid::nil(),
+        session: "s",
+        execution_id: Uuid::nil(),
+        step: "step",
+        capability: &pin,
+        root: &pin,
+        description: "Test",
+    };
+    let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
+    gate.ask_request(&asker, task, &given).await.verdict.unwrap()
+}
+
+async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
+    let url = Url::parse(url).unwrap();
+    let task = openapi(Method::Get, url.as_str(), url.path(), &[]);
+    // The fixture appends the path to the server: take it from there.
+    let Task::OpenApi(mut task) = task else { unreachable!("made just now") };
+    task.server.set_path("");
+    outbound.send(&permit(&Task::OpenApi(task), &[]).await).await
+}
+
+/// What a server saw of a request.
+async fn tell(request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 10_000).await.unwrap();
+    let header = |name: &str| parts.headers.get(name).map(|v| v.to_str().unwrap().to_owned());
+    axum::Json(json!({
+        "method": parts.method.as_str(),
+        "target": parts.uri.to_string(),
+        "host": header("host"),
+        "agent": header("user-agent"),
+        "encoding": header("accept-encoding"),
+        "type": header("content-type"),
+        "length": header("content-length"),
+        "body": String::from_utf8_lossy(&body),
+    }))
+    .into_response()
+}
+
+fn json_of(response: &RawResponse) -> Value {
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+#[tokio::test]
+async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
+    let server = serve(Router::new().fallback(tell)).await;
+    let outbound = Outbound::new(&config(Some(server), "/stand-in/")).unwrap();
+    let places = ["pathParameters.city", "queryParameters.q", "body"];
+    let task = openapi(Method::Post, "https://api.example/v1", "/a/{city}", &places);
+    let given = [
+        ("pathParameters.city", json!("x/y")),
+        ("queryParameters.q", json!("1")),
+        ("body", json!({"a": 1})),
+    ];
+    let request = permit(&task, &given).await;
+    assert_eq!(request.url().as_str(), "https://api.example/v1/a/x%2Fy?q=1");
+    let upstream = outbound.upstream_of(request.url());
+    assert_eq!(upstream, Some(format!("http://{server}/stand-in/")));
+    let response = outbound.send(&request).await.unwrap();
+    assert_eq!((response.status, response.redirects), (200, 0));
+    assert_eq!(response.content_type(), Some("application/json"));
+    let expected = json!({
+        "method": "POST",
+        "target": "/stand-in/v1/a/x%2Fy?q=1",
+        "host": server.to_string(),
+        "agent": concat!("a2s-executor/", env!("CARGO_PKG_VERSION")),
+        "encoding": "identity",
+        "type": "application/json",
+        "length": "7",
+        "body": r#"{"a":1}"#,
+    });
+    assert_eq!(json_of(&response), expected);
+}
+
+#[tokio::test]
+async fn an_upstream_is_for_its_domain_only() {
+    let server = serve(Router::new().fallback(tell)).await;
+    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let upstream = |url: &str| outbound.upstream_of(&Url::parse(url).unwrap());
+    assert!(upstream("https://api.example/x").is_some());
+    assert!(upstream("https://api.example:8443/x").is_none());
+    assert!(upstream("https://www.api.example/x").is_none());
+    // The upstream's own address is no more allowed than before.
+    let failure = get(&outbound, &format!("http://{server}/x")).await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::AddressRefused, false));
+}
+
+/// Spellings of addresses that may not be reached; `{}` is the port of a server that listens on
+/// every local address.
+const HOSTILE: &[&str] = &[
+    // Loopback, in every spelling that address parsers know.
+    "http://127.0.0.1:{}/",
+    "http://127.1:{}/",
+    "http://127.0.1:{}/",
+    "http://127.255.255.254:{}/",
+    "http://2130706433:{}/",
+    "http://017700000001:{}/",
+    "http://0x7f000001:{}/",
+    "http://0x7f.0.0.1:{}/",
+    "http://0x7f.1:{}/",
+    "http://0177.0.0.1:{}/",
+    "http://0177.0.0.01:{}/",
+    "http://127.0.0.1.:{}/",
+    "http://127.0.0.1:{}/?x=http://public.example",
+    "http://%31%32%37.0.0.1:{}/",
+    "http://１２７.0.0.1:{}/",
+    "http://127。0。0。1:{}/",
+    "http://localhost:{}/",
+    "http://LOCALHOST:{}/",
+    "http://localhost.:{}/",
+    "http://loc%61lhost:{}/",
+    "http://any.localhost:{}/",
+    "http://[::1]:{}/",
+    "http://[0:0:0:0:0:0:0:1]:{}/",
+    "http://[::0001]:{}/",
+    "http://[::127.0.0.1]:{}/",
+    "http://[::ffff:127.0.0.1]:{}/",
+    "http://[::ffff:7f00:1]:{}/",
+    "http://[0:0:0:0:0:ffff:127.0.0.1]:{}/",
+    "http://[::ffff:0:127.0.0.1]:{}/",
+    "http://[64:ff9b::127.0.0.1]:{}/",
+    "http://[64:ff9b::7f00:1]:{}/",
+    "http://[64:ff9b:1::7f00:1]:{}/",
+    "http://[2002:7f00:1::]:{}/",
+    "http://[2001:0:7f00:1::]:{}/",
+    // This host.
+    "http://0.0.0.0:{}/",
+    "http://0:{}/",
+    "http://0x0:{}/",
+    "http://[::]:{}/",
+    "http://0.0.0.1:{}/",
+    // Metadata of clouds.
+    "http://169.254.169.254/latest/meta-data/",
+    "http://2852039166/",
+    "http://0xa9fea9fe/",
+    "http://0251.0376.0251.0376/",
+    "http://169.254.43518/",
+    "http://[::ffff:a9fe:a9fe]/",
+    "http://[64:ff9b::a9fe:a9fe]/",
+    "http://[fd00:ec2::254]/",
+    "http://100.100.100.200/",
+    "http://192.0.0.192/",
+    "http://168.63.129.16/",
+    // Private, link-local, shared.
+    "http://10.0.0.1/",
+    "http://10.1/",
+    "http://0xa.1/",
+    "http://172.16.0.1/",
+    "http://172.31.255.255/",
+    "http://192.168.0.1/",
+    "http://192.168.257/",
+    "http://3232235521/",
+    "http://169.254.1.1/",
+    "http://100.64.0.1/",
+    "http://[fc00::1]/",
+    "http://[fd12:3456::1]/",
+    "http://[fe80::1]/",
+    "http://[fec0::1]/",
+    // Multicast, broadcast, reserved, documentation.
+    "http://224.0.0.1/",
+    "http://239.255.255.250/",
+    "http://255.255.255.255/",
+    "http://240.0.0.1/",
+    "http://192.0.2.1/",
+    "http://198.51.100.1/",
+    "http://203.0.113.1/",
+    "http://198.18.0.1/",
+    "http://[ff02::1]/",
+    "http://[2001:db8::1]/",
+    "http://[3fff::1]/",
+    "http://[100::1]/",
+    // Users, schemes, ports.
+    "http://api.example@127.0.0.1:{}/",
+    "http://user:secret@api.example:{}/",
+    "http://127.0.0.1:{}\\@api.example/",
+    "http://api.example:0/",
+    "ftp://127.0.0.1:{}/",
+    "ws://127.0.0.1:{}/",
+];
+
+#[tokio::test]
+async fn no_spelling_of_a_hostile_address_connects() {
+    assert!(60 <= HOSTILE.len());
+    // Accepts IPv4 as well where the machine has both families.
+    let listener = match TcpListener::bind("[::]:0").await {
+        Ok(listener) => listener,
+        Err(_) => TcpListener::bind("0.0.0.0:0").await.unwrap(),
+    };
+    let port = listener.local_addr().unwrap().port().to_string();
+    // An upstream that is there changes nothing for other hosts.
+    let outbound = Outbound::new(&config(Some(([127, 0, 0, 1], 9).into()), "")).unwrap();
+    for spelling in HOSTILE {
+        let target = spelling.replace("{}", &port);
+        let failure = get(&outbound, &target).await.expect_err(&target);
+        assert_eq!(failure.error.kind, Kind::AddressRefused, "{target}: {}", failure.error.message);
+        assert!(!failure.sent, "{target}");
+        assert!(!failure.error.message.contains("secret"), "{target}");
+    }
+    let knocked = timeout(Duration::from_millis(1), listener.accept()).await;
+    assert!(knocked.is_err(), "a connection was made");
+}
+
+#[tokio::test]
+async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
+    let server = serve(Router::new().fallback(tell)).await;
+    let outbound = Outbound::new(&config(None, "")).unwrap();
+    // What a name such as this one resolves to is checked, too, not only its spelling.
+    let url = Url::parse(&format!("http://localhost:{}/", server.port())).unwrap();
+    let error = outbound.guarded.get(url.clone()).send().await.unwrap_err();
+    let failure = explain(&error, &url);
+    assert_eq!((failure.error.kind, failure.sent), (Kind::AddressRefused, false));
+    assert!(failure.error.message.contains("is a loopback address"), "{}", failure.error.message);
+}
+
+#[tokio::test]
+async fn loopback_is_reached_when_the_configuration_says_so() {
+    let server = serve(Router::new().fallback(tell)).await;
+    let port = server.port();
+    let status = async |allowed: &[&str], target: String| {
+        let mut config = config(None, "");
+        config.allowed_addresses = allowed.iter().map(|text| (*text).to_owned()).collect();
+        let outbound = Outbound::new(&config).unwrap();
+        get(&outbound, &target).await.map(|r| r.status).map_err(|f| f.error.kind)
+    };
+    let by_address = || format!("http://127.0.0.1:{port}/");
+    let by_name = || format!("http://localhost:{port}/");
+    assert_eq!(status(&["127.0.0.1"], by_address()).await, Ok(200));
+    assert_eq!(status(&["127.0.0.0/8"], by_address()).await, Ok(200));
+    assert_eq!(status(&["127.0.0.0/8"], by_name()).await, Ok(200));
+    assert_eq!(status(&["localhost"], by_name()).await, Ok(200));
+    assert_eq!(status(&["localhost"], by_address()).await, Err(Kind::AddressRefused));
+    assert_eq!(status(&["10.0.0.0/8"], by_address()).await, Err(Kind::AddressRefused));
+    assert_eq!(status(&["10.0.0.0/8"], by_name()).await, Err(Kind::AddressRefused));
+}
+
+#[tokio::test]
+async fn redirects_on_the_same_host_are_followed_and_others_are_not() {
+    let leads = |status: u16, to: &str| {
+        let (status, to) = (StatusCode::from_u16(status).unwrap(), to.to_owned());
+        any(async move || (status, [("location", to)]))
+    };
+    let elsewhere = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&elsewhere);
+    let other = serve(
+        Router::new().fallback(async move || count.fetch_add(1, Ordering::SeqCst).to_string()),
+    )
+    .await;
+    let server = serve(
+        Router::new()
+            .route("/found", leads(302, "/told?x=1"))
+            .route("/kept", leads(307, "told"))
+            .route("/seen", leads(303, "/told"))
+            .route("/loop", leads(302, "/loop"))
+            .route("/chain", leads(301, "/found"))
+            .route("/away", leads(302, &format!("http://{other}/secret")))
+            .route("/metadata", leads(302, "http://169.254.169.254/"))
+            .route("/downgrade", leads(302, "http://api.example/told"))
+            .route("/told", any(tell)),
+    )
+    .await;
+    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let post = async |path: &str| {
+        let task = openapi(Method::Post, "https://api.example", path, &["body"]);
+        outbound.send(&permit(&task, &[("body", json!(1))]).await).await
+    };
+    let told = async |path: &str| {
+        let response = post(path).await.unwrap();
+        let told = json_of(&response);
+        let text = |name: &str| told[name].as_str().map(str::to_owned);
+        (response.redirects, text("method"), text("target"), text("type"), text("body"))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let expected = (1, some("GET"), some("/told?x=1"), None, some(""));
+    assert_eq!(told("/found").await, expected);
+    assert_eq!(told("/chain").await, (2, some("GET"), some("/told?x=1"), None, some("")));
+    assert_eq!(told("/seen").await, (1, some("GET"), some("/told"), None, some("")));
+    let expected = (1, some("POST"), some("/told"), some("application/json"), some("1"));
+    assert_eq!(told("/kept").await, expected);
+    for (path, reason) in [
+        ("/loop", "more than 5 times"),
+        ("/away", "another host"),
+        ("/metadata", "another host"),
+        ("/downgrade", "from https to http"),
+    ] {
+        let failure = post(path).await.unwrap_err();
+        assert_eq!((failure.error.kind, failure.sent), (Kind::RedirectRefused, true), "{path}");
+        assert!(failure.error.message.contains(reason), "{}", failure.error.message);
+        assert!(!failure.error.message.contains("secret"));
+    }
+    assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_off() {
+    let stream = || {
+        let chunks =
+            futures::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from("x".repeat(100))));
+        Body::from_stream(chunks.take(1_000_000))
+    };
+    let many_headers = || {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::from_str(&"x".repeat(10_000)).unwrap();
+        for index in 0..7 {
+            headers
+                .insert(http::HeaderName::try_from(format!("x-{index}")).unwrap(), value.clone());
+        }
+        headers
+    };
+    let server = serve(
+        Router::new()
+            .route("/fits", any(async || "x".repeat(1_000)))
+            .route("/announced", any(async || "x".repeat(1_001)))
+            .route("/stream", any(async move || stream()))
+            .route("/headers", any(async move || many_headers())),
+    )
+    .await;
+    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let size = async |path: &str| {
+        let answer = get(&outbound, &format!("https://api.example{path}")).await;
+        answer
+            .map(|response| response.bytes())
+            .map_err(|failure| (failure.error.kind, failure.sent))
+    };
+    assert_eq!(size("/fits").await, Ok(1_000));
+    for path in ["/announced", "/stream", "/headers"] {
+        assert_eq!(size(path).await, Err((Kind::ResponseTooLarge, true)), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_answer_is_refused() {
+    let server =
+        serve(Router::new().fallback(async || ([("content-encoding", "gzip")], "x"))).await;
+    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let failure = get(&outbound, "https://api.example/").await.unwrap_err();
+    assert_eq!(failure.error.kind, Kind::NotJson);
+    assert!(failure.error.message.contains("`gzip`"));
+}
+
+#[tokio::test]
+async fn a_request_larger_than_the_limit_does_not_leave() {
+    let mut config = config(Some(([127, 0, 0, 1], 9).into()), "");
+    config.limits.max_request_bytes = 10;
+    let outbound = Outbound::new(&config).unwrap();
+    let task = openapi(Method::Post, "https://api.example", "/", &["body"]);
+    let failure = outbound.send(&permit(&task, &[("body", json!("12345678901"))]).await).await;
+    let failure = failure.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::RequestTooLarge, false));
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_got_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    let outbound = Outbound::new(&config(Some(nobody), "")).unwrap();
+    let failure = get(&outbound, "https://api.example/x?token=secret").await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, false));
+    assert!(failure.error.message.starts_with("no connection to api.example: "));
+    assert!(!failure.error.message.contains("secret"));
+    // A name that no resolver knows.
+    let outbound = Outbound::new(&config(None, "")).unwrap();
+    let failure = get(&outbound, "https://nobody.invalid/").await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, false));
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_may_have_got_the_request() {
+    let server = serve(Router::new().fallback(async || std::future::pending::<()>().await)).await;
+    let mut config = config(Some(server), "");
+    config.limits.request_timeout = Duration::from_millis(50);
+    let outbound = Outbound::new(&config).unwrap();
+    let failure = get(&outbound, "https://api.example/").await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::Timeout, true));
+}
+
+/// Accepts connections, reads something, answers `answer` and closes; counts the connections.
+async fn serve_raw(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(answer).await;
+        }
+    });
+    (address, count)
+}
+
+#[tokio::test]
+async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
+    for answer in [
+        b"".as_slice(),
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        b"no http at all\r\n\r\n",
+    ] {
+        let (server, connections) = serve_raw(answer).await;
+        let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+        let failure = get(&outbound, "https://api.example/").await.unwrap_err();
+        let shown = String::from_utf8_lossy(answer);
+        assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectionLost, true), "{shown:?}");
+        assert_eq!(connections.load(Ordering::SeqCst), 1, "{shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_announces_too_much_is_not_read() {
+    let (server, _) = serve_raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\nx").await;
+    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let failure = get(&outbound, "https://api.example/").await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::ResponseTooLarge, true));
+}
+
+#[tokio::test]
+async fn behind_a_redirect_something_was_sent_whatever_fails() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // Nobody listens any more when the client follows.
+        drop(listener);
+        let _ = stream.read(&mut [0; 4096]).await;
+        let head =
+            b"HTTP/1.1 302 Found\r\nlocation: /b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+    });
+    let outbound = Outbound::new(&config(Some(address), "")).unwrap();
+    let failure = get(&outbound, "https://api.example/a").await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, true));
+}
+
+#[tokio::test]
+async fn one_host_gets_so_many_requests_at_a_time() {
+    let mut config = config(None, "");
+    config.limits.request_timeout = Duration::from_millis(20);
+    let outbound = Outbound::new(&config).unwrap();
+    let mut turns = Vec::new();
+    for _ in 0..MAX_PER_HOST {
+        turns.push(outbound.wait_for_turn("api.example").await.unwrap());
+    }
+    let failure = outbound.wait_for_turn("api.example").await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::Timeout, false));
+    assert!(outbound.wait_for_turn("other.example").await.is_ok());
+    drop(turns);
+    assert!(outbound.wait_for_turn("api.example").await.is_ok());
+}
+
+#[test]
+fn a_configuration_that_cannot_be_meant_is_refused() {
+    let refused = |change: &dyn Fn(&mut Config)| {
+        let mut config = config(None, "");
+        change(&mut config);
+        Outbound::new(&config).unwrap_err().kind
+    };
+    let configured = Kind::Configuration;
+    assert_eq!(refused(&|c| c.allowed_addresses.push("10.0.0.0/99".to_owned())), configured);
+    for upstream in ["ftp://x/", "http://user@x/", "http://x/?a", "http://x/#a", "data:x"] {
+        let url = Url::parse(upstream).unwrap();
+        let domain = Domain::new("api.example").unwrap();
+        let insert = |config: &mut Config| {
+            config.upstreams.insert(domain.clone(), url.clone());
+        };
+        assert_eq!(refused(&insert), configured, "{upstream}");
+    }
+}

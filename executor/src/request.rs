@@ -1,0 +1,218 @@
+//! From a task and its inputs to the one HTTP request that they mean, and from the answer to the
+//! value that steps read. Pure: no socket, no clock, no configuration.
+//!
+//! Every value is data. It is encoded for the place where it goes, so a city named `../x?y#z` stays
+//! one segment of the path, and a header value cannot begin another header. What cannot be encoded
+//! without changing the meaning of the request is refused.
+
+mod excerpt;
+mod graphql;
+mod openapi;
+mod response;
+mod style;
+
+use a2s::{Digest, Place, Task};
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+use indexmap::IndexMap;
+use serde_json::Value;
+use url::Url;
+
+use crate::error::Kind;
+
+pub(crate) use excerpt::one_line;
+pub(crate) use response::{RawResponse, read_response};
+
+/// The longest address that is sent.
+pub(crate) const MAX_URL_BYTES: usize = 16 * 1024;
+/// The most that all header names and values may come to.
+pub(crate) const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// The largest body that is sent.
+pub(crate) const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
+
+/// A request that is complete but for credentials, addressed to the document's host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PreparedRequest {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+    repeat_safe: bool,
+}
+
+impl PreparedRequest {
+    /// The method.
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The address, with the document's host.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The headers that the task asks for; `Host` and framing are the connection's.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> Option<&Bytes> {
+        self.body.as_ref()
+    }
+
+    /// Whether sending it twice has the effect of sending it once.
+    pub(crate) fn repeat_safe(&self) -> bool {
+        self.repeat_safe
+    }
+
+    /// SHA-256 over method, address, headers and body: two requests with one digest are the same
+    /// request, and one verdict covers both.
+    pub(crate) fn digest(&self) -> Digest {
+        // Neither a method, nor an address, nor a header holds a line feed, and the empty line
+        // ends the headers: no two requests have one spelling.
+        let mut text = format!("{} {}\n", self.method, self.url).into_bytes();
+        let mut headers: Vec<_> = self.headers.iter().collect();
+        headers.sort_by_key(|(name, _)| name.as_str());
+        for (name, value) in headers {
+            text.extend_from_slice(name.as_str().as_bytes());
+            text.extend_from_slice(b": ");
+            text.extend_from_slice(value.as_bytes());
+            text.push(b'\n');
+        }
+        text.extend_from_slice(if self.body.is_some() { b"\nbody\n" } else { b"\n" });
+        text.extend_from_slice(self.body.as_deref().unwrap_or_default());
+        Digest::of_bytes(&text)
+    }
+}
+
+/// Why a task and its inputs make no request. Names places, never values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Error {
+    /// A required place has no value, or null.
+    #[error("the input `{0}` is required and has no value")]
+    Missing(Place),
+    /// The task has no such place.
+    #[error("the task takes no input `{0}`")]
+    Unknown(Place),
+    /// The value cannot stand at its place.
+    #[error("the value of `{place}` cannot be sent: {reason}")]
+    Value {
+        /// Where it should stand.
+        place: Place,
+        /// Why it cannot.
+        reason: &'static str,
+    },
+    /// The task itself cannot be sent, whatever its inputs are.
+    #[error("the task cannot be sent: {0}")]
+    Task(String),
+    /// A part of the request is longer than any service takes.
+    #[error("the request is too large: {part} of more than {limit} bytes")]
+    TooLarge {
+        /// Which part.
+        part: &'static str,
+        /// The most it may be.
+        limit: usize,
+    },
+}
+
+impl Error {
+    fn value(place: &Place, reason: &'static str) -> Self {
+        Self::Value { place: place.clone(), reason }
+    }
+}
+
+impl From<Error> for crate::error::Error {
+    fn from(error: Error) -> Self {
+        let (kind, hint) = match error {
+            Error::Missing(_) => {
+                (Kind::InvalidInput, "Give the input a value, or map another one to it.")
+            }
+            Error::Unknown(_) => {
+                (Kind::InvalidInput, "Use the names of the operation's own parameters.")
+            }
+            Error::Value { .. } => (Kind::InvalidInput, "Give another value; nothing was sent."),
+            Error::Task(_) => {
+                (Kind::DocumentRefused, "Correct the task, and publish a new version.")
+            }
+            Error::TooLarge { .. } => (Kind::RequestTooLarge, "Send less in one request."),
+        };
+        Self::new(kind, error.to_string()).hint(hint)
+    }
+}
+
+/// The method and the address of a task, with the places still to be filled in braces.
+pub(crate) fn address(task: &Task) -> (&'static str, String) {
+    match task {
+        Task::OpenApi(task) => openapi::address(task),
+        Task::Graphql(task) => ("POST", task.endpoint.to_string()),
+    }
+}
+
+/// Makes the request that `task` means with `inputs`.
+///
+/// # Errors
+/// When a required place has no value, a place does not exist, or a value cannot be sent there.
+/// Null at a place of an OpenAPI operation means that there is no value.
+pub(crate) fn prepare(
+    task: &Task,
+    inputs: &IndexMap<Place, Value>,
+) -> Result<PreparedRequest, Error> {
+    let mut request = match task {
+        Task::OpenApi(task) => openapi::prepare(task, inputs)?,
+        Task::Graphql(task) => graphql::prepare(task, inputs)?,
+    };
+    request.repeat_safe = task.is_idempotent();
+    check_sizes(&request)?;
+    Ok(request)
+}
+
+fn check_sizes(request: &PreparedRequest) -> Result<(), Error> {
+    let headers = request.headers.iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+    let parts = [
+        ("an address", request.url.as_str().len(), MAX_URL_BYTES),
+        ("headers", headers, MAX_HEADER_BYTES),
+        ("a body", request.body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
+    ];
+    match parts.into_iter().find(|(_, size, limit)| size > limit) {
+        Some((part, _, limit)) => Err(Error::TooLarge { part, limit }),
+        None => Ok(()),
+    }
+}
+
+/// Names that belong to the connection or to credentials and never come from a document's inputs.
+fn is_reserved_header(name: &HeaderName) -> bool {
+    const RESERVED: [HeaderName; 11] = [
+        http::header::AUTHORIZATION,
+        http::header::CONNECTION,
+        http::header::CONTENT_LENGTH,
+        http::header::COOKIE,
+        http::header::EXPECT,
+        http::header::HOST,
+        http::header::PROXY_AUTHORIZATION,
+        http::header::TE,
+        http::header::TRAILER,
+        http::header::TRANSFER_ENCODING,
+        http::header::UPGRADE,
+    ];
+    RESERVED.contains(name)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection" | "accept-encoding")
+}
+
+/// A header value of visible ASCII, spaces and tabs: what every server reads alike.
+fn header_value(text: &str) -> Option<HeaderValue> {
+    // The type itself lets bytes beyond ASCII pass.
+    let is_visible = text.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b));
+    HeaderValue::from_str(text).ok().filter(|_| is_visible)
+}
+
+/// Whether a media type is JSON: `application/json`, `text/json` or `…+json`, with parameters.
+fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
+}
+
+#[cfg(test)]
+pub(crate) mod fixture;

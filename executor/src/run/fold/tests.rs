@@ -1,0 +1,204 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const STEPS: [&str; 3] = ["a", "a/b", "c"];
+
+fn error(kind: Kind, step: Option<&str>, repeat_safe: bool) -> RunError {
+    crate::Error::new(kind, "words").to_run_error(step, Some(1), repeat_safe)
+}
+
+fn any_kind() -> impl Strategy<Value = EventKind> {
+    let step = || prop::sample::select(&STEPS[..]).prop_map(str::to_owned);
+    let any_error = || (any::<bool>(), prop::sample::select(Kind::ALL), prop::option::of(step()));
+    let any_error = move || {
+        any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe))
+    };
+    prop_oneof![
+        Just(EventKind::RunResumed {}),
+        step().prop_map(|step| EventKind::StepStarted { step, kind: "task".to_owned() }),
+        (step(), any::<bool>()).prop_map(|(step, value)| EventKind::BranchTaken { step, value }),
+        (step(), 1..4_u32, any::<bool>()).prop_map(|(step, attempt, repeat_safe)| sending(
+            &step,
+            attempt,
+            repeat_safe
+        )),
+        step().prop_map(|step| EventKind::Received {
+            step,
+            attempt: 1,
+            status: 200,
+            bytes: 0,
+            duration_ms: 1
+        }),
+        step().prop_map(|step| EventKind::Retrying {
+            step,
+            attempt: 1,
+            reason: String::new(),
+            pause_ms: 1
+        }),
+        step().prop_map(|step| finished(&step)),
+        step().prop_map(|step| EventKind::StepSkipped { step, reason: String::new() }),
+        (step(), any_error()).prop_map(|(step, error)| EventKind::StepFailed {
+            step,
+            error,
+            duration_ms: 1
+        }),
+        any_error().prop_map(|error| EventKind::RunWaiting { error }),
+        prop::option::of(any_error()).prop_map(|error| EventKind::RunFinished {
+            status: if error.is_some() { RunStatus::Failed } else { RunStatus::Succeeded },
+            output: None,
+            error,
+            duration_ms: 1,
+        }),
+    ]
+}
+
+fn started() -> EventKind {
+    let capability = Pin {
+        name: a2s::CapabilityName::new("Dogs").unwrap(),
+        version: "1.0.0".parse().unwrap(),
+        checksum: a2s::Digest::of_bytes(b""),
+    };
+    EventKind::RunStarted {
+        capability,
+        dependencies: Vec::new(),
+        inputs: Map::new(),
+        session: "s".to_owned(),
+        guarding: a2s::api::Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
+        upstreams: BTreeMap::new(),
+    }
+}
+
+fn sending(step: &str, attempt: u32, repeat_safe: bool) -> EventKind {
+    EventKind::Sending {
+        step: step.to_owned(),
+        execution_id: uuid::Uuid::nil(),
+        attempt,
+        method: "POST".to_owned(),
+        url: "https://api.example/".to_owned(),
+        upstream: None,
+        request_digest: a2s::Digest::of_bytes(b""),
+        repeat_safe,
+    }
+}
+
+fn finished(step: &str) -> EventKind {
+    let outputs = json!({"x": 1}).as_object().unwrap().clone();
+    EventKind::StepFinished { step: step.to_owned(), outputs, duration_ms: 5 }
+}
+
+fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
+    let kinds = [started()].into_iter().chain(kinds).enumerate();
+    kinds
+        .map(|(index, kind)| Event {
+            v: 1,
+            seq: index as u64 + 1,
+            run: uuid::Uuid::from_u128(1),
+            at: Timestamp::from_second(index as i64).unwrap(),
+            kind,
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn any_prefix_of_any_journal_folds(kinds in prop::collection::vec(any_kind(), 0..40)) {
+        let events = journal(kinds);
+        prop_assert!(fold(&[]).is_none());
+        prop_assert!(fold(&events[1..]).is_none());
+        for end in 1..=events.len() {
+            let prefix = &events[..end];
+            let run = fold(prefix).unwrap();
+            let progress = Progress::of(prefix);
+            prop_assert_eq!(progress.last, end as u64);
+            prop_assert!(run.steps.len() <= STEPS.len());
+            // What is over has no step that still goes on.
+            if let EventKind::RunFinished { status, .. } = &prefix[end - 1].kind {
+                prop_assert_eq!(run.status, *status);
+                let open = run.steps.iter().any(|s| s.status == "running" || s.status == "waiting");
+                prop_assert!(!open);
+            }
+            // What is in doubt and not safe to repeat counts as an effect.
+            for step in progress.steps.values() {
+                let doubt = step.in_doubt.as_ref().is_some_and(|doubt| !doubt.repeat_safe);
+                prop_assert!(!doubt || step.effects > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn events_survive_being_written_and_read(kind in any_kind()) {
+        let event = journal([kind]).remove(1);
+        let text = serde_json::to_string(&event).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+    }
+}
+
+/// Whether the step is in doubt after these events, whether it has ended, and how many requests may
+/// have had an effect.
+#[track_caller]
+fn check(kinds: Vec<EventKind>, in_doubt: bool, ended: bool, effects: usize) {
+    let progress = Progress::of(&journal(kinds));
+    let step = &progress.steps["a"];
+    assert_eq!(step.in_doubt.is_some(), in_doubt, "{step:?}");
+    assert_eq!(step.outputs.is_some() || step.error.is_some(), ended, "{step:?}");
+    assert_eq!(progress.effects(), effects, "{step:?}");
+}
+
+#[test]
+fn a_request_is_in_doubt_until_its_step_has_ended() {
+    let start = || EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned() };
+    let received = || EventKind::Received {
+        step: "a".to_owned(),
+        attempt: 1,
+        status: 200,
+        bytes: 2,
+        duration_ms: 3,
+    };
+    let retrying = || EventKind::Retrying {
+        step: "a".to_owned(),
+        attempt: 1,
+        reason: String::new(),
+        pause_ms: 3,
+    };
+    let failed = |kind, repeat_safe| EventKind::StepFailed {
+        step: "a".to_owned(),
+        error: error(kind, Some("a"), repeat_safe),
+        duration_ms: 1,
+    };
+    check(vec![start()], false, false, 0);
+    check(vec![start(), sending("a", 1, true)], true, false, 0);
+    check(vec![start(), sending("a", 1, false)], true, false, 1);
+    // An answer whose outputs were not recorded is as good as none.
+    check(vec![start(), sending("a", 1, false), received()], true, false, 1);
+    check(vec![start(), sending("a", 1, false), received(), finished("a")], false, true, 1);
+    // A post is tried again only when nothing of it had left.
+    check(vec![start(), sending("a", 1, false), retrying()], false, false, 0);
+    check(vec![start(), sending("a", 1, false), retrying(), sending("a", 2, false)], true, false, 1);
+    check(vec![start(), sending("a", 1, false), failed(Kind::ConnectFailed, true)], false, true, 0);
+    check(vec![start(), sending("a", 1, false), failed(Kind::Timeout, false)], false, true, 1);
+}
+
+#[test]
+fn a_step_shows_how_it_ended() {
+    let status = |kind: EventKind| {
+        let start = EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned() };
+        fold(&journal([start, kind])).unwrap().steps[0].status.clone()
+    };
+    let failed = |kind| EventKind::StepFailed {
+        step: "a".to_owned(),
+        error: error(kind, Some("a"), true),
+        duration_ms: 1,
+    };
+    assert_eq!(status(finished("a")), "succeeded");
+    assert_eq!(status(failed(Kind::StatusError)), "failed");
+    assert_eq!(status(failed(Kind::GuardianDeniedRequest)), "denied");
+    assert_eq!(status(failed(Kind::GuardianUnreachable)), "denied");
+    assert_eq!(status(failed(Kind::Cancelled)), "cancelled");
+    assert_eq!(
+        status(EventKind::RunWaiting { error: error(Kind::UnknownOutcome, Some("a"), false) }),
+        "waiting"
+    );
+    assert_eq!(status(EventKind::RunResumed {}), "running");
+}

@@ -1,0 +1,557 @@
+//! Runs and their events in SQLite.
+//!
+//! One task owns the only writing connection. It takes all the jobs that wait, does them in one
+//! transaction, and answers after the commit: many runs share the price of one `fsync`, and the
+//! jobs of one run are done in the order they were sent. Reads have connections of their own.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::Digest;
+use a2s::api::{Event, EventKind, RunStatus};
+use jiff::Timestamp;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
+use tokio::sync::{mpsc, oneshot, watch};
+use uuid::Uuid;
+
+use crate::config::Durability;
+use crate::error::{Error, Kind};
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// The most jobs that share a transaction: bounds how long the first of them waits.
+const MAX_BATCH: usize = 256;
+/// Connections that read.
+const READERS: u32 = 4;
+
+/// A handle on the database. Cloning it is cheap; when the last one goes, the writer ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    reads: SqlitePool,
+    /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
+    /// most a few events, and steps under way are bounded by the limits of runs.
+    jobs: mpsc::UnboundedSender<Job>,
+    /// Held for as long as this process uses the database: see [`Store::open`].
+    _presence: Arc<File>,
+}
+
+/// What a new run is recorded with.
+#[derive(Debug)]
+pub(crate) struct NewRun {
+    /// Which document each dependency means, as JSON.
+    pub(crate) choices: String,
+    /// The documents, as the registry sent them.
+    pub(crate) documents: Vec<(Digest, Vec<u8>)>,
+    /// The caller's idempotency key.
+    pub(crate) key: Option<String>,
+    /// Digest of what the caller asked for.
+    pub(crate) request_digest: Digest,
+    /// Its first event.
+    pub(crate) first: Event,
+    /// Who will drive it.
+    pub(crate) lease: Lease,
+}
+
+/// The right to drive runs: whose it is, and until when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lease {
+    /// The executor.
+    pub(crate) owner: Uuid,
+    /// Until when nobody else may drive.
+    pub(crate) until: Timestamp,
+}
+
+/// What became of a new run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Created {
+    /// It is recorded.
+    New,
+    /// Its idempotency key belongs to this run, which was asked for with this digest.
+    Existing(Uuid, Digest),
+}
+
+/// What is known about a run beside its events.
+#[derive(Debug)]
+pub(crate) struct RunRow {
+    /// Its state after the last event.
+    pub(crate) status: RunStatus,
+    /// Which document each dependency means, as JSON.
+    pub(crate) choices: String,
+    /// Whether somebody wants it to end.
+    pub(crate) cancel_requested: bool,
+}
+
+#[derive(Debug)]
+struct Job {
+    task: Task,
+    reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
+}
+
+#[derive(Debug)]
+enum Task {
+    Create(Box<NewRun>),
+    Append { event: Box<Event>, committed: Arc<watch::Sender<u64>> },
+    RequestCancel(Uuid),
+    Claim { lease: Lease, now: Timestamp, limit: usize },
+    Renew { lease: Lease, live: Vec<Uuid> },
+    Release { owner: Uuid },
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Done,
+    /// The event does not follow the last one, or the run has ended.
+    OutOfTurn,
+    Created(Created),
+    Runs(Vec<Uuid>),
+}
+
+impl Store {
+    /// Opens the database in the file `path`, making file and folders when they are missing, and
+    /// brings its schema up to date. A schema newer than this program is refused.
+    ///
+    /// A lock file beside it tells whether another process uses the database. When none does, the
+    /// leases in it belong to dead processes and are dropped, so that a restart need not wait for
+    /// them to run out.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or migrated.
+    pub(crate) async fn open(path: &Path, durability: Durability) -> Result<Self, Error> {
+        let unusable = |why: &dyn std::fmt::Display| {
+            Error::new(
+                Kind::Configuration,
+                format!("the run database `{}` cannot be opened: {why}", path.display()),
+            )
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
+        }
+        let mut lock_name = path.as_os_str().to_owned();
+        lock_name.push(".lock");
+        let presence = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_name)
+            .map_err(|error| unusable(&error))?;
+        let alone = presence.try_lock().is_ok();
+
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(match durability {
+                Durability::Full => SqliteSynchronous::Full,
+                Durability::Normal => SqliteSynchronous::Normal,
+            })
+            .busy_timeout(Duration::from_secs(5))
+            .disable_statement_logging();
+        let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
+        MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
+        if alone {
+            sqlx::query("UPDATE run SET owner = NULL, lease_until = NULL WHERE owner IS NOT NULL")
+                .execute(&mut writer)
+                .await
+                .map_err(|error| unusable(&error))?;
+            presence.unlock().map_err(|error| unusable(&error))?;
+        }
+        // Whoever opens the database from now on sees that it is in use. Nothing was claimed yet,
+        // so it does no harm that another may have been alone in between.
+        presence.lock_shared().map_err(|error| unusable(&error))?;
+
+        let reads = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .connect_with(options.read_only(true))
+            .await
+            .map_err(|error| unusable(&error))?;
+        let (jobs, waiting) = mpsc::unbounded_channel();
+        tokio::spawn(write(writer, waiting));
+        Ok(Self { reads, jobs, _presence: Arc::new(presence) })
+    }
+
+    /// Records a run with its documents and first event, all or nothing.
+    pub(crate) async fn create(&self, run: NewRun) -> Result<Created, Error> {
+        match self.ask(Task::Create(Box::new(run))).await? {
+            Outcome::Created(created) => Ok(created),
+            Outcome::Done | Outcome::OutOfTurn | Outcome::Runs(_) => Err(lost()),
+        }
+    }
+
+    /// Appends an event: it is on its way when this returns, and committed when the future does.
+    /// `committed` is told its number then.
+    ///
+    /// # Errors
+    /// [`Kind::LeaseLost`] when it does not follow the last event: somebody else wrote.
+    pub(crate) fn append(
+        &self,
+        event: Event,
+        committed: Arc<watch::Sender<u64>>,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let run = event.run;
+        let (reply, answer) = oneshot::channel();
+        let task = Task::Append { event: Box::new(event), committed };
+        let sent = self.jobs.send(Job { task, reply: Some(reply) });
+        async move {
+            sent.map_err(|_| lost())?;
+            match answer.await.map_err(|_| lost())?? {
+                Outcome::Done => Ok(()),
+                Outcome::OutOfTurn => Err(Error::new(
+                    Kind::LeaseLost,
+                    format!("run {run} was driven or ended by another executor"),
+                )),
+                Outcome::Created(_) | Outcome::Runs(_) => Err(lost()),
+            }
+        }
+    }
+
+    /// Appends an event without waiting: it is committed before any later event of its run. When
+    /// that fails, appending later ones fails too.
+    pub(crate) fn append_soon(&self, event: Event, committed: Arc<watch::Sender<u64>>) {
+        let task = Task::Append { event: Box::new(event), committed };
+        // Without a writer the next append that waits reports it.
+        let _ = self.jobs.send(Job { task, reply: None });
+    }
+
+    /// Records that a run is to end; whoever drives it sees that.
+    pub(crate) async fn request_cancel(&self, run: Uuid) -> Result<(), Error> {
+        self.ask(Task::RequestCancel(run)).await.map(|_| ())
+    }
+
+    /// Takes over at most `limit` runs under way that nobody drives at the time `now`.
+    pub(crate) async fn claim(
+        &self,
+        lease: Lease,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Uuid>, Error> {
+        self.ask_for_runs(Task::Claim { lease, now, limit }).await
+    }
+
+    /// Prolongs the leases of the runs `live`, and tells which of them are to be cancelled.
+    pub(crate) async fn renew(&self, lease: Lease, live: Vec<Uuid>) -> Result<Vec<Uuid>, Error> {
+        self.ask_for_runs(Task::Renew { lease, live }).await
+    }
+
+    /// Gives back all runs of `owner`, so that another executor may take them at once.
+    pub(crate) async fn release(&self, owner: Uuid) -> Result<(), Error> {
+        self.ask(Task::Release { owner }).await.map(|_| ())
+    }
+
+    /// The events of a run after number `after`, at most `limit`.
+    pub(crate) async fn read_events(
+        &self,
+        run: Uuid,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, Error> {
+        let rows: Vec<String> = sqlx::query_scalar(
+            "SELECT event FROM event WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        )
+        .bind(run.to_string())
+        .bind(i64::try_from(after).unwrap_or(i64::MAX))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(&self.reads)
+        .await
+        .map_err(|error| failed(&error))?;
+        rows.iter().map(|row| parse_event(row)).collect()
+    }
+
+    /// The events that begin, suspend and end runs, for at most `limit` runs older than `before`;
+    /// the newest run first, its events in order.
+    pub(crate) async fn read_lives(
+        &self,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Event>>, Error> {
+        let rows: Vec<String> = sqlx::query_scalar(
+            "SELECT event FROM event
+             WHERE run IN (SELECT id FROM run WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2)
+               AND type IN ('run_started', 'run_resumed', 'run_waiting', 'run_finished')
+             ORDER BY run DESC, seq",
+        )
+        .bind(before.map(|run| run.to_string()))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(&self.reads)
+        .await
+        .map_err(|error| failed(&error))?;
+        let mut lives: Vec<Vec<Event>> = Vec::new();
+        for row in &rows {
+            let event = parse_event(row)?;
+            match lives.last_mut() {
+                Some(life) if life.first().is_some_and(|first| first.run == event.run) => {
+                    life.push(event);
+                }
+                _ => lives.push(vec![event]),
+            }
+        }
+        Ok(lives)
+    }
+
+    /// What is known about a run beside its events.
+    pub(crate) async fn read_run(&self, run: Uuid) -> Result<Option<RunRow>, Error> {
+        let row: Option<(String, String, bool)> =
+            sqlx::query_as("SELECT status, choices, cancel_requested FROM run WHERE id = ?1")
+                .bind(run.to_string())
+                .fetch_optional(&self.reads)
+                .await
+                .map_err(|error| failed(&error))?;
+        let Some((status, choices, cancel_requested)) = row else { return Ok(None) };
+        let status = serde_json::from_value(status.into()).map_err(|error| failed(&error))?;
+        Ok(Some(RunRow { status, choices, cancel_requested }))
+    }
+
+    /// The run that an idempotency key belongs to, and the digest of what was asked for with it.
+    pub(crate) async fn find_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
+        let row: Option<(String, String)> =
+            sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
+                .bind(key)
+                .fetch_optional(&self.reads)
+                .await
+                .map_err(|error| failed(&error))?;
+        row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
+    }
+
+    /// The documents with these digests, as the registry sent them.
+    pub(crate) async fn read_documents(
+        &self,
+        digests: &[Digest],
+    ) -> Result<BTreeMap<Digest, Vec<u8>>, Error> {
+        let mut documents = BTreeMap::new();
+        for digest in digests {
+            let source: Option<Vec<u8>> =
+                sqlx::query_scalar("SELECT source FROM document WHERE digest = ?1")
+                    .bind(digest.to_string())
+                    .fetch_optional(&self.reads)
+                    .await
+                    .map_err(|error| failed(&error))?;
+            documents.extend(source.map(|source| (*digest, source)));
+        }
+        Ok(documents)
+    }
+
+    /// Whether the database answers.
+    pub(crate) async fn ping(&self) -> Result<(), Error> {
+        let one: Result<i64, _> = sqlx::query_scalar("SELECT 1").fetch_one(&self.reads).await;
+        one.map(|_| ()).map_err(|error| failed(&error))
+    }
+
+    async fn ask_for_runs(&self, task: Task) -> Result<Vec<Uuid>, Error> {
+        match self.ask(task).await? {
+            Outcome::Runs(runs) => Ok(runs),
+            Outcome::Done | Outcome::OutOfTurn | Outcome::Created(_) => Err(lost()),
+        }
+    }
+
+    async fn ask(&self, task: Task) -> Result<Outcome, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(Job { task, reply: Some(reply) }).map_err(|_| lost())?;
+        answer.await.map_err(|_| lost())?
+    }
+}
+
+/// The writer: does jobs until nobody can send any more.
+async fn write(mut connection: SqliteConnection, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    let mut batch = Vec::with_capacity(MAX_BATCH);
+    while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        match commit(&mut connection, &batch).await {
+            Ok(outcomes) => {
+                for (job, outcome) in batch.drain(..).zip(outcomes) {
+                    if let (Task::Append { event, committed }, Outcome::Done) =
+                        (&job.task, &outcome)
+                    {
+                        committed.send_replace(event.seq);
+                    }
+                    if let Some(reply) = job.reply {
+                        // Nobody waits any more; the commit holds all the same.
+                        let _ = reply.send(Ok(outcome));
+                    }
+                }
+            }
+            Err(error) => {
+                let error = failed(&error);
+                for reply in batch.drain(..).filter_map(|job| job.reply) {
+                    let _ = reply.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+    if let Err(error) = connection.close().await {
+        tracing::warn!(%error, "the run database did not close cleanly");
+    }
+}
+
+async fn commit(
+    connection: &mut SqliteConnection,
+    jobs: &[Job],
+) -> Result<Vec<Outcome>, sqlx::Error> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        outcomes.push(match &job.task {
+            Task::Create(run) => create(&mut transaction, run).await?,
+            Task::Append { event, .. } => append(&mut transaction, event).await?,
+            Task::RequestCancel(run) => {
+                sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
+                    .bind(run.to_string())
+                    .execute(&mut *transaction)
+                    .await?;
+                Outcome::Done
+            }
+            Task::Claim { lease, now, limit } => {
+                claim(&mut transaction, *lease, *now, *limit).await?
+            }
+            Task::Renew { lease, live } => renew(&mut transaction, *lease, live).await?,
+            Task::Release { owner } => {
+                sqlx::query("UPDATE run SET owner = NULL, lease_until = NULL WHERE owner = ?1")
+                    .bind(owner.to_string())
+                    .execute(&mut *transaction)
+                    .await?;
+                Outcome::Done
+            }
+        });
+    }
+    transaction.commit().await?;
+    Ok(outcomes)
+}
+
+async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
+    let inserted = sqlx::query(
+        "INSERT INTO run (id, status, choices, owner, lease_until, idempotency_key, request_digest)
+         VALUES (?1, 'running', ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (idempotency_key) DO NOTHING",
+    )
+    .bind(run.first.run.to_string())
+    .bind(&run.choices)
+    .bind(run.lease.owner.to_string())
+    .bind(run.lease.until.as_millisecond())
+    .bind(&run.key)
+    .bind(run.request_digest.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        let (id, digest): (String, String) =
+            sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
+                .bind(&run.key)
+                .fetch_one(&mut *connection)
+                .await?;
+        let (id, digest) = parse_owner_of_key(&id, &digest)
+            .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        return Ok(Outcome::Created(Created::Existing(id, digest)));
+    }
+    for (digest, source) in &run.documents {
+        sqlx::query("INSERT INTO document (digest, source) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+            .bind(digest.to_string())
+            .bind(source)
+            .execute(&mut *connection)
+            .await?;
+    }
+    append(connection, &run.first).await?;
+    Ok(Outcome::Created(Created::New))
+}
+
+async fn append(connection: &mut SqliteConnection, event: &Event) -> Result<Outcome, sqlx::Error> {
+    let value = serde_json::to_value(event).map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
+    let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let inserted = sqlx::query(
+        "INSERT INTO event (run, seq, type, event)
+         SELECT ?1, ?2, ?3, ?4
+         WHERE ?2 = 1 + (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = ?1)
+           AND (SELECT status FROM run WHERE id = ?1) IN ('running', 'waiting')",
+    )
+    .bind(event.run.to_string())
+    .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+    .bind(kind)
+    .bind(value.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Ok(Outcome::OutOfTurn);
+    }
+    let status = match &event.kind {
+        EventKind::RunFinished { status, .. } => Some(*status),
+        EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
+        _ => None,
+    };
+    if let Some(status) = status {
+        sqlx::query("UPDATE run SET status = ?2, owner = NULL, lease_until = NULL WHERE id = ?1")
+            .bind(event.run.to_string())
+            .bind(status.as_str())
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(Outcome::Done)
+}
+
+async fn claim(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Outcome, sqlx::Error> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "UPDATE run SET owner = ?1, lease_until = ?2
+         WHERE id IN (SELECT id FROM run
+                      WHERE status = 'running' AND (owner IS NULL OR lease_until < ?3)
+                      ORDER BY id LIMIT ?4)
+         RETURNING id",
+    )
+    .bind(lease.owner.to_string())
+    .bind(lease.until.as_millisecond())
+    .bind(now.as_millisecond())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await?;
+    parse_ids(&ids)
+}
+
+async fn renew(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    live: &[Uuid],
+) -> Result<Outcome, sqlx::Error> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "UPDATE run SET lease_until = ?2
+         WHERE owner = ?1 AND id IN (SELECT value FROM json_each(?3))
+         RETURNING CASE cancel_requested WHEN 1 THEN id ELSE '' END",
+    )
+    .bind(lease.owner.to_string())
+    .bind(lease.until.as_millisecond())
+    .bind(serde_json::json!(live).to_string())
+    .fetch_all(connection)
+    .await?;
+    parse_ids(&ids)
+}
+
+fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
+    let ids = ids.iter().filter(|id| !id.is_empty()).map(|id| id.parse());
+    let ids: Result<_, uuid::Error> = ids.collect();
+    ids.map(Outcome::Runs).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
+
+fn parse_event(row: &str) -> Result<Event, Error> {
+    serde_json::from_str(row).map_err(|error| failed(&error))
+}
+
+fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {
+    let id = id.parse().map_err(|error: uuid::Error| failed(&error))?;
+    let digest = digest.parse().map_err(|error: a2s::DigestError| failed(&error))?;
+    Ok((id, digest))
+}
+
+/// The database's own words go to the log; callers learn that it failed.
+fn failed(error: &dyn std::error::Error) -> Error {
+    tracing::error!(%error, "the run database failed");
+    Error::new(Kind::Store, "the run database could not be read or written")
+}
+
+/// The writer is gone.
+fn lost() -> Error {
+    Error::new(Kind::Store, "the run database is closed")
+}

@@ -1,0 +1,500 @@
+//! Where capabilities come from: the registry, and what is checked when they arrive.
+//!
+//! A registry is asked, not trusted. The digest that it lists, the digest in the `ETag`, the
+//! checksum in the document and the digest of what arrived must all be one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2s::api::{CapabilitySummary, CapabilityVersions, OutcomeReport, Problem, YAML};
+use a2s::{Candidate, CapabilityName, Dependency, Digest, Document};
+use reqwest::header::{ACCEPT, ETAG};
+use reqwest::{Response, StatusCode};
+use semver::{Version, VersionReq};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::config::Secret;
+use crate::error::{Error, Kind};
+
+/// The largest list of versions that is read.
+const MAX_LIST_BYTES: usize = 4 << 20;
+/// The largest document (design of the language: 1 MiB).
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+/// Compiled documents that are kept.
+const MAX_COMPILED: usize = 256;
+/// How long one answer of the registry may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The documents of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Library {
+    /// The one that runs.
+    pub(crate) root: Digest,
+    /// It and all that it uses, directly or not.
+    pub(crate) documents: BTreeMap<Digest, Arc<Document>>,
+    /// The same, as they were sent.
+    pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
+    /// What each dependency of each document means.
+    pub(crate) choices: Choices,
+}
+
+/// Which digest a dependency means, by the digest of the document that has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Choices(pub(crate) BTreeMap<Digest, BTreeMap<CapabilityName, Digest>>);
+
+/// What somebody wants to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The name.
+    pub(crate) name: &'a CapabilityName,
+    /// A version or range.
+    pub(crate) version: Option<&'a str>,
+    /// The digest that it must have.
+    pub(crate) digest: Option<Digest>,
+}
+
+/// Asks a registry. This is a client of the control plane: it talks to the configured registry
+/// and to nobody else.
+#[derive(Debug)]
+pub(crate) struct RegistryClient {
+    base: Url,
+    token: Option<Secret>,
+    http: reqwest::Client,
+    /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
+    /// Nothing is saved by knowing a version's digest: its bytes are fetched for every run, so that
+    /// a change in the registry is seen.
+    compiled: Mutex<BTreeMap<Digest, Arc<Document>>>,
+}
+
+impl RegistryClient {
+    /// A client of the registry at `base`.
+    ///
+    /// # Errors
+    /// When the address is no HTTP address.
+    pub(crate) fn new(base: &Url, token: Option<Secret>) -> Result<Self, Error> {
+        let unusable =
+            |why: String| Error::new(Kind::Configuration, format!("registry `{base}`: {why}"));
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+            return Err(unusable("it is no HTTP address".to_owned()));
+        }
+        let mut base = base.clone();
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the control plane has a client of its own; tasks go through `outbound`"
+        )]
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(Duration::from_secs(3))
+            .timeout(TIMEOUT)
+            .build()
+            .map_err(|error| unusable(error.to_string()))?;
+        Ok(Self { base, token, http, compiled: Mutex::default() })
+    }
+
+    /// Finds what is wanted, and all that it uses.
+    ///
+    /// # Errors
+    /// When something is not there, does not fit, or is not what its digest says.
+    pub(crate) async fn resolve(
+        &self,
+        wanted: Wanted<'_>,
+        max_documents: usize,
+    ) -> Result<Library, Error> {
+        let mut listed = BTreeMap::new();
+        let versions = self.list_versions(wanted.name, &mut listed).await?;
+        let chosen = choose(wanted, versions)?.clone();
+        let root = chosen.checksum;
+        let mut library = Library {
+            root,
+            documents: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            choices: Choices::default(),
+        };
+        let mut waiting = VecDeque::from([chosen]);
+        while let Some(summary) = waiting.pop_front() {
+            if library.documents.contains_key(&summary.checksum) {
+                continue;
+            }
+            if library.documents.len() == max_documents {
+                return Err(Error::new(
+                    Kind::BudgetExceeded,
+                    format!("`{}` needs more than {max_documents} documents", wanted.name),
+                ));
+            }
+            let (document, source) = self.fetch(&summary).await?;
+            let mut choices = BTreeMap::new();
+            for dependency in &document.capability().dependencies {
+                let versions = self.list_versions(&dependency.capability, &mut listed).await;
+                let versions = versions.map_err(|error| dependency_error(&summary, error))?;
+                let chosen = choose_dependency(dependency, versions)
+                    .map_err(|error| dependency_error(&summary, error))?;
+                choices.insert(dependency.capability.clone(), chosen.checksum);
+                waiting.push_back(chosen.clone());
+            }
+            library.choices.0.insert(summary.checksum, choices);
+            library.documents.insert(summary.checksum, document);
+            library.sources.insert(summary.checksum, source);
+        }
+        Ok(library)
+    }
+
+    /// Tells the registry how a run ended.
+    ///
+    /// # Errors
+    /// When it does not answer, or not with success.
+    pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<(), Error> {
+        let mut request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.reveal());
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(());
+        }
+        Err(self.refused(response).await)
+    }
+
+    async fn list_versions<'l>(
+        &self,
+        name: &CapabilityName,
+        listed: &'l mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
+    ) -> Result<&'l [CapabilitySummary], Error> {
+        if !listed.contains_key(name) {
+            let address = self.address(&["v1", "capabilities", name.as_str()]);
+            let response = self.get(address, "application/json").await?;
+            if response.status() == StatusCode::NOT_FOUND {
+                return Err(Error::new(
+                    Kind::CapabilityNotFound,
+                    format!("`{name}` is not published in {}", self.base),
+                ));
+            }
+            if !response.status().is_success() {
+                return Err(self.refused(response).await);
+            }
+            let body = self.read(response, MAX_LIST_BYTES).await?;
+            let answer: CapabilityVersions = serde_json::from_slice(&body).map_err(|error| {
+                Error::new(
+                    Kind::RegistryAnswer,
+                    format!("the versions of `{name}` cannot be read: {error}"),
+                )
+            })?;
+            listed.insert(name.clone(), answer.versions);
+        }
+        Ok(listed.get(name).map_or(&[], Vec::as_slice))
+    }
+
+    /// Gets a document and checks that it is what `summary` says.
+    async fn fetch(&self, summary: &CapabilitySummary) -> Result<(Arc<Document>, Vec<u8>), Error> {
+        let CapabilitySummary { name, version, checksum, .. } = summary;
+        let address =
+            self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
+        let response = self.get(address, YAML).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Err(Error::new(
+                Kind::CapabilityNotFound,
+                format!("`{name}` {version} is not published in {}", self.base),
+            ));
+        }
+        if !response.status().is_success() {
+            return Err(self.refused(response).await.at(format_args!("`{name}` {version}")));
+        }
+        let etag = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok());
+        if let Some(stated) = etag.and_then(parse_etag)
+            && stated != *checksum
+        {
+            return Err(mismatch(summary, &format!("its `ETag` says {stated}")));
+        }
+        let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
+        let document = self.open(&source, name, version)?;
+        verify(&document, summary)?;
+        Ok((document, source))
+    }
+
+    /// Compiles a document, or finds that these bytes were compiled before.
+    pub(crate) fn open(
+        &self,
+        source: &[u8],
+        name: &CapabilityName,
+        version: &Version,
+    ) -> Result<Arc<Document>, Error> {
+        let key = Digest::of_bytes(source);
+        let known = |compiled: &Mutex<BTreeMap<Digest, Arc<Document>>>| {
+            compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+        };
+        if let Some(document) = known(&self.compiled) {
+            return Ok(document);
+        }
+        let document = Document::open(source).map(Arc::new).map_err(|diagnostics| {
+            let errors: Vec<_> = diagnostics.iter().filter(|d| d.is_error()).collect();
+            // A checksum that does not match is not a mistake of the author but a changed document.
+            match errors.iter().find(|d| d.code == CHECKSUM_MISMATCH) {
+                Some(changed) => Error::new(
+                    Kind::DigestMismatch,
+                    format!("`{name}` {version} was changed: {}", changed.message),
+                ),
+                None => Error::new(
+                    Kind::DocumentRefused,
+                    match errors.first() {
+                        Some(first) => {
+                            format!("`{name}` {version} has {} errors, first: {first}", errors.len())
+                        }
+                        None => format!("`{name}` {version} cannot be compiled"),
+                    },
+                ),
+            }
+        })?;
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if compiled.len() >= MAX_COMPILED {
+            // Which one goes hardly matters; the order of digests is as good as random.
+            compiled.pop_first();
+        }
+        compiled.insert(key, Arc::clone(&document));
+        Ok(document)
+    }
+
+    fn address(&self, path: &[&str]) -> Url {
+        let mut address = self.base.clone();
+        if let Ok(mut segments) = address.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        address
+    }
+
+    async fn get(&self, address: Url, accept: &str) -> Result<Response, Error> {
+        let request = self.http.get(address).header(ACCEPT, accept);
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    async fn read(&self, mut response: Response, limit: usize) -> Result<Vec<u8>, Error> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            if body.len() + chunk.len() > limit {
+                return Err(Error::new(
+                    Kind::RegistryAnswer,
+                    format!("the registry's answer has more than {limit} bytes"),
+                ));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Error {
+        let why = if error.is_timeout() {
+            "no answer in time"
+        } else if error.is_connect() {
+            "no connection"
+        } else {
+            "the answer broke off"
+        };
+        tracing::warn!(%error, "the registry did not answer");
+        Error::new(Kind::RegistryUnreachable, format!("the registry at {}: {why}", self.base))
+    }
+
+    /// An answer that is no success, in the registry's words when it has any.
+    async fn refused(&self, response: Response) -> Error {
+        let status = response.status();
+        let body = self.read(response, MAX_LIST_BYTES).await.unwrap_or_default();
+        let Ok(problem) = serde_json::from_slice::<Problem>(&body) else {
+            return Error::new(
+                Kind::RegistryAnswer,
+                format!("the registry answered with status {}", status.as_u16()),
+            );
+        };
+        let error = Error::new(Kind::RegistryAnswer, format!("the registry says {problem}"));
+        match problem.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// Code of a document whose stated checksum is not its digest.
+const CHECKSUM_MISMATCH: &str = "A2S031";
+
+/// The version that is wanted, of all there are.
+fn choose<'v>(
+    wanted: Wanted<'_>,
+    versions: &'v [CapabilitySummary],
+) -> Result<&'v CapabilitySummary, Error> {
+    let name = wanted.name;
+    let not_found = |what: String| {
+        let known: Vec<_> = versions.iter().map(|v| v.version.to_string()).collect();
+        Error::new(
+            Kind::CapabilityNotFound,
+            format!("`{name}` has no {what}; there are {}", known.join(", ")),
+        )
+    };
+    let exact = wanted.version.and_then(|text| Version::parse(text).ok());
+    let chosen = if let Some(version) = exact {
+        let of_version = versions.iter().find(|v| v.version == version);
+        of_version.ok_or_else(|| not_found(format!("version {version}")))?
+    } else {
+        let text = wanted.version.unwrap_or("*");
+        let range = VersionReq::parse(text).map_err(|error| {
+            Error::new(Kind::BadRange, format!("`{text}` is no version or range: {error}"))
+        })?;
+        if let Some(digest) = wanted.digest {
+            let pinned = versions.iter().find(|v| v.checksum == digest);
+            let pinned = pinned.ok_or_else(|| {
+                Error::new(Kind::DigestMismatch, format!("no version of `{name}` has {digest}"))
+            })?;
+            if wanted.version.is_some() && !range.matches(&pinned.version) {
+                return Err(Error::new(
+                    Kind::DigestMismatch,
+                    format!("{digest} is `{name}` {}, which is not in `{text}`", pinned.version),
+                ));
+            }
+            pinned
+        } else {
+            let live = versions.iter().filter(|v| !v.yanked && range.matches(&v.version));
+            live.max_by_key(|v| (v.version.pre.is_empty(), &v.version))
+                .ok_or_else(|| not_found(format!("live version in `{text}`")))?
+        }
+    };
+    match wanted.digest {
+        Some(digest) if digest != chosen.checksum => Err(mismatch(
+            chosen,
+            &format!("{digest} was asked for"),
+        )),
+        _ => Ok(chosen),
+    }
+}
+
+/// The version that a dependency means, of all there are.
+fn choose_dependency<'v>(
+    dependency: &Dependency,
+    versions: &'v [CapabilitySummary],
+) -> Result<&'v CapabilitySummary, Error> {
+    let candidates: Vec<_> = versions
+        .iter()
+        .map(|summary| Candidate {
+            version: summary.version.clone(),
+            checksum: summary.checksum,
+            yanked: summary.yanked,
+            domains: summary.domains.clone(),
+            uses: Vec::new(),
+            depth: 0,
+        })
+        .collect();
+    let chosen = dependency.choose(&candidates);
+    let chosen = chosen.and_then(|c| versions.iter().find(|v| v.checksum == c.checksum));
+    chosen.ok_or_else(|| {
+        let name = &dependency.capability;
+        let message = match dependency.checksum {
+            Some(pin) => format!("no version of `{name}` has the pinned checksum {pin}"),
+            None => format!("no live version of `{name}` lies in `{}`", dependency.range),
+        };
+        Error::new(Kind::DependencyRefused, message)
+    })
+}
+
+/// Whether what arrived is what was announced.
+fn verify(document: &Document, summary: &CapabilitySummary) -> Result<(), Error> {
+    let computed = document.digest();
+    if computed != summary.checksum {
+        return Err(mismatch(summary, &format!("what arrived has {computed}")));
+    }
+    let capability = document.capability();
+    if capability.name != summary.name || capability.version != summary.version {
+        let arrived = format!("`{}` {} arrived", capability.name, capability.version);
+        return Err(mismatch(summary, &arrived));
+    }
+    Ok(())
+}
+
+fn mismatch(summary: &CapabilitySummary, but: &str) -> Error {
+    let CapabilitySummary { name, version, checksum, .. } = summary;
+    Error::new(
+        Kind::DigestMismatch,
+        format!("`{name}` {version} is listed with {checksum}, but {but}"),
+    )
+}
+
+/// A dependency that cannot be found or used is a fault of the capability that has it; a registry
+/// that does not answer is not.
+fn dependency_error(parent: &CapabilitySummary, error: Error) -> Error {
+    let kind = match error.kind {
+        Kind::CapabilityNotFound => Kind::DependencyRefused,
+        other => other,
+    };
+    Error { kind, ..error }.at(format_args!("dependency of `{}` {}", parent.name, parent.version))
+}
+
+/// The digest in a weak or strong entity tag.
+fn parse_etag(text: &str) -> Option<Digest> {
+    text.trim().trim_start_matches("W/").trim_matches('"').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(version: &str, yanked: bool) -> CapabilitySummary {
+        CapabilitySummary {
+            name: CapabilityName::new("Dogs").unwrap(),
+            version: version.parse().unwrap(),
+            checksum: Digest::of_bytes(version.as_bytes()),
+            description: String::new(),
+            domains: Vec::new(),
+            published_at: "2025-01-01T00:00:00Z".parse().unwrap(),
+            yanked,
+        }
+    }
+
+    #[track_caller]
+    fn check(version: Option<&str>, digest_of: Option<&str>, expected: Result<&str, Kind>) {
+        let versions = [
+            summary("2.0.0-beta.1", false),
+            summary("1.10.0", true),
+            summary("1.9.0", false),
+            summary("1.2.0", false),
+        ];
+        let name = CapabilityName::new("Dogs").unwrap();
+        let digest = digest_of.map(|text| Digest::of_bytes(text.as_bytes()));
+        let chosen = choose(Wanted { name: &name, version, digest }, &versions);
+        let chosen = chosen.map(|summary| summary.version.to_string()).map_err(|e| e.kind);
+        assert_eq!(chosen.as_deref().map_err(|kind| *kind), expected, "{version:?} {digest_of:?}");
+    }
+
+    #[test]
+    fn the_newest_live_stable_version_is_chosen_unless_another_is_named() {
+        check(None, None, Ok("1.9.0"));
+        check(Some("^1.2"), None, Ok("1.9.0"));
+        check(Some("~1.2.0"), None, Ok("1.2.0"));
+        check(Some("1.2.0"), None, Ok("1.2.0"));
+        check(Some("2.0.0-beta.1"), None, Ok("2.0.0-beta.1"));
+        check(Some(">=2.0.0-beta.1"), None, Ok("2.0.0-beta.1"));
+        // Withdrawn versions are there for those who name them exactly.
+        check(Some("1.10.0"), None, Ok("1.10.0"));
+        check(None, Some("1.10.0"), Ok("1.10.0"));
+        check(Some(">=1.10"), None, Err(Kind::CapabilityNotFound));
+        check(Some("3.0.0"), None, Err(Kind::CapabilityNotFound));
+        check(Some("new"), None, Err(Kind::BadRange));
+    }
+
+    #[test]
+    fn a_digest_must_be_that_of_the_version() {
+        check(Some("1.2.0"), Some("1.2.0"), Ok("1.2.0"));
+        check(Some("^1"), Some("1.2.0"), Ok("1.2.0"));
+        check(Some("1.2.0"), Some("1.9.0"), Err(Kind::DigestMismatch));
+        check(Some("^2"), Some("1.9.0"), Err(Kind::DigestMismatch));
+        check(None, Some("never published"), Err(Kind::DigestMismatch));
+    }
+
+    #[test]
+    fn entity_tags_are_read_weak_and_strong() {
+        let digest = Digest::of_bytes(b"x");
+        for text in [format!("W/\"{digest}\""), format!("\"{digest}\""), format!("\"{}\"", digest.to_hex())] {
+            assert_eq!(parse_etag(&text), Some(digest));
+        }
+        assert_eq!(parse_etag("\"abc\""), None);
+    }
+}

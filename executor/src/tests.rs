@@ -1,0 +1,9 @@
+//! The executor as its callers see it: over HTTP, with a registry, a guardian and a service that
+//! are real servers on loopback.
+
+mod durable;
+mod faults;
+mod guarded;
+mod requests;
+mod walking;
+pub(crate) mod world;

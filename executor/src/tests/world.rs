@@ -1,0 +1,657 @@
+//! A registry, a guardian and a service on loopback, and an executor between them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2s::api::{CapabilityVersions, Event, EventKind, Problem, Run, RunStatus};
+use a2s::{Digest, Domain};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde_json::{Map, Value, json};
+use sqlx::{ConnectOptions as _, Connection as _};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::{Barrier, Notify};
+use tower::ServiceExt as _;
+use uuid::Uuid;
+
+use crate::clock::{Clock, Ids};
+use crate::{App, Config, Guardian, GuardianConfig};
+
+/// How long a test waits for something that should have come; long, so that only a fault runs into
+/// it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct World {
+    pub(crate) registry: Arc<RegistryDouble>,
+    pub(crate) guardian: Arc<GuardianDouble>,
+    pub(crate) service: Arc<ServiceDouble>,
+    pub(crate) config: Config,
+    clock: Arc<TestClock>,
+    _folder: TempDir,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let registry = Arc::new(RegistryDouble::default());
+        let guardian = Arc::new(GuardianDouble::default());
+        let service = Arc::new(ServiceDouble::default());
+        let registry_at = serve(registry_routes(Arc::clone(&registry))).await;
+        let guardian_at = serve(
+            Router::new().route("/aos", post(ask_guardian)).with_state(Arc::clone(&guardian)),
+        )
+        .await;
+        let service_at =
+            serve(Router::new().fallback(answer_task).with_state(Arc::clone(&service))).await;
+
+        let url = |at: SocketAddr, path: &str| format!("http://{at}{path}").parse().unwrap();
+        let guardian_config = GuardianConfig::new(url(guardian_at, "/aos"));
+        let mut config = Config::new(
+            folder.path().join("data/executor.sqlite"),
+            url(registry_at, "/"),
+            Guardian::At(guardian_config),
+        );
+        config.upstreams.insert(Domain::new("api.example").unwrap(), url(service_at, "/"));
+        // Pauses between attempts are not what is tested here.
+        config.limits.max_pause = Duration::ZERO;
+        let clock = Arc::new(TestClock::default());
+        Self { registry, guardian, service, config, clock, _folder: folder }
+    }
+
+    pub(crate) async fn open(&self) -> App {
+        self.try_open().await.unwrap()
+    }
+
+    pub(crate) async fn try_open(&self) -> Result<App, crate::Error> {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let ids: Arc<dyn Ids> = self.clock.clone();
+        App::open(self.config.clone(), clock, ids, &mut Registry::default()).await
+    }
+
+    /// Makes `events` the journal of their run, as if the executor had died behind the last one.
+    pub(crate) async fn rewrite_journal(&self, events: &[Event]) {
+        let run = events[0].run;
+        self.change_database(&format!("DELETE FROM event WHERE run = '{run}'")).await;
+        for event in events {
+            let value = serde_json::to_value(event).unwrap();
+            let kind = value["type"].as_str().unwrap();
+            let text = value.to_string().replace('\'', "''");
+            self.change_database(&format!(
+                "INSERT INTO event VALUES ('{run}', {}, '{kind}', '{text}')",
+                event.seq
+            ))
+            .await;
+        }
+        self.change_database(&format!("UPDATE run SET status = 'running' WHERE id = '{run}'")).await;
+    }
+
+    pub(crate) async fn change_stored_document(&self, from: &str, to: &str) {
+        self.change_database(&format!(
+            "UPDATE document SET source = CAST(replace(CAST(source AS TEXT), '{from}', '{to}') AS BLOB)"
+        ))
+        .await;
+    }
+
+    /// Changes the database by hand.
+    pub(crate) async fn change_database(&self, sql: &str) {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&self.config.database);
+        let mut connection = options.connect().await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// An address where nobody listens.
+    pub(crate) async fn nowhere() -> url::Url {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        format!("http://{address}/").parse().unwrap()
+    }
+}
+
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// Each look at the clock is a millisecond later than the last; each id is the next number.
+#[derive(Debug, Default)]
+struct TestClock {
+    milliseconds: AtomicI64,
+    ids: AtomicU64,
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        let passed = self.milliseconds.fetch_add(1, Ordering::Relaxed);
+        Timestamp::from_millisecond(1_760_000_000_000 + passed).unwrap()
+    }
+}
+
+impl Ids for TestClock {
+    fn random(&self) -> [u8; 16] {
+        u128::from(self.ids.fetch_add(1, Ordering::Relaxed)).to_le_bytes()
+    }
+}
+
+// ---- The executor, over HTTP ----
+
+/// An answer: its status and its body, parsed where it is JSON.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn run(self) -> Run {
+        assert!(self.status.is_success(), "{} {}", self.status, self.body);
+        serde_json::from_value(self.body).unwrap()
+    }
+
+    /// The problem that must be the answer: status, code, and the whole of it.
+    pub(crate) fn problem(self) -> (u16, String, Problem) {
+        let kind = self.headers[header::CONTENT_TYPE].to_str().unwrap();
+        assert_eq!(kind, "application/problem+json", "{}", self.body);
+        let problem: Problem = serde_json::from_value(self.body).unwrap();
+        assert_eq!(problem.status, self.status.as_u16());
+        (problem.status, problem.code.clone(), problem)
+    }
+}
+
+pub(crate) async fn call(
+    app: &App,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Value,
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+    let router = app.router().merge(app.probes());
+    let response = router.oneshot(request.body(body).unwrap()).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, 16 << 20).await.unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    Answer { status: parts.status, headers: parts.headers, body }
+}
+
+/// Starts a run and gives its id at once.
+pub(crate) async fn start(app: &App, name: &str, inputs: Value) -> Uuid {
+    let body = json!({"name": name, "inputs": inputs});
+    let answer = call(app, Method::POST, "/v1/executions", &[], body).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED, "{}", answer.body);
+    answer.run().id
+}
+
+/// Runs a capability to its end.
+pub(crate) async fn run(app: &App, name: &str, inputs: Value) -> Run {
+    let body = json!({"name": name, "inputs": inputs, "wait": true});
+    let answer = call(app, Method::POST, "/v1/executions", &[], body).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    answer.run()
+}
+
+/// A run as it is now.
+pub(crate) async fn read(app: &App, run: Uuid) -> Run {
+    call(app, Method::GET, &format!("/v1/executions/{run}"), &[], Value::Null).await.run()
+}
+
+/// All events of a run, once nothing more will happen in it.
+pub(crate) async fn events(app: &App, run: Uuid) -> Vec<Event> {
+    events_after(app, run, 0).await
+}
+
+/// The events behind number `after`, once nothing more will happen.
+pub(crate) async fn events_after(app: &App, run: Uuid, after: u64) -> Vec<Event> {
+    let path = format!("/v1/executions/{run}/events");
+    let id = after.to_string();
+    let headers = [("last-event-id", id.as_str())];
+    let stream = call(app, Method::GET, &path, &headers, Value::Null);
+    let answer = tokio::time::timeout(PATIENCE, stream).await.expect("the stream ends");
+    if answer.status == StatusCode::NO_CONTENT {
+        return Vec::new();
+    }
+    let text = answer.body.as_str().expect("a stream of events").to_owned();
+    parse_stream(&text)
+}
+
+/// Parses server-sent events, and checks that id and type are those of the data.
+fn parse_stream(text: &str) -> Vec<Event> {
+    let blocks = text.split("\n\n").filter(|block| !block.trim().is_empty());
+    let blocks = blocks.filter(|block| !block.starts_with(':'));
+    let parse = |block: &str| {
+        let fields: BTreeMap<&str, &str> =
+            block.lines().filter_map(|line| line.split_once(": ")).collect();
+        let event: Event = serde_json::from_str(fields["data"]).unwrap();
+        assert_eq!(fields["id"], event.seq.to_string());
+        let kind = serde_json::to_value(&event).unwrap()["type"].clone();
+        assert_eq!(fields["event"], kind);
+        event
+    };
+    blocks.map(parse).collect()
+}
+
+/// Waits until an event of the run is one that is looked for. The stream is closed then.
+pub(crate) async fn wait_for(app: &App, run: Uuid, wanted: impl Fn(&EventKind) -> bool) {
+    use futures::StreamExt as _;
+    let request = Request::get(format!("/v1/executions/{run}/events")).body(Body::empty());
+    let response = app.router().oneshot(request.unwrap()).await.unwrap();
+    let mut stream = response.into_body().into_data_stream();
+    let mut text = String::new();
+    let found = async {
+        while let Some(chunk) = stream.next().await {
+            text += std::str::from_utf8(&chunk.unwrap()).unwrap();
+            let whole = text.rfind("\n\n").map_or(0, |end| end + 2);
+            if parse_stream(&text[..whole]).iter().any(|event| wanted(&event.kind)) {
+                return;
+            }
+        }
+        panic!("the run ended without the event: {text}");
+    };
+    tokio::time::timeout(PATIENCE, found).await.expect("the event comes");
+}
+
+/// What a run did, a line for each event.
+pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
+    let line = |event: &Event| match &event.kind {
+        EventKind::RunStarted { capability, .. } => {
+            format!("run {} {}", capability.name, capability.version)
+        }
+        EventKind::RunResumed {} => "resumed".to_owned(),
+        EventKind::StepStarted { step, kind } => format!("{step}: {kind}"),
+        EventKind::BranchTaken { step, value } => format!("{step}: is {value}"),
+        EventKind::Decided { step, decision, .. } => {
+            let phase = serde_json::to_value(decision.phase).unwrap();
+            format!("{step}: {} {}", phase.as_str().unwrap(), decision.decision)
+        }
+        EventKind::Sending { step, attempt, method, url, .. } => {
+            format!("{step}: {attempt} {method} {url}")
+        }
+        EventKind::Received { step, attempt, status, .. } => {
+            format!("{step}: {attempt} got {status}")
+        }
+        EventKind::Retrying { step, attempt, .. } => format!("{step}: {attempt} failed, again"),
+        EventKind::StepFinished { step, outputs, .. } => {
+            format!("{step}: set {}", Value::Object(outputs.clone()))
+        }
+        EventKind::StepSkipped { step, reason } => format!("{step}: skipped, {reason}"),
+        EventKind::StepFailed { step, error, .. } => format!("{step}: failed {}", error.code),
+        EventKind::RunWaiting { error } => format!("waiting {}", error.code),
+        EventKind::RunFinished { status, output, error, .. } => {
+            let output = output.as_ref().map_or_else(String::new, |o| format!(" {o}"));
+            let code = error.as_ref().map_or_else(String::new, |e| format!(" {}", e.code));
+            format!("{}{output}{code}", status.as_str())
+        }
+    };
+    events.iter().map(line).collect()
+}
+
+#[track_caller]
+pub(crate) fn assert_gapless(events: &[Event]) {
+    for (index, event) in events.iter().enumerate() {
+        assert_eq!(event.seq, index as u64 + 1);
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_succeeded(run: &Run) {
+    assert_eq!(run.status, RunStatus::Succeeded, "{:?}", run.error);
+}
+
+// ---- Documents ----
+
+/// A document with a header that the test does not care about, its checksum filled in.
+pub(crate) fn document(name: &str, version: &str, rest: &Value) -> Vec<u8> {
+    let mut content = json!({
+        "a2s": "1.0.0",
+        "name": name,
+        "description": format!("{name} for tests"),
+        "domains": ["api.example"],
+        "version": version,
+        "checksum": "<checksum>",
+        "authors": [{"name": "Test"}],
+    });
+    let members = content.as_object_mut().unwrap();
+    members.extend(rest.as_object().unwrap().clone());
+    let compilation = a2s::compile(content.to_string().as_bytes());
+    let errors: Vec<_> = compilation.diagnostics.iter().filter(|d| d.is_error()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    content["checksum"] = json!(compilation.digest.unwrap());
+    content.to_string().into_bytes()
+}
+
+/// A task step: `call` is a method and a path template, whose places are filled by `inputs`.
+pub(crate) fn task(id: &str, call: &str, inputs: Value, outputs: Value) -> Value {
+    let (method, path) = call.split_once(' ').unwrap();
+    let names = path.split('{').skip(1).map(|part| part.split('}').next().unwrap());
+    let parameters: Vec<_> = names
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .collect();
+    let mut operation = json!({"parameters": parameters, "responses": {"200": {"description": "Good"}}});
+    if inputs.get("body").is_some() {
+        operation["requestBody"] = json!({"content": {"application/json": {"schema": {}}}});
+    }
+    json!({
+        "id": id,
+        "format": "OpenAPI",
+        "task": {
+            "openapi": "3.0.1",
+            "info": {"title": "Test", "version": "1.0.0"},
+            "servers": [{"url": "https://api.example"}],
+            "paths": {path: {method.to_lowercase(): operation}},
+        },
+        "input_mapping": inputs,
+        "output_mapping": outputs,
+    })
+}
+
+/// An execution of steps one after another.
+pub(crate) fn sequence(steps: Value) -> Value {
+    json!({"type": "sequence", "steps": steps})
+}
+
+// ---- The registry ----
+
+#[derive(Default)]
+pub(crate) struct RegistryDouble {
+    published: Mutex<BTreeMap<String, Vec<Published>>>,
+    outcomes: Mutex<VecDeque<(Value, Option<String>)>>,
+    reported: Notify,
+    refuses_outcomes: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Published {
+    pub(crate) version: String,
+    /// The digest that is listed.
+    pub(crate) checksum: Digest,
+    /// The digest in the entity tag.
+    pub(crate) etag: Digest,
+    /// What is sent.
+    pub(crate) source: Vec<u8>,
+    pub(crate) yanked: bool,
+}
+
+impl RegistryDouble {
+    /// Publishes a document of these members, and gives its digest.
+    pub(crate) fn publish(&self, name: &str, version: &str, rest: &Value) -> Digest {
+        let source = document(name, version, rest);
+        let digest = a2s::Document::open(&source).unwrap().digest();
+        self.publish_raw(
+            name,
+            Published {
+                version: version.to_owned(),
+                checksum: digest,
+                etag: digest,
+                source,
+                yanked: false,
+            },
+        );
+        digest
+    }
+
+    pub(crate) fn publish_raw(&self, name: &str, published: Published) {
+        self.published.lock().unwrap().entry(name.to_owned()).or_default().push(published);
+    }
+
+    /// Changes what is sent of a capability's only version.
+    pub(crate) fn tamper(&self, name: &str, change: impl FnOnce(&mut Published)) {
+        change(&mut self.published.lock().unwrap().get_mut(name).unwrap()[0]);
+    }
+
+    pub(crate) fn refuse_outcomes(&self) {
+        self.refuses_outcomes.store(true, Ordering::SeqCst);
+    }
+
+    /// The next outcome that was reported, and the `Authorization` that it came with.
+    pub(crate) async fn outcome(&self) -> (Value, Option<String>) {
+        let next = async {
+            loop {
+                if let Some(outcome) = self.outcomes.lock().unwrap().pop_front() {
+                    return outcome;
+                }
+                self.reported.notified().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, next).await.expect("an outcome is reported")
+    }
+}
+
+fn registry_routes(registry: Arc<RegistryDouble>) -> Router {
+    Router::new()
+        .route("/v1/capabilities/{name}", get(list_versions))
+        .route("/v1/capabilities/{name}/{version}", get(get_document))
+        .route("/v1/outcomes", post(take_outcome))
+        .with_state(registry)
+}
+
+async fn list_versions(
+    State(registry): State<Arc<RegistryDouble>>,
+    Path(name): Path<String>,
+) -> Response {
+    let published = registry.published.lock().unwrap();
+    let Some(versions) = published.get(&name) else { return StatusCode::NOT_FOUND.into_response() };
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|published| {
+            json!({
+                "name": name, "version": published.version, "checksum": published.checksum,
+                "description": "", "domains": ["api.example"],
+                "published_at": "2025-01-01T00:00:00Z", "yanked": published.yanked,
+            })
+        })
+        .collect();
+    let answer = json!({"name": name, "latest": null, "versions": versions});
+    let answer: CapabilityVersions = serde_json::from_value(answer).unwrap();
+    axum::Json(answer).into_response()
+}
+
+async fn get_document(
+    State(registry): State<Arc<RegistryDouble>>,
+    Path((name, version)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    assert_eq!(headers[header::ACCEPT], "application/yaml");
+    let published = registry.published.lock().unwrap();
+    let versions = published.get(&name).map_or(&[][..], Vec::as_slice);
+    let Some(found) = versions.iter().find(|published| published.version == version) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let etag = format!("W/\"{}\"", found.etag);
+    ([(header::ETAG, etag)], found.source.clone()).into_response()
+}
+
+async fn take_outcome(
+    State(registry): State<Arc<RegistryDouble>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    let authorization = headers.get(header::AUTHORIZATION);
+    let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
+    let outcome = serde_json::from_slice(&body).unwrap();
+    registry.outcomes.lock().unwrap().push_back((outcome, authorization));
+    registry.reported.notify_one();
+    if registry.refuses_outcomes.load(Ordering::SeqCst) {
+        StatusCode::INTERNAL_SERVER_ERROR
+    } else {
+        StatusCode::NO_CONTENT
+    }
+}
+
+// ---- The guardian ----
+
+type Decide = Box<dyn Fn(&Value) -> Value + Send>;
+
+#[derive(Default)]
+pub(crate) struct GuardianDouble {
+    asked: Mutex<Vec<Value>>,
+    /// Gives the result of a question; everything is allowed without it.
+    decide: Mutex<Option<Decide>>,
+}
+
+impl GuardianDouble {
+    pub(crate) fn decide(&self, decide: impl Fn(&Value) -> Value + Send + 'static) {
+        *self.decide.lock().unwrap() = Some(Box::new(decide));
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn allow() -> Value {
+    json!({"decision": "allow", "message": "fine"})
+}
+
+pub(crate) fn deny() -> Value {
+    json!({"decision": "deny", "message": "not today", "reasonCode": ["test"]})
+}
+
+async fn ask_guardian(
+    State(guardian): State<Arc<GuardianDouble>>,
+    axum::Json(question): axum::Json<Value>,
+) -> axum::Json<Value> {
+    let result = match &*guardian.decide.lock().unwrap() {
+        Some(decide) => decide(&question),
+        None => allow(),
+    };
+    let id = question["id"].clone();
+    guardian.asked.lock().unwrap().push(question);
+    axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+// ---- The service ----
+
+/// What the service was asked: `GET /echo/x`, and the body.
+pub(crate) type Asked = (String, Value);
+
+#[derive(Default)]
+pub(crate) struct ServiceDouble {
+    asked: Mutex<Vec<Asked>>,
+    /// Paths under `/hold` that may be answered.
+    released: Mutex<BTreeMap<String, usize>>,
+    changed: Notify,
+    meeting: Mutex<Option<Arc<Barrier>>>,
+    /// Answers for `/script`, in order.
+    script: Mutex<VecDeque<(u16, Value)>>,
+}
+
+impl ServiceDouble {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// How often a method and path were asked for.
+    pub(crate) fn count(&self, call: &str) -> usize {
+        self.asked().iter().filter(|(asked, _)| asked == call).count()
+    }
+
+    /// Waits until a call has arrived `times` times.
+    pub(crate) async fn arrived(&self, call: &str, times: usize) {
+        let arrived = async {
+            loop {
+                let changed = self.changed.notified();
+                let mut changed = std::pin::pin!(changed);
+                changed.as_mut().enable();
+                if self.count(call) >= times {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, arrived).await.expect("the request arrives");
+    }
+
+    /// Lets one request to `/hold/NAME` be answered.
+    pub(crate) fn release(&self, name: &str) {
+        *self.released.lock().unwrap().entry(name.to_owned()).or_default() += 1;
+        self.changed.notify_waiters();
+    }
+
+    /// Takes back what was released and not used.
+    pub(crate) fn forget_releases(&self) {
+        self.released.lock().unwrap().clear();
+    }
+
+    /// Lets `/meet` answer when so many have come.
+    pub(crate) fn let_meet(&self, number: usize) {
+        *self.meeting.lock().unwrap() = Some(Arc::new(Barrier::new(number)));
+    }
+
+    pub(crate) fn script(&self, answers: impl IntoIterator<Item = (u16, Value)>) {
+        self.script.lock().unwrap().extend(answers);
+    }
+
+    async fn hold(&self, name: &str) {
+        loop {
+            let changed = self.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(left @ 1..) = self.released.lock().unwrap().get_mut(name) {
+                *left -= 1;
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Answers by path: `/echo/X` gives X, `/hold/X` waits until it is released, `/meet/X` until all
+/// have come, `/status/N` fails with that status, `/script` gives what was scripted.
+async fn answer_task(
+    State(service): State<Arc<ServiceDouble>>,
+    method: Method,
+    uri: http::Uri,
+    body: Bytes,
+) -> Response {
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let number = {
+        let mut asked = service.asked.lock().unwrap();
+        asked.push((format!("{method} {}", uri.path()), body.clone()));
+        asked.len()
+    };
+    service.changed.notify_waiters();
+    let path = percent_encoding::percent_decode_str(&uri.path()[1..]).decode_utf8_lossy();
+    let (kind, name) = path.split_once('/').unwrap_or((&path, ""));
+    match kind {
+        "hold" => service.hold(name).await,
+        "meet" => {
+            let meeting = service.meeting.lock().unwrap().clone().unwrap();
+            meeting.wait().await;
+        }
+        "status" => {
+            let status = StatusCode::from_u16(name.parse().unwrap()).unwrap();
+            return (status, axum::Json(json!({"error": "no luck"}))).into_response();
+        }
+        "page" => return axum::response::Html("<h1>Welcome</h1>").into_response(),
+        "script" => {
+            let (status, answer) = service.script.lock().unwrap().pop_front().unwrap();
+            let status = StatusCode::from_u16(status).unwrap();
+            return (status, axum::Json(answer)).into_response();
+        }
+        _ => {}
+    }
+    axum::Json(json!({"value": name, "number": number, "body": body})).into_response()
+}
+
+/// The member `name` of a run's output.
+pub(crate) fn output(run: &Run) -> Map<String, Value> {
+    run.output.as_ref().and_then(Value::as_object).cloned().unwrap_or_default()
+}

@@ -1,0 +1,246 @@
+//! What a record says, and what it leaves out.
+
+use aos::message::{Call, Object, Request};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::hex;
+use crate::policy::{Policy, Ruling, tool_of};
+
+/// Longest text that is recorded whole, in bytes.
+const MAX_TEXT: usize = 256;
+/// How much of a longer text is recorded.
+const TEXT_START: usize = 128;
+/// Most items of an array and members of an object that are recorded.
+const MAX_ITEMS: usize = 32;
+/// How deep content is recorded.
+const MAX_DEPTH: usize = 48;
+/// Longest content of a record, in bytes.
+const MAX_CONTENT: usize = 16 << 10;
+
+/// One event of the log.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry {
+    event: &'static str,
+    time: Timestamp,
+    #[serde(flatten)]
+    details: Object,
+}
+
+impl Entry {
+    /// A decision. `ruling` is what the policy said; the answer may still become a denial if this
+    /// cannot be written, and then there is no record.
+    pub(crate) fn of_decision(
+        time: Timestamp,
+        request: &Request,
+        ruling: &Ruling,
+        policy: &Policy,
+    ) -> Self {
+        let call = &request.call;
+        let mut details = json!({
+            "request": cut_text(&request.id.to_string()),
+            "method": call.method(),
+            "decision": ruling.answer.decision.as_str(),
+            "message": cut_text(&ruling.answer.message),
+            "reason_codes": ruling.answer.reason_codes,
+            "rules": ruling.rules,
+            "policy": policy.digest(),
+        });
+        if let Some(context) = call.context() {
+            details["session"] = cut_text(&context.session.id).into();
+            details["turn"] = cut_text(&context.turn_id).into();
+            details["step"] = cut_text(&context.step_id).into();
+            details["agent"] = json!({
+                "id": cut_text(&context.agent.id),
+                "name": cut_text(&context.agent.name),
+                "version": cut_text(&context.agent.version),
+            });
+            if let Some(user) = &context.user {
+                details["user"] = cut_text(&user.id).into();
+            }
+            if let Some(capability) = context.extra.get("capability") {
+                details["capability"] = cut(&capability.clone().into());
+            }
+        }
+        match call {
+            Call::ToolCallRequest(step) => {
+                details["execution"] = cut_text(&step.tool_call_request.execution_id).into()
+            }
+            Call::ToolCallResult(step) => {
+                details["execution"] = cut_text(&step.execution_id).into()
+            }
+            _ => {}
+        }
+        if let Some(tool) = tool_of(call) {
+            details["tool"] = cut_text(tool).into();
+        }
+        details["content"] = content(&policy.redact(call));
+        Self::new("decision", time, details)
+    }
+
+    /// A line that a crash left unfinished was set aside.
+    pub(crate) fn of_recovery(time: Timestamp, bytes: u64) -> Self {
+        Self::new("recovery", time, json!({"set_aside_bytes": bytes}))
+    }
+
+    /// A policy came into force.
+    pub(crate) fn of_policy(time: Timestamp, policy: &Policy) -> Self {
+        Self::new("policy", time, json!({"policy": policy.digest(), "rules": policy.rules()}))
+    }
+
+    fn new(event: &'static str, time: Timestamp, details: Value) -> Self {
+        let details = if let Value::Object(details) = details { details } else { Object::new() };
+        Self { event, time, details }
+    }
+}
+
+/// The params of a message without its context, cut to what a record may hold.
+fn content(call: &Call) -> Value {
+    let message = Request { id: 0.into(), call: call.clone() };
+    let mut params = serde_json::to_value(&message).unwrap_or_default()["params"].take();
+    if let Value::Object(params) = &mut params {
+        params.shift_remove("context");
+    }
+    let content = cut(&params);
+    let text = content.to_string();
+    if text.len() <= MAX_CONTENT { content } else { json!({"cut": describe(&params.to_string())}) }
+}
+
+/// The value with secrets replaced and long texts and lists cut.
+fn cut(value: &Value) -> Value {
+    cut_within(value, MAX_DEPTH)
+}
+
+/// A text cut if it is long. JSON inside it is cut as JSON, since it may name secrets.
+fn cut_text(text: &str) -> String {
+    cut_text_within(text, MAX_DEPTH)
+}
+
+fn cut_within(value: &Value, depth: usize) -> Value {
+    let Some(depth) = depth.checked_sub(1) else { return describe(&value.to_string()).into() };
+    match value {
+        Value::String(text) => cut_text_within(text, depth).into(),
+        Value::Array(items) => {
+            let mut kept: Vec<_> =
+                items.iter().take(MAX_ITEMS).map(|item| cut_within(item, depth)).collect();
+            if MAX_ITEMS < items.len() {
+                kept.push(format!("[{} more]", items.len() - MAX_ITEMS).into());
+            }
+            kept.into()
+        }
+        Value::Object(members) => {
+            // An input of a tool is a pair of members: its name says what its value is.
+            let is_secret_input =
+                members.get("name").and_then(Value::as_str).is_some_and(names_secret);
+            let keep = |(name, value): (&String, &Value)| {
+                let is_secret = names_secret(name) || (is_secret_input && name == "value");
+                let kept = if is_secret && !value.is_null() {
+                    "[secret]".into()
+                } else {
+                    cut_within(value, depth)
+                };
+                (cut_plain(name), kept)
+            };
+            let mut kept: Object = members.iter().take(MAX_ITEMS).map(keep).collect();
+            if MAX_ITEMS < members.len() {
+                kept.insert("…".to_owned(), format!("[{} more]", members.len() - MAX_ITEMS).into());
+            }
+            kept.into()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn cut_text_within(text: &str, depth: usize) -> String {
+    let inner = match text.trim_start().as_bytes().first() {
+        Some(b'{' | b'[') => serde_json::from_str::<Value>(text).ok(),
+        _ => None,
+    };
+    let Some(inner) = inner else { return cut_plain(text) };
+    let kept = cut_within(&inner, depth).to_string();
+    if kept.len() <= MAX_CONTENT / 4 { kept } else { describe(text) }
+}
+
+fn cut_plain(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    let end = (0..=TEXT_START).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+    format!("{}… {}", &text[..end], describe(text))
+}
+
+/// The length and digest of a text, by which it can be recognised later.
+fn describe(text: &str) -> String {
+    format!("[{} bytes, sha256:{}]", text.len(), hex(&Sha256::digest(text)))
+}
+
+/// Whether what goes by this name is likely to be a secret.
+fn names_secret(name: &str) -> bool {
+    const WORDS: [&str; 11] = [
+        "authorization",
+        "apikey",
+        "accesskey",
+        "privatekey",
+        "token",
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "cookie",
+        "credential",
+    ];
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    WORDS.iter().any(|word| plain.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &Value, expected: &Value) {
+        assert_eq!(cut(value), *expected);
+    }
+
+    #[test]
+    fn what_is_named_like_a_secret_is_not_recorded() {
+        check(
+            &json!({"Authorization": "Bearer x", "x-api-key": 1, "user": {"passWord": ["a"]}, "city": "Paris"}),
+            &json!({"Authorization": "[secret]", "x-api-key": "[secret]", "user": {"passWord": "[secret]"}, "city": "Paris"}),
+        );
+        check(
+            &json!([{"name": "headerParameters.X-Api-Key", "value": "k"}, {"name": "city", "value": "Paris"}]),
+            &json!([{"name": "headerParameters.X-Api-Key", "value": "[secret]"}, {"name": "city", "value": "Paris"}]),
+        );
+        check(
+            &json!("{\"access_token\":\"t\",\"ok\":true}"),
+            &json!("{\"access_token\":\"[secret]\",\"ok\":true}"),
+        );
+    }
+
+    /// JSON in a text in JSON in a text, each as deep as its reader takes.
+    #[test]
+    fn depth_is_bounded() {
+        let mut text = "x".to_owned();
+        for _ in 0..9 {
+            text = format!("{}{}{}", "[".repeat(120), Value::from(text), "]".repeat(120));
+        }
+        let kept = cut_text(&text);
+        assert!(kept.contains("sha256:") && kept.len() < 1000, "{kept}");
+    }
+
+    #[test]
+    fn long_things_are_cut_and_can_be_recognised() {
+        let long = "é".repeat(400);
+        let kept = cut_text(&long);
+        assert!(kept.starts_with(&"é".repeat(64)) && kept.contains("800 bytes, sha256:"), "{kept}");
+        check(&json!(vec![1; 40]), &{
+            let mut kept = vec![json!(1); 32];
+            kept.push(json!("[8 more]"));
+            json!(kept)
+        });
+    }
+}

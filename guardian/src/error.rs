@@ -1,0 +1,132 @@
+//! What can go wrong, and how it is told: one table for the wire, one type for the start.
+
+use std::path::PathBuf;
+
+use aos::message::code;
+
+use crate::policy::Faults;
+
+/// Why a guardian cannot start, or cannot take a new policy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy file cannot be read.
+    #[error("the policy {} cannot be read: {source}", path.display())]
+    PolicyUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The policy has faults.
+    #[error("the policy has faults:\n{0}")]
+    PolicyInvalid(#[from] Faults),
+    /// The audit log cannot be opened or written.
+    #[error("the audit log {} cannot be used: {source}", path.display())]
+    AuditUnavailable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The audit log does not end with a record of its own chain.
+    #[error("the audit log {} is broken: {reason}; move it away to start a new one", path.display())]
+    AuditBroken {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Another guardian writes this audit log.
+    #[error("the audit log {} is in use by another guardian", path.display())]
+    AuditInUse {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// The code of this error in logs and machine output.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::PolicyUnreadable { .. } => "policy_unreadable",
+            Self::PolicyInvalid(_) => "policy_invalid",
+            Self::AuditUnavailable { .. } => "audit_unavailable",
+            Self::AuditBroken { .. } => "audit_broken",
+            Self::AuditInUse { .. } => "audit_in_use",
+        }
+    }
+}
+
+/// What a guardian answers when it does not decide by its rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// The body is not JSON.
+    Parse,
+    /// The body is no request.
+    InvalidRequest,
+    /// No such method.
+    MethodNotFound,
+    /// The params do not fit.
+    InvalidParams,
+    /// The body is longer than is read.
+    TooLarge,
+    /// The body is not declared as JSON.
+    MediaType,
+    /// The decision could not be written to the audit log.
+    AuditUnavailable,
+    /// A fault of the guardian.
+    Internal,
+}
+
+/// How a [`Code`] is told.
+///
+/// What is the guardian's own fault is told as a denial and not as the error of its number: an
+/// error would let an agent that fails open go on.
+pub(crate) struct Row {
+    /// The label of the metric, and the reason code where the answer is a denial.
+    pub(crate) name: &'static str,
+    /// The number of JSON-RPC.
+    pub(crate) error: i64,
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The text for people.
+    pub(crate) text: &'static str,
+}
+
+#[rustfmt::skip]
+const TABLE: [(Code, &str, i64, u16, &str); 8] = [
+    (Code::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
+    (Code::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is no JSON-RPC request."),
+    (Code::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "No such method."),
+    (Code::InvalidParams,    "invalid_params",         code::INVALID_PARAMS,   200, "The params do not fit the method."),
+    (Code::TooLarge,         "body_too_large",         code::INVALID_REQUEST,  413, "The body is too long."),
+    (Code::MediaType,        "unsupported_media_type", code::INVALID_REQUEST,  415, "The body must be application/json."),
+    (Code::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the decision cannot be written to the audit log."),
+    (Code::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
+];
+
+impl Code {
+    pub(crate) const fn row(self) -> Row {
+        // The table is in the order of the enum, which a test holds.
+        let (_, name, error, status, text) = TABLE[self as usize];
+        Row { name, error, status, text }
+    }
+
+    /// The code of an error that reading a message gave.
+    pub(crate) fn of_error(error: i64) -> Self {
+        TABLE.iter().find(|row| row.2 == error).map_or(Self::InvalidRequest, |row| row.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_codes() {
+        for (place, (code, ..)) in TABLE.into_iter().enumerate() {
+            assert_eq!(code as usize, place);
+        }
+        assert_eq!(Code::of_error(code::INVALID_REQUEST), Code::InvalidRequest);
+    }
+}

@@ -1,0 +1,260 @@
+//! The reference guardian: an agent asks before and after each step, rules decide, a log remembers.
+//!
+//! It speaks AOS (crate [`aos`]) at `POST /aos`. [`Policy`] says how its rules are written and read,
+//! [`audit`] how its log is chained. It reads no environment and no clock: whoever runs it gives it
+//! its [`Config`] and the time, serves its router and decides when the policy is read again.
+//!
+//! # Example
+//!
+//! ```
+//! use aos::message::{Limits, Request};
+//! use guardian::Policy;
+//!
+//! let policy = Policy::parse(
+//!     r#"
+//! version: 1
+//! default: deny
+//! rules:
+//!   - id: weather-is-fine
+//!     on: [steps/toolCallRequest]
+//!     tool: "weather.*"
+//!     when: has(inputs.city) && inputs.city != "Atlantis"
+//!     decision: allow
+//! "#,
+//! )?;
+//! let message = |city: &str| {
+//!     format!(
+//!         r#"{{"jsonrpc": "2.0", "id": 1, "method": "steps/toolCallRequest", "params": {{
+//!             "toolCallRequest": {{"executionId": "e", "toolId": "weather.now", "inputs": [{{"name": "city", "value": "{city}"}}]}},
+//!             "context": {{
+//!                 "agent": {{"id": "a", "name": "Agent", "instructions": "", "version": "1", "url": "https://agent.example",
+//!                           "provider": {{"name": "Example", "url": "https://example.org"}}}},
+//!                 "session": {{"id": "s"}}, "turnId": "t", "stepId": "st", "timestamp": "2026-01-02T03:04:05Z"
+//!             }}
+//!         }}}}"#
+//!     )
+//! };
+//! let decide = |city: &str| {
+//!     let request = Request::from_slice(message(city).as_bytes(), Limits::default()).unwrap();
+//!     policy.decide(&request).answer
+//! };
+//! assert_eq!(decide("Paris").decision.as_str(), "allow");
+//! let denial = decide("Atlantis");
+//! assert_eq!((denial.decision.as_str(), denial.reason_codes[0].as_str()), ("deny", "default_deny"));
+//! # Ok::<(), guardian::Faults>(())
+//! ```
+
+pub mod audit;
+
+mod error;
+mod http;
+mod metrics;
+pub mod policy;
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::Router;
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+
+use audit::{Chain, Entry, Writer};
+use metrics::Metrics;
+
+pub use error::Error;
+pub use policy::{Fault, Faults, Policy, Ruling};
+
+/// How a guardian is run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where its rules come from.
+    pub policy: PolicySource,
+    /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
+    pub data_dir: PathBuf,
+    /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
+    /// may lose the last records; a crash of the guardian alone does not.
+    pub sync: bool,
+    /// The largest size of the audit log in bytes. When it is reached, every step is denied.
+    pub max_audit_bytes: Option<u64>,
+    /// The longest message that is read, in bytes.
+    pub max_body_bytes: usize,
+}
+
+impl Config {
+    /// With records flushed to the disk, no limit of the log, and messages up to 1 MiB.
+    pub fn new(policy: PolicySource, data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            policy,
+            data_dir: data_dir.into(),
+            sync: true,
+            max_audit_bytes: None,
+            max_body_bytes: 1 << 20,
+        }
+    }
+
+    /// The audit log.
+    pub fn audit_path(&self) -> PathBuf {
+        self.data_dir.join("audit.jsonl")
+    }
+}
+
+/// Where rules come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicySource {
+    /// No rules: everything is allowed, and recorded.
+    AllowAll,
+    /// A file, read again by [`App::reload_policy`].
+    File(PathBuf),
+    /// The text of a policy.
+    Text(String),
+}
+
+impl PolicySource {
+    /// Read and check the policy.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the policy has faults.
+    pub fn read(&self) -> Result<Policy, Error> {
+        match self {
+            Self::AllowAll => Ok(Policy::allow_all()),
+            Self::Text(text) => Ok(Policy::parse(text)?),
+            Self::File(path) => {
+                let text = read_bounded(path)
+                    .map_err(|source| Error::PolicyUnreadable { path: path.clone(), source })?;
+                Ok(Policy::parse(&text)?)
+            }
+        }
+    }
+}
+
+/// The text of a file, with one byte more than a policy may have at most.
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(policy::MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What tells the time.
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// A guardian. Clones are handles on the same one; its log is closed when the last is gone.
+#[derive(Clone)]
+pub struct App {
+    config: Arc<Config>,
+    clock: Clock,
+    policy: Arc<RwLock<Arc<Policy>>>,
+    audit: Writer,
+    /// Whether the last record could be written.
+    is_audited: Arc<AtomicBool>,
+    metrics: Metrics,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Read the policy, open the audit log and register the metrics.
+    ///
+    /// # Errors
+    /// The policy or the log cannot be used; [`Error`] says why.
+    pub fn open(
+        config: Config,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        registry: &mut Registry,
+    ) -> Result<Self, Error> {
+        let policy = config.policy.read()?;
+        let path = config.audit_path();
+        let unavailable = |source| Error::AuditUnavailable { path: path.clone(), source };
+        std::fs::create_dir_all(&config.data_dir).map_err(unavailable)?;
+        let options = audit::Options { sync: config.sync, max_bytes: config.max_audit_bytes };
+        let (mut chain, torn) = Chain::open(&path, options)?;
+        let mut entries = vec![Entry::of_policy(clock(), &policy)];
+        if let Some(bytes) = torn {
+            tracing::warn!(
+                bytes,
+                "a crash left the audit log unfinished, its last line was set aside"
+            );
+            entries.insert(0, Entry::of_recovery(clock(), bytes));
+        }
+        let is_audited = match chain.append(&entries) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(%error, "the audit log cannot be written, steps are denied");
+                false
+            }
+        };
+        let audit = Writer::start(chain).map_err(unavailable)?;
+        Ok(Self {
+            config: Arc::new(config),
+            clock: Arc::new(clock),
+            policy: Arc::new(RwLock::new(Arc::new(policy))),
+            audit,
+            is_audited: Arc::new(AtomicBool::new(is_audited)),
+            metrics: Metrics::register(registry),
+        })
+    }
+
+    /// The service by itself: `POST /aos`, `GET /healthz`, `GET /readyz`.
+    pub fn router(&self) -> Router {
+        http::router(self.clone())
+    }
+
+    /// `POST /aos` alone, to be merged into the router of a larger service.
+    pub fn routes(&self) -> Router {
+        http::routes(self.clone())
+    }
+
+    /// Whether decisions can be recorded. If not, every step is denied.
+    pub fn is_ready(&self) -> bool {
+        self.is_audited.load(Ordering::Relaxed)
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Read the policy again and put it in force, with a record in the log. Whether it is another
+    /// one than before.
+    ///
+    /// # Errors
+    /// The new policy cannot be used. The one in force stays.
+    pub async fn reload_policy(&self) -> Result<bool, Error> {
+        let source = self.config.policy.clone();
+        let read = tokio::task::spawn_blocking(move || source.read());
+        let policy = match read.await {
+            Ok(policy) => policy?,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        if policy.digest() == self.policy().digest() {
+            return Ok(false);
+        }
+        let written = self.audit.append(Entry::of_policy(self.now(), &policy)).await.is_ok();
+        self.note_audit(written);
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        Ok(true)
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn note_audit(&self, written: bool) {
+        self.is_audited.store(written, Ordering::Relaxed);
+        if !written {
+            self.metrics.count_audit_failure();
+        }
+    }
+}
+
+/// Lowercase hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

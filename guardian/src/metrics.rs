@@ -1,0 +1,48 @@
+//! What is counted.
+
+use aos::message::{Decision, Method};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use crate::error::Code;
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Metrics {
+    decisions: Family<Labels<2>, Counter>,
+    rejections: Family<Labels<1>, Counter>,
+    audit_failures: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("guardian_decisions", "Decisions by hook", metrics.decisions.clone());
+        registry.register(
+            "guardian_rejections",
+            "Messages that were not judged",
+            metrics.rejections.clone(),
+        );
+        registry.register(
+            "guardian_audit_failures",
+            "Records that could not be written",
+            metrics.audit_failures.clone(),
+        );
+        metrics
+    }
+
+    pub(crate) fn count_decision(&self, method: Method, decision: &Decision) {
+        let labels = [("method", method.as_str()), ("decision", decision.as_str())];
+        self.decisions.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn count_rejection(&self, code: Code) {
+        self.rejections.get_or_create(&[("code", code.row().name)]).inc();
+    }
+
+    pub(crate) fn count_audit_failure(&self) {
+        self.audit_failures.inc();
+    }
+}

@@ -1,0 +1,317 @@
+//! `when`: a CEL expression, bounded before it is parsed.
+//!
+//! The parser recurses about 100 KiB of stack per parenthesis and has no cost limit, so length,
+//! nesting and operators are counted in the source first. Loops over loops are refused, so that an
+//! evaluation takes time in proportion to the message. Names and functions are checked when the
+//! policy is loaded, because CEL itself finds them only when it gets there.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::{Context, Env, Program, Value};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+const MAX_BYTES: usize = 1024;
+const MAX_NESTING: usize = 8;
+const MAX_OPERATORS: usize = 32;
+const MAX_SELECTIONS: usize = 64;
+
+/// Parsing gets a stack of its own, on which the parser's own limit of 96 levels is reached first.
+const PARSER_STACK: usize = 32 << 20;
+/// If less is left of the stack, an evaluation goes on a new one.
+const RED_ZONE: usize = 512 << 10;
+const NEW_STACK: usize = 8 << 20;
+
+/// What an expression may call. Functions that build values larger than their arguments are left out.
+const FUNCTIONS: [&str; 15] = [
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "lowerAscii",
+    "upperAscii",
+    "trim",
+    "indexOf",
+    "substring",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "type",
+];
+
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    env.add_extension(cel::extensions::strings)
+        .expect("the string functions are new to this environment");
+    Arc::new(env)
+});
+
+/// A condition that compiled.
+#[derive(Debug)]
+pub(super) struct Expression {
+    program: Program,
+    /// The variables it reads.
+    variables: BTreeSet<String>,
+}
+
+impl Expression {
+    /// Compile a condition over `known` variables.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub(super) fn compile(source: &str, known: &[&str]) -> Result<Self, String> {
+        check_bounds(source)?;
+        stacker::grow(PARSER_STACK, || {
+            let program = ENVIRONMENT.compile(source).map_err(|errors| {
+                let first =
+                    errors.errors.first().map_or("cannot be parsed", |error| error.msg.as_str());
+                format!("is not CEL: {}", first.trim_start_matches("Syntax error: "))
+            })?;
+            let mut walk = Walk { known, locals: Vec::new(), variables: BTreeSet::new(), loops: 0 };
+            walk.check(program.expression())?;
+            let variables = walk.variables;
+            Ok(Self { program, variables })
+        })
+    }
+
+    pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(String::as_str)
+    }
+
+    /// Whether the condition holds for these variables.
+    ///
+    /// # Errors
+    /// It fails, for instance because it reads a member that is not there, or it is no boolean.
+    pub(super) fn holds(&self, variables: &mut dyn FnMut(&str) -> Value) -> Result<bool, String> {
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        for name in self.variables() {
+            context.add_variable_from_value(name, variables(name));
+        }
+        let result = stacker::maybe_grow(RED_ZONE, NEW_STACK, || self.program.execute(&context));
+        match result {
+            Ok(Value::Bool(holds)) => Ok(holds),
+            Ok(other) => Err(format!("gives a {} and not a boolean", other.type_of())),
+            // The error of CEL prints the values it was given, which may be secret: keep its kind.
+            Err(cel::ExecutionError::NoSuchKey(name)) => {
+                Err(format!("there is no {name}; test with has(…)"))
+            }
+            Err(cel::ExecutionError::NoSuchOverload(error)) => Err(error.to_string()),
+            Err(_) => Err("cannot be evaluated on this message".to_owned()),
+        }
+    }
+}
+
+/// JSON as CEL sees it: an integer is an `int` wherever one fits.
+pub(super) fn to_cel(value: &serde_json::Value) -> Value {
+    cel::to_value(Json(value)).expect("every JSON value is a CEL value")
+}
+
+struct Json<'a>(&'a serde_json::Value);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde_json::Value as J;
+        match self.0 {
+            J::Number(number) => match number.as_i64() {
+                Some(integer) => serializer.serialize_i64(integer),
+                None => number.serialize(serializer),
+            },
+            J::Array(items) => {
+                let mut seq = serializer.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    seq.serialize_element(&Json(item))?;
+                }
+                seq.end()
+            }
+            J::Object(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (name, value) in members {
+                    map.serialize_entry(name, &Json(value))?;
+                }
+                map.end()
+            }
+            other @ (J::Null | J::Bool(_) | J::String(_)) => other.serialize(serializer),
+        }
+    }
+}
+
+/// Count brackets, operators and selections outside strings and comments, without a parser.
+fn check_bounds(source: &str) -> Result<(), String> {
+    if MAX_BYTES < source.len() {
+        return Err(format!("is longer than {MAX_BYTES} bytes"));
+    }
+    let (mut nesting, mut operators, mut selections) = (0_usize, 0, 0);
+    let mut rest = source;
+    while let Some(c) = rest.chars().next() {
+        let token = match c {
+            '"' | '\'' => string_length(rest, false)?,
+            _ if c.is_alphanumeric() || c == '_' => {
+                let word =
+                    rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+                let is_raw =
+                    ["r", "br", "rb"].contains(&rest[..word].to_ascii_lowercase().as_str());
+                let is_string = rest[word..].starts_with(['"', '\'']);
+                word + if is_raw && is_string { string_length(&rest[word..], true)? } else { 0 }
+            }
+            _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '(' | '[' | '{' => {
+                nesting += 1;
+                selections += usize::from(c == '[');
+                1
+            }
+            ')' | ']' | '}' => {
+                nesting = nesting.saturating_sub(1);
+                1
+            }
+            '.' => {
+                selections += 1;
+                1
+            }
+            '+' | '-' | '*' | '/' | '%' | '<' | '>' | '!' | '=' | '&' | '|' | '?' => {
+                operators += 1;
+                if ["==", "!=", "<=", ">=", "&&", "||"].iter().any(|two| rest.starts_with(two)) {
+                    2
+                } else {
+                    1
+                }
+            }
+            _ => c.len_utf8(),
+        };
+        let bounds = [
+            (nesting, MAX_NESTING, "brackets inside each other"),
+            (operators, MAX_OPERATORS, "operators"),
+            (selections, MAX_SELECTIONS, "selections"),
+        ];
+        for (count, most, what) in bounds {
+            if most < count {
+                return Err(format!("has more than {most} {what}"));
+            }
+        }
+        rest = &rest[token..];
+    }
+    Ok(())
+}
+
+/// The length of the string literal at the start, quotes included.
+fn string_length(source: &str, is_raw: bool) -> Result<usize, String> {
+    let is_triple = source.starts_with("\"\"\"") || source.starts_with("'''");
+    let quote = &source[..if is_triple { 3 } else { 1 }];
+    let mut place = quote.len();
+    while let Some(c) = source[place..].chars().next() {
+        if source[place..].starts_with(quote) {
+            return Ok(place + quote.len());
+        }
+        if c == '\n' && !is_triple {
+            break;
+        }
+        place += c.len_utf8();
+        if c == '\\' && !is_raw {
+            place += source[place..].chars().next().map_or(0, char::len_utf8);
+        }
+    }
+    Err("has a string without an end".to_owned())
+}
+
+/// Checks a parsed expression and collects what it reads.
+struct Walk<'a> {
+    known: &'a [&'a str],
+    /// Variables of the loops around.
+    locals: Vec<String>,
+    variables: BTreeSet<String>,
+    /// How many loops are around.
+    loops: usize,
+}
+
+impl Walk<'_> {
+    fn check(&mut self, expression: &IdedExpr) -> Result<(), String> {
+        match &expression.expr {
+            Expr::Ident(name) => self.check_name(name),
+            Expr::Select(select) => self.check(&select.operand),
+            Expr::Call(call) => {
+                self.check_function(&call.func_name)?;
+                if call.func_name == "matches" {
+                    check_pattern(call.args.last())?;
+                }
+                call.target
+                    .iter()
+                    .map(AsRef::as_ref)
+                    .chain(&call.args)
+                    .try_for_each(|inner| self.check(inner))
+            }
+            Expr::List(list) => list.elements.iter().try_for_each(|element| self.check(element)),
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    self.check(&entry.key).and_then(|()| self.check(&entry.value))
+                }
+                EntryExpr::StructField(field) => self.check(&field.value),
+            }),
+            Expr::Comprehension(comprehension) => {
+                self.check(&comprehension.iter_range)?;
+                if 0 < self.loops {
+                    return Err("loops inside a loop".to_owned());
+                }
+                let outer = self.locals.len();
+                self.locals.push(comprehension.iter_var.clone());
+                self.locals.extend(comprehension.iter_var2.clone());
+                self.locals.push(comprehension.accu_var.clone());
+                self.loops += 1;
+                let parts = [
+                    &comprehension.accu_init,
+                    &comprehension.loop_cond,
+                    &comprehension.loop_step,
+                    &comprehension.result,
+                ];
+                parts.into_iter().try_for_each(|part| self.check(part))?;
+                self.loops -= 1;
+                self.locals.truncate(outer);
+                Ok(())
+            }
+            Expr::Struct(message) => {
+                Err(format!("makes a {}, which is not known here", message.type_name))
+            }
+            Expr::Literal(_) | Expr::Unspecified => Ok(()),
+        }
+    }
+
+    fn check_name(&mut self, name: &str) -> Result<(), String> {
+        if self.locals.iter().any(|local| local == name) {
+            return Ok(());
+        }
+        if !self.known.contains(&name) {
+            return Err(format!("reads {name}, which is none of {}", self.known.join(", ")));
+        }
+        self.variables.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Operators have names with a symbol in them, such as `_==_` and `@in`.
+    #[expect(clippy::unused_self, reason = "it belongs to the other checks of the walk")]
+    fn check_function(&self, name: &str) -> Result<(), String> {
+        let is_operator = name.starts_with(|c: char| !c.is_ascii_alphabetic());
+        if is_operator || FUNCTIONS.contains(&name) {
+            return Ok(());
+        }
+        Err(format!("calls {name}, which is none of {}", FUNCTIONS.join(", ")))
+    }
+}
+
+/// What is wrong with a pattern, without the drawing above it.
+pub(super) fn last_line(error: &regex::Error) -> String {
+    let text = error.to_string();
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// A pattern has to be written out, so that it is checked here and not when a message comes.
+fn check_pattern(pattern: Option<&IdedExpr>) -> Result<(), String> {
+    let Some(Expr::Literal(LiteralValue::String(pattern))) = pattern.map(|pattern| &pattern.expr)
+    else {
+        return Err("calls matches with a pattern that is not written out".to_owned());
+    };
+    regex::Regex::new(pattern.inner())
+        .map(drop)
+        .map_err(|e| format!("has a pattern that is none: {}", last_line(&e)))
+}

@@ -1,0 +1,205 @@
+//! What a condition can read of a message.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aos::message::{Call, Data, Object, Part, StepContext};
+use serde_json::{Value, json};
+
+use super::expression::to_cel;
+
+/// The variables of `when`, in the order in which they are documented.
+pub(super) const VARIABLES: [&str; 15] = [
+    "method",
+    "tool",
+    "inputs",
+    "outputs",
+    "is_error",
+    "texts",
+    "reasoning",
+    "session",
+    "metadata",
+    "agent",
+    "user",
+    "capability",
+    "turn",
+    "step",
+    "params",
+];
+
+/// The variables of one message, made when first read.
+pub(super) struct Facts<'a> {
+    call: &'a Call,
+    made: BTreeMap<String, cel::Value>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(call: &'a Call) -> Self {
+        Self { call, made: BTreeMap::new() }
+    }
+
+    /// Whether the inputs can be read in one way only. Two inputs of one name, or `body` beside
+    /// `body.city`, would let a condition see another value than the tool does.
+    pub(super) fn are_inputs_clear(&self) -> bool {
+        let Call::ToolCallRequest(step) = self.call else { return true };
+        let inputs = &step.tool_call_request.inputs;
+        let names: BTreeSet<_> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let is_inside =
+            |name: &str| name.match_indices('.').any(|(dot, _)| names.contains(&name[..dot]));
+        names.len() == inputs.len() && !names.iter().any(|name| is_inside(name))
+    }
+
+    pub(super) fn get(&mut self, name: &str) -> cel::Value {
+        if let Some(value) = self.made.get(name) {
+            return value.clone();
+        }
+        let value = to_cel(&make(self.call, name));
+        self.made.insert(name.to_owned(), value.clone());
+        value
+    }
+}
+
+/// The tool that a message is about, if it says so.
+pub(crate) fn tool_of(call: &Call) -> Option<&str> {
+    match call {
+        Call::ToolCallRequest(step) => Some(&step.tool_call_request.tool_id),
+        Call::ToolCallResult(step) => step.tool_id.as_deref(),
+        Call::Mcp(step)
+            if step.message.get("method").is_some_and(|method| method == "tools/call") =>
+        {
+            step.message.get("params")?.get("name")?.as_str()
+        }
+        _ => None,
+    }
+}
+
+fn make(call: &Call, name: &str) -> Value {
+    let context = call.context();
+    match name {
+        "method" => call.method().as_str().into(),
+        "tool" => tool_of(call).unwrap_or_default().into(),
+        "inputs" => inputs(call),
+        "outputs" => match call {
+            Call::ToolCallResult(step) => {
+                step.result.outputs.iter().map(|part| part.text.as_str()).collect()
+            }
+            _ => json!([]),
+        },
+        "is_error" => matches!(call, Call::ToolCallResult(step) if step.result.is_error).into(),
+        "texts" => texts(call).into(),
+        "reasoning" => reasoning(call).unwrap_or_default().into(),
+        "session" => json!({"id": context.map_or("", |c| &c.session.id)}),
+        "metadata" => context.and_then(|c| c.session.metadata.clone()).unwrap_or_default().into(),
+        "agent" => agent(context),
+        "user" => user(context),
+        "capability" => capability(context),
+        "turn" => context.map_or("", |c| &c.turn_id).into(),
+        "step" => context.map_or("", |c| &c.step_id).into(),
+        _ => params(call),
+    }
+}
+
+/// The inputs by name. A dotted name such as `pathParameters.city` is there under that name and
+/// nested, so that a condition may say `inputs.pathParameters.city`.
+fn inputs(call: &Call) -> Value {
+    let mut inputs = Object::new();
+    match call {
+        Call::ToolCallRequest(step) => {
+            for input in &step.tool_call_request.inputs {
+                nest(&mut inputs, &input.name, &input.value);
+            }
+            for input in &step.tool_call_request.inputs {
+                inputs.insert(input.name.clone(), input.value.clone());
+            }
+        }
+        Call::Mcp(step) => {
+            let arguments = step.message.get("params").and_then(|params| params.get("arguments"));
+            inputs = arguments.and_then(Value::as_object).cloned().unwrap_or_default();
+        }
+        _ => {}
+    }
+    inputs.into()
+}
+
+fn nest(inputs: &mut Object, name: &str, value: &Value) {
+    match name.split_once('.') {
+        None => drop(inputs.insert(name.to_owned(), value.clone())),
+        Some((first, rest)) => {
+            let inner = inputs.entry(first).or_insert_with(|| Object::new().into());
+            if let Value::Object(inner) = inner {
+                nest(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Every text that a person would read in the message.
+fn texts(call: &Call) -> Vec<String> {
+    let of_part = |part: &Part| match part {
+        Part::Text(part) => Some(part.text.clone()),
+        Part::Data(part) => match &part.data {
+            Data::Object(object) => Some(Value::Object(object.clone()).to_string()),
+            Data::Array(items) => Some(Value::Array(items.clone()).to_string()),
+        },
+        Part::File(_) => None,
+    };
+    match call {
+        Call::AgentTrigger(step) => step.trigger.content.iter().filter_map(of_part).collect(),
+        Call::Message(step) => step.message.content.iter().filter_map(of_part).collect(),
+        Call::ToolCallResult(step) => {
+            step.result.outputs.iter().map(|part| part.text.clone()).collect()
+        }
+        Call::KnowledgeRetrieval(step) => {
+            step.knowledge_step.results.iter().map(|r| r.content.clone()).collect()
+        }
+        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => step.memory.clone(),
+        Call::ToolCallRequest(_) | Call::Mcp(_) | Call::A2a(..) | Call::Ping(_) => Vec::new(),
+    }
+}
+
+fn reasoning(call: &Call) -> Option<&str> {
+    match call {
+        Call::Message(step) => step.reasoning.as_deref(),
+        Call::ToolCallRequest(step) => step.reasoning.as_deref(),
+        Call::ToolCallResult(step) => step.reasoning.as_deref(),
+        Call::KnowledgeRetrieval(step) => step.reasoning.as_deref(),
+        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => step.reasoning.as_deref(),
+        Call::Mcp(step) => step.reasoning.as_deref(),
+        Call::A2a(_, step) => step.reasoning.as_deref(),
+        Call::AgentTrigger(_) | Call::Ping(_) => None,
+    }
+}
+
+/// Absent texts are empty, so that a condition need not test for each of them.
+fn agent(context: Option<&StepContext>) -> Value {
+    let Some(agent) = context.map(|c| &c.agent) else {
+        return json!({"id": "", "name": "", "version": "", "url": "", "provider": ""});
+    };
+    let (id, name, version, url, provider) =
+        (&agent.id, &agent.name, &agent.version, &agent.url, &agent.provider.name);
+    json!({"id": id, "name": name, "version": version, "url": url, "provider": provider})
+}
+
+fn user(context: Option<&StepContext>) -> Value {
+    let user = context.and_then(|c| c.user.as_ref());
+    let id = user.map_or("", |user| &user.id);
+    let name = user.and_then(|user| user.name.as_deref()).unwrap_or_default();
+    let email = user.and_then(|user| user.email.as_deref()).unwrap_or_default();
+    let organization = user.and_then(|user| user.organization.as_ref()).map_or("", |o| &o.id);
+    json!({"id": id, "name": name, "email": email, "organization": organization})
+}
+
+/// Which published capability runs: a member of the context that the A2S executor adds.
+fn capability(context: Option<&StepContext>) -> Value {
+    let mut capability = json!({"name": "", "version": "", "digest": "", "run": ""});
+    let given = context.and_then(|c| c.extra.get("capability"));
+    for (name, value) in given.into_iter().flatten() {
+        capability[name] = value.clone();
+    }
+    capability
+}
+
+fn params(call: &Call) -> Value {
+    let request = aos::message::Request { id: 0.into(), call: call.clone() };
+    let mut message = serde_json::to_value(&request).unwrap_or_default();
+    message["params"].take()
+}

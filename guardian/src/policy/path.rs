@@ -1,0 +1,212 @@
+//! Places in a message: `body.items[*].email`.
+
+use serde_json::{Map, Value};
+
+const MAX_SEGMENTS: usize = 16;
+
+/// A place, or several where `[*]` stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path(Vec<Segment>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Segment {
+    Member(String),
+    Item(usize),
+    Every,
+}
+
+impl Path {
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut segments = Vec::new();
+        for part in text.split('.') {
+            let (name, indices) = part.find('[').map_or((part, ""), |at| part.split_at(at));
+            if name.is_empty() {
+                return Err(format!("{text:?} has an empty name"));
+            }
+            segments.push(Segment::Member(name.to_owned()));
+            let mut rest = indices;
+            while !rest.is_empty() {
+                let inner = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+                let Some((index, after)) = inner else {
+                    return Err(format!("{text:?} has a bracket without its pair"));
+                };
+                segments.push(match index {
+                    "*" => Segment::Every,
+                    index => Segment::Item(
+                        index.parse().map_err(|_| format!("{text:?} has an index that is none"))?,
+                    ),
+                });
+                rest = after;
+            }
+        }
+        if MAX_SEGMENTS < segments.len() {
+            return Err(format!("{text:?} is deeper than {MAX_SEGMENTS} levels"));
+        }
+        Ok(Self(segments))
+    }
+
+    /// The same place as seen from inside a member: `body.city` inside `body` is `city`, and inside
+    /// `body.city` it is that value itself. `None` if the member is not on the way.
+    pub(super) fn inside(&self, name: &str) -> Option<Self> {
+        let mut rest = self.0.as_slice();
+        for part in name.split('.') {
+            let (first, after) = rest.split_first()?;
+            if !matches!(first, Segment::Member(member) if member == part) {
+                return None;
+            }
+            rest = after;
+        }
+        Some(Self(rest.to_vec()))
+    }
+
+    /// The path as one dotted name, if no index is in it.
+    pub(super) fn as_name(&self) -> Option<String> {
+        let names = self.0.iter().map(|segment| match segment {
+            Segment::Member(name) => Some(name.as_str()),
+            Segment::Item(_) | Segment::Every => None,
+        });
+        names.collect::<Option<Vec<_>>>().map(|names| names.join("."))
+    }
+
+    /// Put a value there, making objects on the way. Whether that changed anything.
+    pub(super) fn set(&self, root: &mut Value, value: &Value) -> bool {
+        let Some((last, way)) = self.0.split_last() else { return replace(root, value) };
+        let mut changed = false;
+        visit(root, way, true, &mut |parent| {
+            changed |= match (last, parent) {
+                (Segment::Member(name), Value::Object(members)) => {
+                    members.insert(name.clone(), value.clone()).as_ref() != Some(value)
+                }
+                (Segment::Item(index), Value::Array(items)) => {
+                    items.get_mut(*index).is_some_and(|item| replace(item, value))
+                }
+                (Segment::Every, Value::Array(items)) => {
+                    items.iter_mut().fold(false, |changed, item| replace(item, value) | changed)
+                }
+                _ => false,
+            };
+        });
+        changed
+    }
+
+    /// Take away what is there. Whether anything was.
+    pub(super) fn remove(&self, root: &mut Value) -> bool {
+        let Some((last, way)) = self.0.split_last() else { return false };
+        let mut changed = false;
+        visit(root, way, false, &mut |parent| {
+            changed |= match (last, parent) {
+                (Segment::Member(name), Value::Object(members)) => {
+                    members.shift_remove(name).is_some()
+                }
+                (Segment::Item(index), Value::Array(items)) if *index < items.len() => {
+                    items.remove(*index);
+                    true
+                }
+                (Segment::Every, Value::Array(items)) => {
+                    let had = !items.is_empty();
+                    items.clear();
+                    had
+                }
+                _ => false,
+            };
+        });
+        changed
+    }
+
+    /// Change every value that is there.
+    pub(super) fn edit(&self, root: &mut Value, edit: &mut dyn FnMut(&mut Value) -> bool) -> bool {
+        let mut changed = false;
+        visit(root, &self.0, false, &mut |value| changed |= edit(value));
+        changed
+    }
+}
+
+fn replace(place: &mut Value, value: &Value) -> bool {
+    let differs = place != value;
+    if differs {
+        *place = value.clone();
+    }
+    differs
+}
+
+fn visit(value: &mut Value, way: &[Segment], makes: bool, act: &mut dyn FnMut(&mut Value)) {
+    let Some((first, rest)) = way.split_first() else { return act(value) };
+    match (first, value) {
+        (Segment::Member(name), Value::Object(members)) => {
+            if makes && !members.contains_key(name) {
+                members.insert(name.clone(), Value::Object(Map::new()));
+            }
+            if let Some(member) = members.get_mut(name) {
+                visit(member, rest, makes, act);
+            }
+        }
+        (Segment::Item(index), Value::Array(items)) => {
+            if let Some(item) = items.get_mut(*index) {
+                visit(item, rest, makes, act);
+            }
+        }
+        (Segment::Every, Value::Array(items)) => {
+            items.iter_mut().for_each(|item| visit(item, rest, makes, act))
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn path(text: &str) -> Path {
+        Path::parse(text).unwrap()
+    }
+
+    #[track_caller]
+    fn check_set(place: &str, mut before: Value, after: &Value) {
+        path(place).set(&mut before, &json!("new"));
+        assert_eq!(before, *after);
+    }
+
+    #[test]
+    fn values_are_set_where_they_belong() {
+        check_set("a", json!({}), &json!({"a": "new"}));
+        check_set("a.b", json!({"a": {"c": 1}}), &json!({"a": {"c": 1, "b": "new"}}));
+        check_set("a.b.c", json!({}), &json!({"a": {"b": {"c": "new"}}}));
+        check_set("a[1]", json!({"a": [1, 2]}), &json!({"a": [1, "new"]}));
+        check_set(
+            "a[*].b",
+            json!({"a": [{"b": 1}, {}]}),
+            &json!({"a": [{"b": "new"}, {"b": "new"}]}),
+        );
+        check_set("a[7]", json!({"a": [1]}), &json!({"a": [1]}));
+        check_set("a.b", json!({"a": "text"}), &json!({"a": "text"}));
+    }
+
+    #[test]
+    fn values_are_removed() {
+        let mut value = json!({"a": [{"b": 1, "c": 2}, {"b": 3}], "d": 1});
+        assert!(path("a[*].b").remove(&mut value));
+        assert!(path("d").remove(&mut value));
+        assert!(!path("d").remove(&mut value));
+        assert_eq!(value, json!({"a": [{"c": 2}, {}]}));
+    }
+
+    #[test]
+    fn a_path_is_seen_from_inside_a_dotted_name() {
+        assert_eq!(path("body.city").inside("body"), Some(path("city")));
+        assert_eq!(path("a.b.c").inside("a.b"), Some(path("c")));
+        assert_eq!(path("a.b").inside("a.b"), Some(Path(Vec::new())));
+        assert_eq!(path("a.b").inside("a.c"), None);
+        assert_eq!(path("a").inside("a.b"), None);
+        assert_eq!(path("a[0].b").as_name(), None);
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for text in ["", "a..b", ".a", "a[", "a[x]", "a]0[", "[0]", &["a"; 17].join(".")] {
+            assert!(Path::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

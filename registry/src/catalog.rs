@@ -1,0 +1,302 @@
+//! The rules of the registry: what may be published, what is found, what is told. Free of HTTP
+//! and SQL.
+
+mod link;
+mod search;
+mod selector;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::api::{
+    CapabilityList, CapabilitySummary, CapabilityVersions, OutcomeReport, PublishAnswer,
+    VerifyAnswer, VerifyRequest,
+};
+use a2s::{CapabilityName, Diagnostic, Document};
+
+pub(crate) use self::selector::Selector;
+use crate::documents::{Documents, Facts, Opened};
+use crate::embed::Embedder;
+use crate::index::Index;
+use crate::metrics::{Metrics, PublishLabels, PublishResult};
+use crate::store::{Entry, Heads, NewVersion, Outcome, Publication, Recorded, Store};
+use crate::{Clock, Error, Limits};
+
+/// How long publishing waits for the index. The version is stored before, and is indexed soon
+/// after in any case; but a publisher who searches at once should find it.
+const INDEX_WAIT: Duration = Duration::from_secs(5);
+/// Documents of one capability that are in memory together.
+const VERSION_BATCH: usize = 64;
+/// The longest error code in a report.
+const LONGEST_CODE: usize = 64;
+
+/// Everything that can be asked of the registry.
+pub(crate) struct Catalog {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) documents: Arc<Documents>,
+    pub(crate) vectors: Arc<dyn crate::vectors::Vectors>,
+    pub(crate) index: Index,
+    pub(crate) embedder: Embedder,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    pub(crate) limits: Limits,
+}
+
+/// A version that was asked for.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) entry: Entry,
+    pub(crate) opened: Opened,
+}
+
+impl Catalog {
+    /// Publishes a document, or says everything that is wrong with it.
+    ///
+    /// # Errors
+    /// When it is too large, has errors, or its version or id is taken.
+    pub(crate) async fn publish(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
+        let result = self.publish_uncounted(source).await;
+        let label = match &result {
+            Ok(answer) if answer.created => PublishResult::created,
+            Ok(_) => PublishResult::same,
+            Err(Error::VersionTaken { .. } | Error::NameTaken { .. }) => PublishResult::conflict,
+            Err(_) => PublishResult::refused,
+        };
+        self.metrics.publishes.get_or_create(&PublishLabels { result: label }).inc();
+        result
+    }
+
+    async fn publish_uncounted(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
+        if source.len() > self.limits.document_bytes {
+            return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
+        }
+        let (source, document, mut diagnostics) = self.compile(source).await?;
+        if let Some(document) = &document {
+            let published = self.find_candidates(document.capability()).await?;
+            diagnostics.extend(a2s::link(document.capability(), &published));
+        }
+        let Some(document) = document.filter(|_| !diagnostics.iter().any(Diagnostic::is_error))
+        else {
+            return Err(Error::Refused(diagnostics));
+        };
+        let facts = Facts::of(&document);
+        let new = NewVersion {
+            name: facts.name,
+            version: facts.version,
+            digest: document.digest(),
+            source: String::from_utf8(source).map_err(|e| Error::Internal(e.into()))?,
+            complexity: facts.complexity,
+            published_at: (self.clock)(),
+        };
+        let created = match self.store.publish(&new).await? {
+            Publication::Created(seq) => {
+                if !self.index.wait_for(seq, INDEX_WAIT).await {
+                    tracing::warn!(name = %new.name, "published, but not in the search index yet");
+                }
+                true
+            }
+            Publication::Same => false,
+            Publication::Conflict(published) => {
+                return Err(Error::VersionTaken {
+                    name: new.name,
+                    version: new.version,
+                    published,
+                    given: new.digest,
+                });
+            }
+            Publication::NameTaken(owner) => {
+                let id = new.name.to_kebab();
+                return Err(Error::NameTaken { name: new.name, id, owner });
+            }
+        };
+        Ok(PublishAnswer {
+            name: new.name,
+            version: new.version,
+            checksum: new.digest,
+            created,
+            warnings: diagnostics,
+        })
+    }
+
+    /// The document even when only its checksum is missing, so that its dependencies are looked
+    /// at in the same answer.
+    async fn compile(
+        &self,
+        source: Vec<u8>,
+    ) -> Result<(Vec<u8>, Option<Document>, Vec<Diagnostic>), Error> {
+        self.documents
+            .compute(move || {
+                let compilation = a2s::compile_with_checksum(&source);
+                let document = compilation.document.or_else(|| a2s::compile(&source).document);
+                (source, document, compilation.diagnostics)
+            })
+            .await
+    }
+
+    /// A page of live versions, in order of name. Damaged ones are left out.
+    pub(crate) async fn list(
+        &self,
+        after: Option<&CapabilityName>,
+        limit: u32,
+    ) -> Result<CapabilityList, Error> {
+        let heads = Heads::After(after.map(CapabilityName::as_str), limit + 1);
+        let mut entries = self.store.heads(heads).await?;
+        let has_more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        let next = entries.last().filter(|_| has_more).map(|entry| entry.name.to_string());
+        Ok(CapabilityList { capabilities: self.summarise(&entries).await?, next })
+    }
+
+    /// Every version of a capability, newest first. Damaged ones are left out.
+    ///
+    /// # Errors
+    /// When the capability is unknown.
+    pub(crate) async fn list_versions(
+        &self,
+        name: &CapabilityName,
+    ) -> Result<CapabilityVersions, Error> {
+        let entries = self.versions(name).await?;
+        let latest = Selector::Latest.choose(&entries).map(|entry| entry.version.clone());
+        let mut versions = Vec::with_capacity(entries.len());
+        for batch in entries.chunks(VERSION_BATCH) {
+            versions.extend(self.summarise(batch).await?);
+        }
+        Ok(CapabilityVersions { name: name.clone(), latest, versions })
+    }
+
+    /// One version with its document.
+    ///
+    /// # Errors
+    /// When there is none, or its document is damaged.
+    pub(crate) async fn fetch(
+        &self,
+        name: &CapabilityName,
+        selector: &Selector,
+    ) -> Result<Fetched, Error> {
+        let entry = self.select(name, selector).await?;
+        let opened = self.documents.open_one(&entry).await?;
+        Ok(Fetched { entry, opened })
+    }
+
+    /// Whether a stored document still is what was published.
+    ///
+    /// # Errors
+    /// When there is no such version.
+    pub(crate) async fn verify(&self, request: &VerifyRequest) -> Result<VerifyAnswer, Error> {
+        let selector = request.version.clone().map_or(Selector::Latest, Selector::Exact);
+        let entry = self.select(&request.name, &selector).await?;
+        let opened = self.documents.open([&entry]).await?;
+        let damage = opened.into_iter().find_map(|(_, result)| result.err());
+        Ok(VerifyAnswer {
+            valid: damage.is_none(),
+            computed: match &damage {
+                None => Some(entry.digest),
+                Some(damage) => damage.computed,
+            },
+            message: damage.map(|damage| format!("the stored document {}", damage.reason)),
+            name: entry.name,
+            version: entry.version,
+            checksum: entry.digest,
+        })
+    }
+
+    /// Counts the outcome of a run, once.
+    ///
+    /// # Errors
+    /// When there is no such version, or it has another digest.
+    pub(crate) async fn record(&self, report: OutcomeReport) -> Result<(), Error> {
+        if report.code.as_ref().is_some_and(|code| code.len() > LONGEST_CODE) {
+            let text = format!("`code` is longer than {LONGEST_CODE} bytes");
+            return Err(Error::BadOutcome(text));
+        }
+        if report.success && (report.blame.is_some() || report.code.is_some()) {
+            let text = "a run that succeeded has neither `code` nor `blame`";
+            return Err(Error::BadOutcome(text.to_owned()));
+        }
+        let outcome = Outcome {
+            run: report.run,
+            name: report.name,
+            version: report.version,
+            digest: report.checksum,
+            success: report.success,
+            code: report.code,
+            blame: report.blame,
+            duration_ms: report.duration_ms,
+            at: (self.clock)(),
+        };
+        match self.store.record(&outcome).await? {
+            Recorded::New => {
+                self.metrics.outcomes.inc();
+                Ok(())
+            }
+            Recorded::Again => Ok(()),
+            Recorded::OtherDigest(published) => Err(Error::OutcomeDigest {
+                name: outcome.name,
+                version: outcome.version,
+                published,
+                given: outcome.digest,
+            }),
+            Recorded::Unknown => {
+                let selector = Selector::Exact(outcome.version);
+                Err(self.missing(&outcome.name, &selector).await)
+            }
+        }
+    }
+
+    /// # Errors
+    /// When the store does not answer, or the index was not level with it yet.
+    pub(crate) async fn check_ready(&self) -> Result<(), Error> {
+        self.store.outbox(None, 0).await?;
+        if self.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
+    }
+
+    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
+        let entries = self.store.versions(name).await?;
+        if entries.is_empty() {
+            return Err(Error::CapabilityMissing(name.to_string()));
+        }
+        Ok(entries)
+    }
+
+    async fn select(&self, name: &CapabilityName, selector: &Selector) -> Result<Entry, Error> {
+        let entries = self.versions(name).await?;
+        selector.choose(&entries).cloned().ok_or_else(|| selector.missing_error(name, &entries))
+    }
+
+    async fn missing(&self, name: &CapabilityName, selector: &Selector) -> Error {
+        match self.versions(name).await {
+            Ok(entries) => selector.missing_error(name, &entries),
+            Err(error) => error,
+        }
+    }
+
+    async fn summarise(&self, entries: &[Entry]) -> Result<Vec<CapabilitySummary>, Error> {
+        let opened = self.documents.open(entries).await?;
+        Ok(opened
+            .into_iter()
+            .filter_map(|(entry, opened)| Some(to_summary(entry, &opened.ok()?.facts)))
+            .collect())
+    }
+}
+
+fn to_summary(entry: &Entry, facts: &Facts) -> CapabilitySummary {
+    CapabilitySummary {
+        name: entry.name.clone(),
+        version: entry.version.clone(),
+        checksum: entry.digest,
+        description: facts.description.clone(),
+        domains: facts.domains.clone(),
+        published_at: entry.published_at,
+        yanked: entry.yanked,
+    }
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalog")
+            .field("store", &self.store)
+            .field("vectors", &self.vectors)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

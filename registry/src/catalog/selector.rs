@@ -1,0 +1,87 @@
+//! Which version of a capability is meant.
+
+use a2s::CapabilityName;
+use semver::{Version, VersionReq};
+
+use crate::Error;
+use crate::store::Entry;
+
+/// The most versions that an error lists.
+const MOST_LISTED: usize = 8;
+/// The longest text of a version or range.
+const LONGEST: usize = 128;
+
+/// One version, a range, or whatever is newest.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Selector {
+    /// Exactly this one, yanked or not: who pins a version gets it.
+    Exact(Version),
+    /// The newest one in the range that is not yanked; a stable one where there is one.
+    Range(VersionReq),
+    /// The live version: the newest stable one that is not yanked; when there is none, the newest
+    /// pre-release that is not yanked.
+    Latest,
+}
+
+impl Selector {
+    /// Reads `1.2.3`, a range such as `^1.2`, or `latest`.
+    ///
+    /// # Errors
+    /// When the text is none of them.
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        if text == "latest" || text == "*" {
+            return Ok(Self::Latest);
+        }
+        let malformed = || {
+            let shown: String = text.chars().take(MOST_LISTED * 4).collect();
+            Error::MalformedParameter(format!(
+                "`{shown}` is neither a version such as `1.2.0`, nor a range such as `^1.2`, nor `latest`"
+            ))
+        };
+        if text.len() > LONGEST {
+            return Err(malformed());
+        }
+        Version::parse(text)
+            .map(Self::Exact)
+            .or_else(|_| VersionReq::parse(text).map(Self::Range))
+            .map_err(|_| malformed())
+    }
+
+    /// The entry that is meant; they are all of one capability.
+    pub(crate) fn choose<'e>(&self, entries: &'e [Entry]) -> Option<&'e Entry> {
+        let newest = |matches: &dyn Fn(&Version) -> bool| {
+            entries
+                .iter()
+                .filter(|entry| !entry.yanked && matches(&entry.version))
+                .max_by_key(|entry| (entry.version.pre.is_empty(), &entry.version))
+        };
+        match self {
+            Self::Exact(version) => entries.iter().find(|entry| entry.version == *version),
+            Self::Range(range) => newest(&|version| range.matches(version)),
+            Self::Latest => newest(&|_| true),
+        }
+    }
+
+    /// Says that nothing is as asked for, and what there is.
+    pub(crate) fn missing_error(&self, name: &CapabilityName, entries: &[Entry]) -> Error {
+        if entries.is_empty() {
+            return Error::CapabilityMissing(name.to_string());
+        }
+        let mut known: Vec<_> = entries
+            .iter()
+            .take(MOST_LISTED)
+            .map(|entry| {
+                format!("{}{}", entry.version, if entry.yanked { " (yanked)" } else { "" })
+            })
+            .collect();
+        if entries.len() > MOST_LISTED {
+            known.push("older ones".to_owned());
+        }
+        let wanted = match self {
+            Self::Exact(version) => version.to_string(),
+            Self::Range(range) => range.to_string(),
+            Self::Latest => "latest".to_owned(),
+        };
+        Error::VersionMissing { name: name.clone(), wanted, known: known.join(", ") }
+    }
+}

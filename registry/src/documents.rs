@@ -1,0 +1,237 @@
+//! Stored documents, checked each time they are read.
+//!
+//! Whoever can write to the database can change a stored text, its recorded digest, or both. So
+//! nothing is taken from a stored text before the digest of its content was computed anew and
+//! found equal to the recorded one, and its name and version to those of its row. To make that
+//! cheap, what a text compiles to is remembered under the SHA-256 of its bytes: equal bytes have
+//! equal content, and the memory is out of reach of the database.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2s::api::ParameterSummary;
+use a2s::{CapabilityName, Complexity, Dependency, Digest, Document, Domain, StatedChecksum};
+use prometheus_client::metrics::counter::Counter;
+use semver::Version;
+use tokio::sync::Semaphore;
+
+use crate::Error;
+use crate::store::{Entry, Store};
+
+/// How many documents are remembered; one takes a few KiB.
+const REMEMBERED: usize = 4096;
+/// How many documents are compiled at once: it is pure computation.
+const COMPILERS: usize = 2;
+
+/// What the registry needs to know of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Facts {
+    pub(crate) name: CapabilityName,
+    pub(crate) version: Version,
+    pub(crate) description: String,
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) complexity: Complexity,
+    pub(crate) parameters: Vec<ParameterSummary>,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+impl Facts {
+    pub(crate) fn of(document: &Document) -> Self {
+        let (capability, interface) = (document.capability(), document.interface());
+        Self {
+            name: capability.name.clone(),
+            version: capability.version.clone(),
+            description: capability.description.clone(),
+            domains: capability.domains.clone(),
+            complexity: interface.complexity,
+            parameters: interface
+                .inputs
+                .into_iter()
+                .map(|input| ParameterSummary {
+                    name: input.name,
+                    required: input.required,
+                    description: input.description,
+                    patterns: input.patterns,
+                })
+                .collect(),
+            dependencies: capability.dependencies.clone(),
+        }
+    }
+}
+
+/// A stored document that is what was published.
+#[derive(Debug, Clone)]
+pub(crate) struct Opened {
+    pub(crate) source: Vec<u8>,
+    pub(crate) facts: Arc<Facts>,
+}
+
+/// A stored document that is not what was published, or cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Damage {
+    /// The digest that it has now, when it has one.
+    pub(crate) computed: Option<Digest>,
+    /// What is wrong: `has the checksum … now, but …`.
+    pub(crate) reason: String,
+}
+
+impl Damage {
+    pub(crate) fn into_error(self, entry: &Entry) -> Error {
+        Error::Damaged {
+            name: entry.name.clone(),
+            version: entry.version.clone(),
+            reason: self.reason,
+        }
+    }
+}
+
+/// The only reader of stored documents.
+#[derive(Debug)]
+pub(crate) struct Documents {
+    store: Arc<dyn Store>,
+    remembered: Mutex<Remembered>,
+    compilers: Semaphore,
+    damaged: Counter,
+}
+
+/// What a text compiles to.
+#[derive(Debug, Clone)]
+struct Reading {
+    digest: Option<Digest>,
+    /// Whether its field `checksum`, which the digest leaves out, says something else.
+    states_another: bool,
+    /// Absent when the text is no valid document for this version of the program.
+    facts: Option<Arc<Facts>>,
+}
+
+/// The most recent readings, by the SHA-256 of the bytes read.
+#[derive(Debug, Default)]
+struct Remembered {
+    readings: BTreeMap<Digest, Reading>,
+    order: VecDeque<Digest>,
+}
+
+impl Documents {
+    pub(crate) fn new(store: Arc<dyn Store>, damaged: Counter) -> Self {
+        Self { store, remembered: Mutex::default(), compilers: Semaphore::new(COMPILERS), damaged }
+    }
+
+    /// Reads the documents of `entries`, in their order. A damaged one is logged and counted.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn open<'e>(
+        &self,
+        entries: impl IntoIterator<Item = &'e Entry>,
+    ) -> Result<Vec<(&'e Entry, Result<Opened, Damage>)>, Error> {
+        let entries: Vec<_> = entries.into_iter().collect();
+        let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
+        let mut sources = self.store.sources(&ids).await?;
+        let mut opened = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let result = match sources.remove(&entry.id) {
+                Some(source) => self.check(entry, source).await?,
+                None => Err(Damage { computed: None, reason: "is gone".to_owned() }),
+            };
+            if let Err(damage) = &result {
+                self.damaged.inc();
+                tracing::error!(
+                    name = %entry.name,
+                    version = %entry.version,
+                    recorded = %entry.digest,
+                    reason = damage.reason,
+                    "a stored document is damaged"
+                );
+            }
+            opened.push((entry, result));
+        }
+        Ok(opened)
+    }
+
+    /// Reads the document of one entry.
+    ///
+    /// # Errors
+    /// When the store does not answer, or the document is damaged.
+    pub(crate) async fn open_one(&self, entry: &Entry) -> Result<Opened, Error> {
+        let opened = self.open([entry]).await?.into_iter().next();
+        let Some((entry, result)) = opened else {
+            return Err(Error::Internal("a document was asked for and none came".into()));
+        };
+        result.map_err(|damage| damage.into_error(entry))
+    }
+
+    async fn check(&self, entry: &Entry, source: Vec<u8>) -> Result<Result<Opened, Damage>, Error> {
+        let (source, reading) = self.read(source).await?;
+        let damage = |reason| Ok(Err(Damage { computed: reading.digest, reason }));
+        let Some(computed) = reading.digest else {
+            return damage("is no document any more".to_owned());
+        };
+        if computed != entry.digest {
+            return damage(format!(
+                "has the checksum {computed} now; {} was published",
+                entry.digest
+            ));
+        }
+        if reading.states_another {
+            return damage("no longer states its own checksum".to_owned());
+        }
+        let Some(facts) = reading.facts else {
+            return damage("is no valid document for this version of the program".to_owned());
+        };
+        if facts.name != entry.name || facts.version != entry.version {
+            return damage(format!("is the one of `{}` {}", facts.name, facts.version));
+        }
+        Ok(Ok(Opened { source, facts }))
+    }
+
+    async fn read(&self, source: Vec<u8>) -> Result<(Vec<u8>, Reading), Error> {
+        let key = Digest::of_bytes(&source);
+        if let Some(reading) = self.remembered().readings.get(&key) {
+            return Ok((source, reading.clone()));
+        }
+        let (source, reading) = self
+            .compute(move || {
+                let compilation = a2s::compile_with_checksum(&source);
+                let states_another = match (compilation.stated, compilation.digest) {
+                    (Some(StatedChecksum::Given(stated)), Some(digest)) => stated != digest,
+                    _ => true,
+                };
+                let facts =
+                    compilation.document.as_ref().map(|document| Arc::new(Facts::of(document)));
+                (source, Reading { digest: compilation.digest, states_another, facts })
+            })
+            .await?;
+        self.remembered().insert(key, reading.clone());
+        Ok((source, reading))
+    }
+
+    /// Runs pure computation over a document where it holds nobody up, a few at a time.
+    ///
+    /// # Errors
+    /// When it panics.
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        computation: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let _permit = self.compilers.acquire().await.map_err(|e| Error::Internal(e.into()))?;
+        tokio::task::spawn_blocking(computation).await.map_err(|e| Error::Internal(e.into()))
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
+        // A reading is inserted whole or not at all, so a panic elsewhere harms nothing.
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remembered {
+    fn insert(&mut self, key: Digest, reading: Reading) {
+        if self.readings.insert(key, reading).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.readings.remove(&oldest);
+        }
+    }
+}

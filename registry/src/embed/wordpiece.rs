@@ -1,0 +1,115 @@
+//! Text to word pieces, as the uncased BERT tokenizer does it.
+//!
+//! Control characters vanish, accents and case are dropped, every punctuation mark and every
+//! ideograph is a word of its own, and a word is cut into the longest pieces of the vocabulary,
+//! from the left. A word that cannot be cut completely is unknown as a whole. The one difference:
+//! names in brackets such as `[CLS]` are ordinary text here, never markers.
+
+use std::ops::ControlFlow;
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
+
+use super::table::{Piece, Place, Table};
+
+/// Bytes of a text that are read; the rest is ignored.
+const LONGEST_TEXT: usize = 64 * 1024;
+/// Pieces of a text that count: the limit of the model the table was learnt from.
+const MOST_PIECES: usize = 512;
+/// Characters of a word; a longer one is unknown.
+const LONGEST_WORD: usize = 100;
+
+/// Calls `visit` with each piece of `text` in order; `None` stands for an unknown word.
+pub(crate) fn visit_pieces(table: &Table<'_>, text: &str, mut visit: impl FnMut(Option<Piece>)) {
+    let mut left = MOST_PIECES;
+    let mut take = |piece| {
+        visit(piece);
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let _ = visit_words(text, |word| visit_word(table, word, &mut take));
+}
+
+/// Calls `visit` with each word: normalised, never empty.
+fn visit_words(text: &str, mut visit: impl FnMut(&str) -> ControlFlow<()>) -> ControlFlow<()> {
+    let text = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+    let bare = text.chars().filter(|c| !is_dropped(*c)).nfd().filter(|c| !is_accent(*c));
+    let mut word = String::new();
+    for character in bare.flat_map(char::to_lowercase) {
+        let alone = is_punctuation(character) || is_ideograph(character);
+        if (alone || character.is_whitespace()) && !word.is_empty() {
+            visit(&word)?;
+            word.clear();
+        }
+        if alone {
+            visit(character.encode_utf8(&mut [0; 4]))?;
+        } else if !character.is_whitespace() {
+            word.push(character);
+        }
+    }
+    if word.is_empty() { ControlFlow::Continue(()) } else { visit(&word) }
+}
+
+/// Cuts one word, twice: a word is known only when its end is reached.
+fn visit_word(
+    table: &Table<'_>,
+    word: &str,
+    take: &mut impl FnMut(Option<Piece>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let known = word.chars().count() <= LONGEST_WORD && cut(table, word).all(|p| p.is_some());
+    if !known {
+        return take(None);
+    }
+    cut(table, word).try_for_each(take)
+}
+
+/// The pieces of a word; the last one is `None` when the rest of the word has none.
+fn cut<'w>(table: &'w Table<'_>, word: &'w str) -> impl Iterator<Item = Option<Piece>> + 'w {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = word.get(at..).filter(|rest| !rest.is_empty())?;
+        let place = if at == 0 { Place::Start } else { Place::Inside };
+        let found = table.find_longest(place, rest);
+        at += found.map_or(rest.len(), |(_, length)| length);
+        Some(found.map(|(piece, _)| piece))
+    })
+}
+
+/// Characters that are removed before anything else; tabs and line ends are spaces instead.
+fn is_dropped(character: char) -> bool {
+    match character {
+        '\t' | '\n' | '\r' => false,
+        ' '..='~' => false,
+        '\u{fffd}' => true,
+        _ => matches!(
+            character.general_category(),
+            GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse
+        ),
+    }
+}
+
+fn is_accent(character: char) -> bool {
+    !character.is_ascii() && character.general_category() == GeneralCategory::NonspacingMark
+}
+
+fn is_punctuation(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_punctuation();
+    }
+    character.general_category_group() == GeneralCategoryGroup::Punctuation
+}
+
+/// The blocks of Han ideographs, which are written without spaces.
+fn is_ideograph(character: char) -> bool {
+    matches!(
+        character,
+        '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{2a6df}'
+            | '\u{2a700}'..='\u{2b73f}'
+            | '\u{2b740}'..='\u{2b81f}'
+            | '\u{2b820}'..='\u{2ceaf}'
+            | '\u{2f800}'..='\u{2fa1f}'
+    )
+}

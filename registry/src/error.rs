@@ -1,0 +1,307 @@
+//! What can go wrong in the registry, and the one table that says what is told about it.
+//!
+//! A variant maps to a stable code, an HTTP status and a text for the caller. What an engine said
+//! (a path, an SQL error) is the source of the error: it is logged once, where the answer is
+//! made, and never shown.
+
+use a2s::api::Problem;
+use a2s::{CapabilityName, Code, Diagnostic, Digest};
+use semver::Version;
+
+use crate::{store, vectors};
+
+macro_rules! codes {
+    ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
+        $(#[doc = $title] pub(crate) const $name: Code = Code { id: $id, title: $title, remedy: $remedy };)*
+        /// Every code of this crate, in order: A2S200 to A2S299.
+        pub const CODES: &[Code] = &[$($name),*];
+    };
+}
+
+codes! {
+    // The request itself.
+    UNKNOWN_ROUTE = "A2S200", "no such page", "See `/openapi.json` for what there is.";
+    METHOD_NOT_ALLOWED = "A2S201", "method not allowed here", "Use one of the methods in the header `Allow`.";
+    UNSUPPORTED_MEDIA = "A2S202", "media type not taken here", "Send documents as `application/yaml` or `application/json`, everything else as `application/json`.";
+    NOT_ACCEPTABLE = "A2S203", "no such representation", "Accept `application/yaml` or `application/json`.";
+    BODY_TOO_LARGE = "A2S204", "body too large", "Keep documents under 1 MiB, and other requests under 64 KiB.";
+    MALFORMED_BODY = "A2S205", "body that cannot be read", "Send one JSON object with the members that `/openapi.json` names.";
+    MALFORMED_PARAMETER = "A2S206", "malformed path or query parameter", "Correct the parameter that the message names.";
+    UNAUTHORISED = "A2S207", "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner token.";
+    TIMED_OUT = "A2S208", "request took too long", "Try again; send the body faster, or ask for less.";
+    // Publishing.
+    DOCUMENT_REFUSED = "A2S210", "document refused", "Mend every problem in `diagnostics`, then publish again.";
+    VERSION_TAKEN = "A2S211", "version already published with other content", "Give the changed document a new version; a published one never changes.";
+    NAME_TAKEN = "A2S212", "id already taken by another capability", "Choose a name whose kebab-case form is not in use.";
+    TOO_MANY_BELOW = "A2S213", "too many capabilities below one document", "Use fewer dependencies, or ones that use fewer themselves.";
+    // Reading.
+    CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
+    VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
+    DOCUMENT_DAMAGED = "A2S222", "stored document no longer matches its checksum", "Restore the registry's database from a backup; the document was changed outside the registry.";
+    // Searching.
+    BAD_SEARCH = "A2S230", "search that cannot be answered", "Correct the member that the message names.";
+    UNKNOWN_STRATEGY = "A2S231", "unknown strategy", "Use a preset that the message lists, or give weights.";
+    INDEX_NOT_READY = "A2S232", "search index not ready", "Try again shortly; the index is being built from the stored documents.";
+    // Outcomes.
+    BAD_OUTCOME = "A2S240", "outcome that cannot be recorded", "Correct the member that the message names.";
+    OUTCOME_DIGEST = "A2S241", "outcome of another content", "Report the checksum of the version that ran.";
+    // Engines.
+    INTERNAL = "A2S250", "internal error", "Look into the registry's log.";
+    STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if it stays, look into the registry's log.";
+    INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if it stays, look into the registry's log.";
+    // Start.
+    DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that path and permissions are right and the file is a registry database.";
+    DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
+    INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
+    INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
+}
+
+/// Why the registry did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The path leads nowhere.
+    #[error("there is nothing at this address")]
+    UnknownRoute,
+    /// The path is right, the method is not.
+    #[error("this address does not take this method")]
+    MethodNotAllowed,
+    /// The body is of a type that is not taken here.
+    #[error("`{0}` is not taken here")]
+    UnsupportedMedia(String),
+    /// The caller accepts nothing that can be given.
+    #[error("a document cannot be given as `{0}`")]
+    NotAcceptable(String),
+    /// The body is larger than is taken here.
+    #[error("the body is larger than {limit} bytes")]
+    BodyTooLarge {
+        /// The most that is taken, in bytes.
+        limit: usize,
+    },
+    /// The body is not what it should be.
+    #[error("{0}")]
+    MalformedBody(String),
+    /// A part of the path or the query is not what it should be.
+    #[error("{0}")]
+    MalformedParameter(String),
+    /// The request needs the token and has none, or another.
+    #[error("this needs the owner token")]
+    Unauthorised,
+    /// The time for a request ran out.
+    #[error("the request was not done within {0} s")]
+    TimedOut(u64),
+
+    /// The document has errors; all of them are here.
+    #[error("the document has {}", count_errors(.0))]
+    Refused(Vec<Diagnostic>),
+    /// The version exists with other content.
+    #[error(
+        "`{name}` {version} is published with the checksum {published}, this document has {given}"
+    )]
+    VersionTaken {
+        /// Name of the capability.
+        name: CapabilityName,
+        /// The version.
+        version: Version,
+        /// What it has.
+        published: Digest,
+        /// What was to be published.
+        given: Digest,
+    },
+    /// Another name has the same kebab-case form.
+    #[error("`{name}` would have the id `{id}`, which belongs to `{owner}`")]
+    NameTaken {
+        /// The name that was to be published.
+        name: CapabilityName,
+        /// Its kebab-case form.
+        id: String,
+        /// The capability that has it.
+        owner: String,
+    },
+    /// The dependencies of the document have too many dependencies.
+    #[error("more than {most} versions stand below the dependencies of the document")]
+    TooManyBelow {
+        /// The most there may be.
+        most: usize,
+    },
+
+    /// No version of this name was ever published.
+    #[error("no capability is called `{0}`")]
+    CapabilityMissing(String),
+    /// The capability is there, but no version is as asked for.
+    #[error("no version of `{name}` is `{wanted}`; there are {known}")]
+    VersionMissing {
+        /// Name of the capability.
+        name: CapabilityName,
+        /// What was asked for.
+        wanted: String,
+        /// Some of the versions that there are.
+        known: String,
+    },
+    /// The stored text was changed behind the registry's back.
+    #[error("the stored document of `{name}` {version} {reason}")]
+    Damaged {
+        /// Name of the capability.
+        name: CapabilityName,
+        /// The version.
+        version: Version,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The search makes no sense.
+    #[error("{0}")]
+    BadSearch(String),
+    /// The preset is not one of those there are.
+    #[error("`{given}` is not a strategy; there are {known}")]
+    UnknownStrategy {
+        /// What was asked for.
+        given: String,
+        /// The presets.
+        known: String,
+    },
+    /// The index is being built.
+    #[error("the search index is being built from the stored documents")]
+    IndexNotReady,
+
+    /// The report makes no sense.
+    #[error("{0}")]
+    BadOutcome(String),
+    /// The report is about another content than what is published.
+    #[error("`{name}` {version} has the checksum {published}, the report is about {given}")]
+    OutcomeDigest {
+        /// Name of the capability.
+        name: CapabilityName,
+        /// The version.
+        version: Version,
+        /// What it has.
+        published: Digest,
+        /// What the report says.
+        given: Digest,
+    },
+
+    /// Something that should not happen.
+    #[error("the registry met an unexpected error")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The store failed.
+    #[error("{}", store_text(.0))]
+    Store(#[from] store::Error),
+    /// The index failed.
+    #[error("{}", vectors_text(.0))]
+    Vectors(#[from] vectors::Error),
+}
+
+impl Error {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static Code {
+        self.entry().0
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.entry().1
+    }
+
+    /// What the caller is told (RFC 9457).
+    #[must_use]
+    pub fn to_problem(&self) -> Problem {
+        let (code, status) = self.entry();
+        let mut problem = Problem::new(status, code, self.to_string());
+        if let Self::Refused(diagnostics) = self {
+            problem.diagnostics.clone_from(diagnostics);
+        }
+        problem
+    }
+
+    /// The table: variant, code, status.
+    fn entry(&self) -> (&'static Code, u16) {
+        match self {
+            Self::UnknownRoute => (&UNKNOWN_ROUTE, 404),
+            Self::MethodNotAllowed => (&METHOD_NOT_ALLOWED, 405),
+            Self::UnsupportedMedia(_) => (&UNSUPPORTED_MEDIA, 415),
+            Self::NotAcceptable(_) => (&NOT_ACCEPTABLE, 406),
+            Self::BodyTooLarge { .. } => (&BODY_TOO_LARGE, 413),
+            Self::MalformedBody(_) => (&MALFORMED_BODY, 400),
+            Self::MalformedParameter(_) => (&MALFORMED_PARAMETER, 400),
+            Self::Unauthorised => (&UNAUTHORISED, 401),
+            Self::TimedOut(_) => (&TIMED_OUT, 503),
+            Self::Refused(_) => (&DOCUMENT_REFUSED, 422),
+            Self::VersionTaken { .. } => (&VERSION_TAKEN, 409),
+            Self::NameTaken { .. } => (&NAME_TAKEN, 409),
+            Self::TooManyBelow { .. } => (&TOO_MANY_BELOW, 422),
+            Self::CapabilityMissing(_) => (&CAPABILITY_MISSING, 404),
+            Self::VersionMissing { .. } => (&VERSION_MISSING, 404),
+            Self::Damaged { .. } => (&DOCUMENT_DAMAGED, 500),
+            Self::BadSearch(_) => (&BAD_SEARCH, 422),
+            Self::UnknownStrategy { .. } => (&UNKNOWN_STRATEGY, 422),
+            Self::IndexNotReady => (&INDEX_NOT_READY, 503),
+            Self::BadOutcome(_) => (&BAD_OUTCOME, 422),
+            Self::OutcomeDigest { .. } => (&OUTCOME_DIGEST, 409),
+            Self::Internal(_) => (&INTERNAL, 500),
+            Self::Store(error) => match error.kind() {
+                store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),
+                store::ErrorKind::Unusable => (&DATABASE_UNUSABLE, 500),
+                store::ErrorKind::Newer => (&DATABASE_NEWER, 500),
+            },
+            Self::Vectors(error) => match error {
+                vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
+                vectors::Error::Failed(_) => (&INDEX_UNAVAILABLE, 503),
+                vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
+                vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
+            },
+        }
+    }
+}
+
+fn count_errors(diagnostics: &[Diagnostic]) -> String {
+    match diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count() {
+        1 => "1 error".to_owned(),
+        errors => format!("{errors} errors"),
+    }
+}
+
+fn store_text(error: &store::Error) -> &'static str {
+    match error.kind() {
+        store::ErrorKind::Unavailable => "the database did not answer",
+        store::ErrorKind::Unusable => "the database cannot be opened",
+        store::ErrorKind::Newer => "the database was made by a newer version of the program",
+    }
+}
+
+fn vectors_text(error: &vectors::Error) -> &'static str {
+    match error {
+        vectors::Error::NotReady => "the search index is being built from the stored documents",
+        vectors::Error::Failed(_) => "the search index did not answer",
+        vectors::Error::InUse(_) => "the index folder is in use by another process",
+        vectors::Error::Folder { .. } => "the index folder cannot be used",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_ordered_and_explained() {
+        assert!(CODES.is_sorted_by(|a, b| a.id < b.id));
+        for code in CODES {
+            assert!(code.id.len() == 6 && code.id.starts_with("A2S2"), "{}", code.id);
+            assert!(!code.title.is_empty() && !code.remedy.is_empty(), "{}", code.id);
+        }
+    }
+
+    #[test]
+    fn an_inner_cause_is_never_shown() {
+        let secret = "/home/someone/registry.sqlite: disk I/O error";
+        for error in [
+            Error::Internal(secret.into()),
+            Error::Store(store::Error::unavailable(secret)),
+            Error::Vectors(vectors::Error::Failed(secret.to_owned())),
+        ] {
+            let problem = serde_json::to_string(&error.to_problem()).unwrap();
+            assert!(!problem.contains("someone"), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The registry over HTTP. A handler unpacks, asks the catalog once, and wraps; it decides
+//! nothing.
+
+#![expect(unused_qualifications, reason = "`params(Page)` expands to one")]
+
+mod document;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::api::{
+    CapabilityList, CapabilityVersions, OutcomeReport, PROBLEM_JSON, Problem, PublishAnswer,
+    SearchAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
+};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use serde::Deserialize;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{IntoParams, OpenApi};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
+use utoipa_axum::routes;
+
+use self::document::Representation;
+use self::request::{DocumentBody, JsonBody, Name, NameAndSelector, Owner, Params};
+use crate::catalog::Catalog;
+use crate::{Error, Secret};
+
+/// The largest body that is no document.
+const LARGEST_REQUEST: usize = 64 * 1024;
+/// Capabilities on a page when the caller does not say how many, and at most.
+const USUAL_PAGE: u32 = 50;
+const LARGEST_PAGE: u32 = 100;
+
+/// What handlers share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) catalog: Catalog,
+    pub(crate) token: Option<Secret>,
+}
+
+type App = State<Arc<Shared>>;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "A2S registry",
+        description = "Publish capabilities, and find them by intent. Every error is problem \
+            details (RFC 9457) with a stable code.",
+    ),
+    tags(
+        (name = "capabilities", description = "Publish and read documents."),
+        (name = "search", description = "Find a capability and tell how it did."),
+    ),
+    components(schemas(Problem)),
+)]
+struct Api;
+
+/// The routes under `/v1` and their description.
+fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
+    let documents = DefaultBodyLimit::max(document_bytes);
+    let requests = DefaultBodyLimit::max(LARGEST_REQUEST);
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(list_capabilities, publish_capability).layer(documents))
+        .routes(routes!(list_versions))
+        .routes(routes!(fetch_document))
+        .routes(routes!(search_capabilities).layer(requests))
+        .routes(routes!(verify_capability).layer(requests))
+        .routes(routes!(record_outcome).layer(requests))
+}
+
+/// The description of the routes under `/v1`.
+pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
+    let mut openapi = api(0).split_for_parts().1;
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("The owner token."))
+        .build();
+    openapi
+        .components
+        .get_or_insert_default()
+        .add_security_scheme("token", SecurityScheme::Http(bearer));
+    openapi
+}
+
+/// The routes under `/v1`: to be merged with those of other services.
+pub(crate) fn routes(shared: &Arc<Shared>) -> Router {
+    let limits = shared.catalog.limits;
+    guard(api(limits.document_bytes).split_for_parts().0, limits.request_time)
+        .with_state(Arc::clone(shared))
+}
+
+/// Everything that a registry alone answers.
+pub(crate) fn router(shared: &Arc<Shared>) -> Router {
+    let health = Router::new()
+        .route("/healthz", axum::routing::get(healthz))
+        .route("/readyz", axum::routing::get(readyz));
+    let limits = shared.catalog.limits;
+    guard(health, limits.request_time)
+        .with_state(Arc::clone(shared))
+        .merge(routes(shared))
+        .fallback(not_found)
+}
+
+/// Every way out of a handler is an answer of ours: a wrong method, a deadline, a panic.
+fn guard(router: Router<Arc<Shared>>, deadline: Duration) -> Router<Arc<Shared>> {
+    router
+        .method_not_allowed_fallback(|| async { Error::MethodNotAllowed })
+        .layer(from_fn_with_state(deadline, stop_at_deadline))
+        .layer(CatchPanicLayer::custom(|_panic: Box<dyn std::any::Any + Send>| {
+            Error::Internal("a handler panicked".into()).into_response()
+        }))
+}
+
+/// Answers what no route takes.
+pub async fn not_found() -> Response {
+    Error::UnknownRoute.into_response()
+}
+
+async fn stop_at_deadline(
+    State(deadline): State<Duration>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match tokio::time::timeout(deadline, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Error::TimedOut(deadline.as_secs()).into_response(),
+    }
+}
+
+/// Publish a document
+///
+/// Compiles it and reports every problem in one answer. A published version never changes: the
+/// same content again changes nothing, other content under the same version is a conflict.
+#[utoipa::path(
+    post, path = "/v1/capabilities", tag = "capabilities", security(("token" = [])),
+    request_body(content(
+        (String = "application/yaml"),
+        (Object = "application/json"),
+    )),
+    responses(
+        (status = 201, description = "Published", body = PublishAnswer),
+        (status = 200, description = "This content was there; nothing changed", body = PublishAnswer),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "Version or id taken", body = Problem, content_type = PROBLEM_JSON),
+        (status = 413, description = "Larger than 1 MiB", body = Problem, content_type = PROBLEM_JSON),
+        (status = 415, description = "Neither YAML nor JSON", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The document has errors, all of them listed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn publish_capability(
+    State(app): App,
+    _: Owner,
+    DocumentBody(source): DocumentBody,
+) -> Result<Response, Error> {
+    let answer = app.catalog.publish(source).await?;
+    let status = if answer.created { StatusCode::CREATED } else { StatusCode::OK };
+    let location = location(&answer.name, &answer.version);
+    Ok((status, [(header::LOCATION, location)], Json(answer)).into_response())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// The name behind which the page begins: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<a2s::CapabilityName>,
+    /// How many capabilities at most: 1 to 100, 50 when absent.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+}
+
+/// List capabilities
+///
+/// The live version of each, in order of name.
+#[utoipa::path(
+    get, path = "/v1/capabilities", tag = "capabilities", params(Page),
+    responses(
+        (status = 200, description = "One page", body = CapabilityList),
+        (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn list_capabilities(
+    State(app): App,
+    Params(page): Params<Page>,
+) -> Result<Json<CapabilityList>, Error> {
+    let limit = page.limit.unwrap_or(USUAL_PAGE);
+    if !(1..=LARGEST_PAGE).contains(&limit) {
+        let text = format!("`limit` is a number from 1 to {LARGEST_PAGE}");
+        return Err(Error::MalformedParameter(text));
+    }
+    Ok(Json(app.catalog.list(page.after.as_ref(), limit).await?))
+}
+
+/// List the versions of a capability
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}", tag = "capabilities",
+    params(("name" = String, Path, description = "Name in PascalCase")),
+    responses(
+        (status = 200, description = "Newest first", body = CapabilityVersions),
+        (status = 404, description = "No such capability", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn list_versions(
+    State(app): App,
+    Name(name): Name,
+) -> Result<Json<CapabilityVersions>, Error> {
+    Ok(Json(app.catalog.list_versions(&name).await?))
+}
+
+/// Read a document
+///
+/// The source text as it was published, or its content as JSON. The weak `ETag` is the checksum.
+/// `Content-Location` names the exact version when a range was asked for.
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}/{version}", tag = "capabilities",
+    params(
+        ("name" = String, Path, description = "Name in PascalCase"),
+        ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        ("Accept" = Option<String>, Header, description = "`application/yaml` (default) or `application/json`"),
+        ("If-None-Match" = Option<String>, Header, description = "An `ETag` of before"),
+    ),
+    responses(
+        (status = 200, description = "The document", content(
+            (String = "application/yaml"),
+            (Object = "application/json"),
+        )),
+        (status = 304, description = "As before"),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+        (status = 406, description = "Neither YAML nor JSON is accepted", body = Problem, content_type = PROBLEM_JSON),
+        (status = 500, description = "The stored document was changed outside the registry (A2S222)", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn fetch_document(
+    State(app): App,
+    NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let representation = Representation::accepted(&headers)?;
+    let fetched = app.catalog.fetch(&name, &selector).await?;
+    let entry = fetched.entry;
+    let tag = document::etag(entry.digest);
+    let head = [
+        (header::ETAG, tag.clone()),
+        (header::CONTENT_LOCATION, location(&entry.name, &entry.version)),
+        (header::VARY, HeaderValue::from_static("accept")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    if document::is_known(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, head).into_response());
+    }
+    let source = fetched.opened.source;
+    let body = match representation {
+        Representation::Yaml => source,
+        Representation::Json => {
+            app.catalog.documents.compute(move || document::to_json(source)).await??
+        }
+    };
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(representation.media_type()))];
+    Ok((head, kind, body).into_response())
+}
+
+/// Search by intent
+///
+/// Finds what fits an intent in words, by meaning and by terms, best first. When nothing is close
+/// enough the answer is empty and says so.
+#[utoipa::path(
+    post, path = "/v1/search", tag = "search", request_body = SearchRequest,
+    responses(
+        (status = 200, description = "What fits", body = SearchAnswer),
+        (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The index is being built", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn search_capabilities(
+    State(app): App,
+    JsonBody(request): JsonBody<SearchRequest>,
+) -> Result<Json<SearchAnswer>, Error> {
+    Ok(Json(app.catalog.search(&request).await?))
+}
+
+/// Verify a stored document
+///
+/// Computes the checksum of what is stored now and compares it with the published one.
+#[utoipa::path(
+    post, path = "/v1/verify", tag = "search", request_body = VerifyRequest,
+    responses(
+        (status = 200, description = "Whether it is what was published", body = VerifyAnswer),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn verify_capability(
+    State(app): App,
+    JsonBody(request): JsonBody<VerifyRequest>,
+) -> Result<Json<VerifyAnswer>, Error> {
+    Ok(Json(app.catalog.verify(&request).await?))
+}
+
+/// Report the outcome of a run
+///
+/// Counts once per run, however often it is reported. Failures that the caller, a guardian or the
+/// executor is to blame for do not count against the capability.
+#[utoipa::path(
+    post, path = "/v1/outcomes", tag = "search", security(("token" = [])),
+    request_body = OutcomeReport,
+    responses(
+        (status = 204, description = "It counts"),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "The version has another checksum", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn record_outcome(
+    State(app): App,
+    _: Owner,
+    JsonBody(report): JsonBody<OutcomeReport>,
+) -> Result<StatusCode, Error> {
+    app.catalog.record(report).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn healthz() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+async fn readyz(State(app): App) -> Result<StatusCode, Error> {
+    app.catalog.check_ready().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn location(name: &a2s::CapabilityName, version: &semver::Version) -> HeaderValue {
+    // Names and versions are ASCII; a `+` of build metadata may stand in a path.
+    HeaderValue::try_from(format!("/v1/capabilities/{name}/{version}"))
+        .unwrap_or_else(|_| HeaderValue::from_static("/v1/capabilities"))
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status()).unwrap_or_default();
+        if status.is_server_error() {
+            tracing::error!(code = self.code().id, error = %self, cause = cause(&self), "request failed");
+        }
+        let mut response = (status, Json(self.to_problem())).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// What engines said, for the log.
+fn cause(error: &Error) -> Option<String> {
+    let mut cause = std::error::Error::source(error)?;
+    let mut text = cause.to_string();
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+        let deeper = cause.to_string();
+        if !text.contains(&deeper) {
+            text = format!("{text}: {deeper}");
+        }
+    }
+    Some(text)
+}

@@ -1,0 +1,140 @@
+//! What handlers take out of a request. Every refusal is one of our errors.
+
+use std::sync::Arc;
+
+use a2s::CapabilityName;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use serde::de::DeserializeOwned;
+
+use super::{LARGEST_REQUEST, Shared};
+use crate::Error;
+use crate::catalog::Selector;
+
+/// Proof that the request came with the owner token.
+#[derive(Debug)]
+pub(super) struct Owner;
+
+impl FromRequestParts<Arc<Shared>> for Owner {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let Some(token) = &app.token else { return Ok(Self) };
+        let given = parts
+            .headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        if given.is_some_and(|given| token.is(given)) { Ok(Self) } else { Err(Error::Unauthorised) }
+    }
+}
+
+/// The name in the path.
+#[derive(Debug)]
+pub(super) struct Name(pub(super) CapabilityName);
+
+impl FromRequestParts<Arc<Shared>> for Name {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let Path(name) = Path::<String>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Error::MalformedParameter(error.body_text()))?;
+        Ok(Self(parse_name(&name)?))
+    }
+}
+
+/// The name and the version or range in the path.
+#[derive(Debug)]
+pub(super) struct NameAndSelector(pub(super) CapabilityName, pub(super) Selector);
+
+impl FromRequestParts<Arc<Shared>> for NameAndSelector {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let Path((name, selector)) = Path::<(String, String)>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Error::MalformedParameter(error.body_text()))?;
+        Ok(Self(parse_name(&name)?, Selector::parse(&selector)?))
+    }
+}
+
+/// A text that is no name is the name of nothing.
+fn parse_name(text: &str) -> Result<CapabilityName, Error> {
+    CapabilityName::new(text).map_err(|_| Error::CapabilityMissing(text.chars().take(80).collect()))
+}
+
+/// The members of the query string.
+#[derive(Debug)]
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<Shared>> for Params<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let Query(params) = Query::<T>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Error::MalformedParameter(error.body_text()))?;
+        Ok(Self(params))
+    }
+}
+
+/// A document, still as bytes.
+#[derive(Debug)]
+pub(super) struct DocumentBody(pub(super) Vec<u8>);
+
+impl FromRequest<Arc<Shared>> for DocumentBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &Arc<Shared>) -> Result<Self, Error> {
+        // Every JSON document is YAML, and the compiler sees what it is.
+        check_media_type(request.headers(), |subtype| {
+            matches!(subtype, "yaml" | "x-yaml" | "json") || subtype.ends_with("+json")
+        })?;
+        let bytes = read(request, app, app.catalog.limits.document_bytes).await?;
+        Ok(Self(bytes.into()))
+    }
+}
+
+/// One JSON object.
+#[derive(Debug)]
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for JsonBody<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &Arc<Shared>) -> Result<Self, Error> {
+        check_media_type(request.headers(), |subtype| {
+            subtype == "json" || subtype.ends_with("+json")
+        })?;
+        let bytes = read(request, app, LARGEST_REQUEST).await?;
+        serde_json::from_slice(&bytes)
+            .map(Self)
+            .map_err(|error| Error::MalformedBody(format!("the body does not fit: {error}")))
+    }
+}
+
+/// A body without a type is taken for what it should be.
+fn check_media_type(headers: &HeaderMap, takes: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let text = value.to_str().unwrap_or("(not text)");
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.split_once('/') {
+        Some(("application" | "text", subtype)) if takes(subtype) => Ok(()),
+        _ => Err(Error::UnsupportedMedia(essence.chars().take(80).collect())),
+    }
+}
+
+async fn read(request: Request, app: &Arc<Shared>, limit: usize) -> Result<Bytes, Error> {
+    Bytes::from_request(request, app).await.map_err(|rejection| match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+            Error::BodyTooLarge { limit }
+        }
+        other => Error::MalformedBody(format!("the body broke off: {}", other.body_text())),
+    })
+}

@@ -1,0 +1,134 @@
+//! Words as sparse vectors, so that the dot product of a query and a document is their BM25 score
+//! once the engine has multiplied in the rarity of each word.
+
+use std::collections::BTreeMap;
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+use crate::embed::split_name;
+
+/// Saturation of repeated words.
+const K1: f32 = 1.2;
+/// How much long documents are discounted.
+const B: f32 = 0.75;
+/// The usual length of an index text in terms; the tuning sets have 22 with parameters and 12
+/// without. A constant, so that the vector of a document does not depend on other documents.
+const USUAL_LENGTH: f32 = 20.0;
+/// The longest query, in different terms.
+const MAX_QUERY_TERMS: usize = 256;
+/// The longest document, in terms.
+const MAX_TERMS: usize = 8192;
+
+/// English words that say nothing of what is wanted.
+const STOP_WORDS: [&str; 62] = [
+    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but",
+    "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "how", "i",
+    "if", "in", "into", "is", "it", "its", "let", "like", "m", "me", "my", "need", "of", "on",
+    "or", "our", "please", "s", "so", "t", "that", "the", "their", "them", "then", "there", "this",
+    "to", "want", "was", "we", "with", "would", "you", "your",
+];
+
+/// Weights of terms; a term is its 32-bit FNV-1a hash. Indices ascend.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct SparseVector {
+    pub(crate) indices: Vec<u32>,
+    pub(crate) values: Vec<f32>,
+}
+
+impl SparseVector {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.indices.is_empty()
+    }
+}
+
+/// The vector of a document: BM25 without the rarity of the words.
+pub(crate) fn document_vector(text: &str) -> SparseVector {
+    let mut counts: BTreeMap<u32, f32> = BTreeMap::new();
+    let mut length = 0.0;
+    for term in terms(text).into_iter().take(MAX_TERMS) {
+        *counts.entry(hash(&term)).or_default() += 1.0;
+        length += 1.0;
+    }
+    let discount = K1 * (1.0 - B + B * length / USUAL_LENGTH);
+    let (indices, values) = counts
+        .into_iter()
+        .map(|(term, count)| (term, count * (K1 + 1.0) / (count + discount)))
+        .unzip();
+    SparseVector { indices, values }
+}
+
+/// The vector of a query: every different term once.
+pub(crate) fn query_vector(text: &str) -> SparseVector {
+    let mut indices: Vec<u32> =
+        terms(text).iter().map(|term| hash(term)).take(MAX_QUERY_TERMS).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    let values = vec![1.0; indices.len()];
+    SparseVector { indices, values }
+}
+
+/// The stems of the words of a text, identifiers taken apart.
+fn terms(text: &str) -> Vec<String> {
+    let stemmer = Stemmer::create(Algorithm::English);
+    split_name(text)
+        .split(' ')
+        .map(str::to_lowercase)
+        .filter(|word| !word.is_empty() && STOP_WORDS.binary_search(&word.as_str()).is_err())
+        .map(|word| stemmer.stem(&word).into_owned())
+        .collect()
+}
+
+/// FNV-1a: stable for all time, because the hashes are stored.
+fn hash(term: &str) -> u32 {
+    term.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        assert_eq!(terms(text), expected, "{text}");
+    }
+
+    #[test]
+    fn identifiers_are_taken_apart_and_words_stemmed() {
+        check("ListDogBreeds", &["list", "dog", "breed"]);
+        check("get_user_ids for the weather", &["get", "user", "id", "weather"]);
+        check("What's the weather like in Paris?", &["what", "weather", "pari"]);
+        check("…  the of", &[]);
+    }
+
+    #[test]
+    fn a_document_that_repeats_a_word_counts_it_more_but_never_without_end() {
+        let weight = |text: &str| {
+            let vector = document_vector(text);
+            let at = vector.indices.iter().position(|i| *i == hash("dog")).unwrap();
+            vector.values[at]
+        };
+        assert!(weight("dog dog") > weight("dog cat"));
+        assert!(weight(&"dog ".repeat(1000)) < K1 + 1.0);
+        assert!(weight(&format!("dog {}", "cat ".repeat(100))) < weight("dog cat"));
+    }
+
+    #[test]
+    fn indices_ascend_and_are_unique() {
+        for vector in [query_vector("b a b c a d e f g"), document_vector("b a b c a d e f g")] {
+            assert!(vector.indices.is_sorted_by(|a, b| a < b));
+            assert_eq!(vector.indices.len(), vector.values.len());
+        }
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_published_fnv_vectors() {
+        assert_eq!(hash(""), 0x811c_9dc5);
+        assert_eq!(hash("a"), 0xe40c_292c);
+        assert_eq!(hash("foobar"), 0xbf9c_f968);
+    }
+
+    #[test]
+    fn stop_words_are_sorted() {
+        assert!(STOP_WORDS.is_sorted());
+    }
+}

@@ -1,0 +1,200 @@
+//! The registry: publish capabilities and find them by intent.
+
+mod catalog;
+mod documents;
+pub mod embed;
+mod error;
+mod http;
+mod index;
+mod keywords;
+mod metrics;
+mod rank;
+mod store;
+mod vectors;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::catalog::Catalog;
+use crate::documents::Documents;
+use crate::embed::Embedder;
+pub use crate::error::{CODES, Error};
+use crate::http::Shared;
+pub use crate::http::not_found;
+use crate::index::Index;
+use crate::metrics::Metrics;
+pub use crate::store::{Error as StoreError, ErrorKind as StoreErrorKind};
+pub use crate::vectors::Error as VectorsError;
+
+/// Tells the time. Given from outside, so that nothing here depends on when it runs.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What a registry is made of.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The database: the path of an SQLite file, or a `sqlite:` URL. Made when it is missing.
+    pub database: String,
+    /// The folder of the search index. Made when it is missing, and made anew when what is in it
+    /// belongs to another database or embedder: it is derived from the documents.
+    pub index: PathBuf,
+    /// What turns text into vectors.
+    pub embedder: Embedder,
+    /// Who publishes or reports outcomes has to show this; without it, everyone may.
+    pub token: Option<Secret>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A registry in one folder, with the built-in embedder and the usual limits.
+    #[must_use]
+    pub fn in_folder(folder: &Path, token: Option<Secret>) -> Self {
+        Self {
+            database: folder.join("registry.sqlite").to_string_lossy().into_owned(),
+            index: folder.join("index"),
+            embedder: Embedder::built_in(),
+            token,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Bounds on what a caller can ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The largest document, in bytes. The compiler has a bound of its own, 1 MiB.
+    pub document_bytes: usize,
+    /// How long a request may take, its body included.
+    pub request_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { document_bytes: 1024 * 1024, request_time: Duration::from_secs(30) }
+    }
+}
+
+/// A text that must not be printed.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text and prints it never again.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether `given` is the secret. Digests are compared, so how long it takes tells nothing
+    /// about where the two differ.
+    pub(crate) fn is(&self, given: &str) -> bool {
+        Sha256::digest(&self.0) == Sha256::digest(given)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A running registry.
+#[derive(Debug)]
+pub struct App {
+    shared: Arc<Shared>,
+}
+
+impl App {
+    /// Opens the database and the index, and starts to make the index level with the documents.
+    ///
+    /// # Errors
+    /// When the database cannot be opened or was made by a newer version, or the index folder
+    /// cannot be used. An index that is merely missing or broken is no error: it is built anew.
+    pub async fn open(
+        config: Config,
+        clock: Clock,
+        metrics: &mut prometheus_client::registry::Registry,
+    ) -> Result<Self, Error> {
+        let metrics = Metrics::register(metrics);
+        let store = store::open(&config.database).await?;
+        let identity = vectors::Identity {
+            store: store.outbox(None, 0).await?.identity,
+            embedder: config.embedder.id().to_owned(),
+            dimensions: config.embedder.dimensions(),
+            format: vectors::FORMAT,
+        };
+        let vectors = vectors::open(&config.index, identity).await?;
+        let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
+        let index = Index::start(
+            Arc::clone(&store),
+            Arc::clone(&documents),
+            Arc::clone(&vectors),
+            config.embedder.clone(),
+            metrics.clone(),
+        );
+        let catalog = Catalog {
+            store,
+            documents,
+            vectors,
+            index,
+            embedder: config.embedder,
+            clock,
+            metrics,
+            limits: config.limits,
+        };
+        Ok(Self { shared: Arc::new(Shared { catalog, token: config.token }) })
+    }
+
+    /// Everything that a registry on a port of its own answers: the routes under `/v1`,
+    /// `/healthz`, `/readyz`, and a problem for every other path.
+    #[must_use]
+    pub fn router(&self) -> Router {
+        http::router(&self.shared)
+    }
+
+    /// The routes under `/v1` alone, to be merged with those of another service on one port; its
+    /// owner sets the fallback, for instance [`not_found`], and answers for health.
+    #[must_use]
+    pub fn routes(&self) -> Router {
+        http::routes(&self.shared)
+    }
+
+    /// The description of the routes under `/v1`.
+    #[must_use]
+    pub fn openapi() -> utoipa::openapi::OpenApi {
+        http::openapi()
+    }
+
+    /// Whether searches are answered.
+    ///
+    /// # Errors
+    /// When the database does not answer or the index is still being built.
+    pub async fn check_ready(&self) -> Result<(), Error> {
+        self.shared.catalog.check_ready().await
+    }
+
+    /// Builds the search index anew from the documents, and gives the number of capabilities in
+    /// it. Searches are answered from the old one meanwhile.
+    ///
+    /// # Errors
+    /// When database or index fail; then the old index stays.
+    pub async fn reindex(&self) -> Result<usize, Error> {
+        self.shared.catalog.index.rebuild().await
+    }
+
+    /// Brings everything to disk and lets the files go. Requests that come later fail.
+    ///
+    /// Nothing that was acknowledged is lost without it; the next start has less to do after it.
+    pub async fn close(&self) {
+        self.shared.catalog.index.close().await;
+        self.shared.catalog.store.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

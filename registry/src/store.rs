@@ -1,0 +1,232 @@
+//! Where documents, versions and outcomes are kept.
+//!
+//! One small trait, so that SQLite and a server database are the same to the rest of the crate.
+//! It knows nothing of documents beyond their bytes: whether stored bytes still are what was
+//! published is decided in one place, [`crate::documents`].
+
+mod sqlite;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use a2s::api::Blame;
+use a2s::{CapabilityName, Complexity, Digest};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use semver::Version;
+use uuid::Uuid;
+
+/// A capability in this store; never used for another one, even after a deletion by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CapabilityId(pub(crate) i64);
+
+/// A version in this store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VersionId(pub(crate) i64);
+
+/// What is known of a version without its document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) capability: CapabilityId,
+    pub(crate) id: VersionId,
+    pub(crate) name: CapabilityName,
+    pub(crate) version: Version,
+    /// The digest that was recorded when it was published.
+    pub(crate) digest: Digest,
+    pub(crate) complexity: Complexity,
+    pub(crate) published_at: Timestamp,
+    pub(crate) yanked: bool,
+    pub(crate) stats: Stats,
+}
+
+/// How the runs of a version ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stats {
+    /// All runs.
+    pub(crate) runs: u64,
+    /// Those that succeeded.
+    pub(crate) successes: u64,
+    /// Those that failed through the capability or its services.
+    pub(crate) faults: u64,
+}
+
+/// A version to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NewVersion {
+    pub(crate) name: CapabilityName,
+    pub(crate) version: Version,
+    pub(crate) digest: Digest,
+    /// UTF-8.
+    pub(crate) source: String,
+    pub(crate) complexity: Complexity,
+    pub(crate) published_at: Timestamp,
+}
+
+/// What came of storing a version.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Publication {
+    /// It is stored; the change has this number.
+    Created(Seq),
+    /// The same digest was there; nothing changed.
+    Same,
+    /// The version is there with this digest; nothing changed.
+    Conflict(Digest),
+    /// The kebab-case form of the name belongs to this capability; nothing changed.
+    NameTaken(String),
+}
+
+/// Which live versions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Heads<'a> {
+    /// Those of these capabilities.
+    Of(&'a [CapabilityId]),
+    /// So many, in order of name, behind a name.
+    After(Option<&'a str>, u32),
+}
+
+/// One run, as the executor tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) run: Uuid,
+    pub(crate) name: CapabilityName,
+    pub(crate) version: Version,
+    pub(crate) digest: Digest,
+    pub(crate) success: bool,
+    pub(crate) code: Option<String>,
+    pub(crate) blame: Option<Blame>,
+    pub(crate) duration_ms: u64,
+    pub(crate) at: Timestamp,
+}
+
+impl Outcome {
+    /// Whether it counts against the capability. A failure that nobody is blamed for does: else
+    /// leaving the blame out would make every capability look perfect.
+    pub(crate) fn is_fault(&self) -> bool {
+        !self.success
+            && match self.blame {
+                None | Some(Blame::Capability | Blame::Service) => true,
+                Some(Blame::Caller | Blame::Guardian | Blame::Executor) => false,
+            }
+    }
+}
+
+/// What came of recording an outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Recorded {
+    /// It counts from now on.
+    New,
+    /// This run was reported before; nothing changed.
+    Again,
+    /// The version has this digest, not the reported one; nothing changed.
+    OtherDigest(Digest),
+    /// There is no such version; nothing changed.
+    Unknown,
+}
+
+/// The number of a change; later changes have larger numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Seq(pub(crate) i64);
+
+/// What the index has yet to follow.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outbox {
+    /// Identity of this store; an index made from another one is worthless.
+    pub(crate) identity: String,
+    /// The last change that the index has on disk.
+    pub(crate) indexed: Seq,
+    /// The last change there is.
+    pub(crate) latest: Seq,
+    /// How many capabilities have a live version.
+    pub(crate) live: u64,
+    /// The next changes, in order.
+    pub(crate) changes: Vec<(Seq, CapabilityId)>,
+}
+
+/// A database of documents, versions and outcomes.
+///
+/// What a method acknowledges is on disk. Methods are atomic: a crash leaves all of one or
+/// nothing. Every method can be called by many at once.
+#[async_trait]
+pub(crate) trait Store: Send + Sync + std::fmt::Debug {
+    /// Stores a version, makes it the live one where it is newest, and appends a change; unless
+    /// the version or the kebab-case name is taken. Of many that publish one version at once with
+    /// different digests, exactly one gets [`Publication::Created`].
+    async fn publish(&self, new: &NewVersion) -> Result<Publication, Error>;
+
+    /// Every version of a capability, newest first; none when the name is unknown.
+    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error>;
+
+    /// Live versions, in order of name. A capability of which all versions are yanked has none.
+    async fn heads(&self, which: Heads<'_>) -> Result<Vec<Entry>, Error>;
+
+    /// The bytes of documents as they are now. A version whose bytes are gone is left out.
+    /// Nobody but [`crate::documents`] may use them before their digest was checked.
+    async fn sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error>;
+
+    /// Counts the outcome of a run, once.
+    async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error>;
+
+    /// At most `limit` changes behind `after`, or behind what the index has on disk.
+    async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error>;
+
+    /// Remembers that the index has everything up to `indexed` on disk.
+    async fn advance(&self, indexed: Seq) -> Result<(), Error>;
+
+    /// Waits for what is under way and lets the database go; later calls fail.
+    async fn close(&self);
+}
+
+/// Opens the database that `address` names: the path of an SQLite file, or a `sqlite:` URL.
+///
+/// # Errors
+/// When it cannot be opened, is no registry database, or was made by a newer version.
+pub(crate) async fn open(address: &str) -> Result<Arc<dyn Store>, Error> {
+    let path = match address.split_once(':') {
+        Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
+        // A letter alone is a drive, not a scheme.
+        Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
+            return Err(Error::unusable(format!("no database is known for `{scheme}:`")));
+        }
+        _ => address,
+    };
+    Ok(Arc::new(sqlite::Sqlite::open(path.as_ref()).await?))
+}
+
+/// Why the store failed. What the engine said is for the log, not for callers.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub struct Error {
+    kind: ErrorKind,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// What a failure of the store means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It did not answer as it should; it may later.
+    Unavailable,
+    /// It cannot be opened.
+    Unusable,
+    /// A newer version of the program made it.
+    Newer,
+}
+
+impl Error {
+    pub(crate) fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { kind: ErrorKind::Unavailable, source: source.into() }
+    }
+
+    pub(crate) fn unusable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { kind: ErrorKind::Unusable, source: source.into() }
+    }
+
+    pub(crate) fn newer(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { kind: ErrorKind::Newer, source: source.into() }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}

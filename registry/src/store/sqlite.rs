@@ -1,0 +1,391 @@
+//! The store in one SQLite file.
+//!
+//! WAL with `synchronous=FULL`: an acknowledged write survives a power cut. One connection
+//! writes, because SQLite has one writer anyway and a queue in the pool is fairer than busy
+//! waiting; the others only read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use a2s::api::Blame;
+use a2s::{CapabilityName, Complexity, Digest};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use semver::Version;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
+    SqliteSynchronous,
+};
+use sqlx::{Row as _, Sqlite as Backend, Transaction};
+
+use super::{
+    CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Recorded, Seq,
+    Stats, Store, VersionId,
+};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+const READERS: u32 = 4;
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    writer: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl Sqlite {
+    /// Opens or makes the file, and brings its schema up to date.
+    pub(crate) async fn open(path: &Path) -> Result<Self, Error> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(Error::unusable)?;
+        }
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT);
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .connect_with(options.clone())
+            .await
+            .map_err(Error::unusable)?;
+        MIGRATIONS.run(&writer).await.map_err(|error| match error {
+            // The file knows a migration that this program does not.
+            MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => {
+                Error::newer(error)
+            }
+            other => Error::unusable(other),
+        })?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .connect_with(options.create_if_missing(false))
+            .await
+            .map_err(Error::unusable)?;
+        Ok(Self { writer, readers })
+    }
+
+    /// A transaction that holds the write lock from its first statement, so that what it reads
+    /// cannot change before it writes.
+    async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
+        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(Error::from)
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn publish(&self, new: &NewVersion) -> Result<Publication, Error> {
+        let mut transaction = self.begin().await?;
+        let slug = new.name.to_kebab();
+        let owner = sqlx::query("SELECT id, name FROM capability WHERE name = ? OR slug = ?")
+            .bind(new.name.as_str())
+            .bind(&slug)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let capability: i64 = match owner {
+            Some(row) => {
+                let name: String = row.try_get("name")?;
+                if name != new.name.as_str() {
+                    return Ok(Publication::NameTaken(name));
+                }
+                row.try_get("id")?
+            }
+            None => sqlx::query("INSERT INTO capability (name, slug) VALUES (?, ?)")
+                .bind(new.name.as_str())
+                .bind(&slug)
+                .execute(&mut *transaction)
+                .await?
+                .last_insert_rowid(),
+        };
+        let version = new.version.to_string();
+        let published: Option<String> =
+            sqlx::query_scalar("SELECT digest FROM version WHERE capability = ? AND version = ?")
+                .bind(capability)
+                .bind(&version)
+                .fetch_optional(&mut *transaction)
+                .await?;
+        if let Some(published) = published {
+            let published: Digest = published.parse().map_err(Error::unavailable)?;
+            return Ok(if published == new.digest {
+                Publication::Same
+            } else {
+                Publication::Conflict(published)
+            });
+        }
+        let id = sqlx::query(
+            "INSERT INTO version (capability, version, digest, complexity, published_at) \
+             VALUES (?, ?, ?, ?, ?)",
+        )
+        .bind(capability)
+        .bind(&version)
+        .bind(new.digest.to_string())
+        .bind(number_of(new.complexity))
+        .bind(new.published_at.as_millisecond())
+        .execute(&mut *transaction)
+        .await?
+        .last_insert_rowid();
+        sqlx::query("INSERT INTO document (version, source) VALUES (?, ?)")
+            .bind(id)
+            .bind(&new.source)
+            .execute(&mut *transaction)
+            .await?;
+        let head = find_head(&mut transaction, capability).await?;
+        sqlx::query("UPDATE capability SET head = ? WHERE id = ?")
+            .bind(head)
+            .bind(capability)
+            .execute(&mut *transaction)
+            .await?;
+        let change = sqlx::query("INSERT INTO change (capability, at) VALUES (?, ?)")
+            .bind(capability)
+            .bind(new.published_at.as_millisecond())
+            .execute(&mut *transaction)
+            .await?
+            .last_insert_rowid();
+        transaction.commit().await?;
+        Ok(Publication::Created(Seq(change)))
+    }
+
+    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
+        let rows = sqlx::query(concat_entry!("WHERE capability.name = ?"))
+            .bind(name.as_str())
+            .fetch_all(&self.readers)
+            .await?;
+        let mut entries = to_entries(&rows);
+        entries.sort_by(|a, b| b.version.cmp(&a.version));
+        Ok(entries)
+    }
+
+    async fn heads(&self, which: Heads<'_>) -> Result<Vec<Entry>, Error> {
+        let rows = match which {
+            Heads::Of(ids) => {
+                sqlx::query(concat_entry!(
+                    "WHERE version.id = capability.head \
+                     AND capability.id IN (SELECT value FROM json_each(?)) \
+                     ORDER BY capability.name"
+                ))
+                .bind(to_json(ids.iter().map(|id| id.0)))
+                .fetch_all(&self.readers)
+                .await?
+            }
+            Heads::After(name, limit) => {
+                sqlx::query(concat_entry!(
+                    "WHERE version.id = capability.head AND capability.name > ? \
+                     ORDER BY capability.name LIMIT ?"
+                ))
+                .bind(name.unwrap_or_default())
+                .bind(limit)
+                .fetch_all(&self.readers)
+                .await?
+            }
+        };
+        Ok(to_entries(&rows))
+    }
+
+    async fn sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error> {
+        // As bytes, because text that was changed by hand need not be UTF-8 any more.
+        sqlx::query(
+            "SELECT version, CAST(source AS BLOB) AS source FROM document \
+             WHERE version IN (SELECT value FROM json_each(?))",
+        )
+        .bind(to_json(ids.iter().map(|id| id.0)))
+        .fetch_all(&self.readers)
+        .await?
+        .iter()
+        .map(|row| Ok((VersionId(row.try_get("version")?), row.try_get("source")?)))
+        .collect()
+    }
+
+    async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(
+            "SELECT version.id, digest FROM version JOIN capability ON capability.id = capability \
+             WHERE name = ? AND version = ?",
+        )
+        .bind(outcome.name.as_str())
+        .bind(outcome.version.to_string())
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(row) = row else { return Ok(Recorded::Unknown) };
+        let (version, digest): (i64, String) = (row.try_get("id")?, row.try_get("digest")?);
+        let digest: Digest = digest.parse().map_err(Error::unavailable)?;
+        if digest != outcome.digest {
+            return Ok(Recorded::OtherDigest(digest));
+        }
+        let new = sqlx::query(
+            "INSERT INTO outcome (run, version, success, code, blame, duration_ms, at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run) DO NOTHING",
+        )
+        .bind(outcome.run.to_string())
+        .bind(version)
+        .bind(outcome.success)
+        .bind(&outcome.code)
+        .bind(outcome.blame.map(text_of))
+        .bind(i64::try_from(outcome.duration_ms).unwrap_or(i64::MAX))
+        .bind(outcome.at.as_millisecond())
+        .execute(&mut *transaction)
+        .await?
+        .rows_affected();
+        if new == 0 {
+            return Ok(Recorded::Again);
+        }
+        sqlx::query(
+            "UPDATE version SET runs = runs + 1, successes = successes + ?, faults = faults + ? \
+             WHERE id = ?",
+        )
+        .bind(outcome.success)
+        .bind(outcome.is_fault())
+        .bind(version)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(Recorded::New)
+    }
+
+    async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error> {
+        // One transaction: the parts must be of one moment.
+        let mut transaction = self.readers.begin().await?;
+        let row = sqlx::query(
+            "SELECT identity, indexed, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
+             (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live FROM registry",
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        let indexed = Seq(row.try_get("indexed")?);
+        let changes =
+            sqlx::query("SELECT seq, capability FROM change WHERE seq > ? ORDER BY seq LIMIT ?")
+                .bind(after.unwrap_or(indexed).0)
+                .bind(limit)
+                .fetch_all(&mut *transaction)
+                .await?
+                .iter()
+                .map(|row| Ok((Seq(row.try_get("seq")?), CapabilityId(row.try_get("capability")?))))
+                .collect::<Result<_, Error>>()?;
+        Ok(Outbox {
+            identity: row.try_get("identity")?,
+            indexed,
+            latest: Seq(row.try_get("latest")?),
+            live: row.try_get::<i64, _>("live")?.unsigned_abs(),
+            changes,
+        })
+    }
+
+    async fn advance(&self, indexed: Seq) -> Result<(), Error> {
+        sqlx::query("UPDATE registry SET indexed = ?")
+            .bind(indexed.0)
+            .execute(&self.writer)
+            .await?;
+        Ok(())
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}
+
+/// The version that a user gets who asks for none: the newest stable one that is not yanked; when
+/// there is none, the newest pre-release that is not yanked.
+async fn find_head(
+    transaction: &mut Transaction<'static, Backend>,
+    capability: i64,
+) -> Result<Option<i64>, Error> {
+    let rows = sqlx::query("SELECT id, version FROM version WHERE capability = ? AND yanked = 0")
+        .bind(capability)
+        .fetch_all(&mut **transaction)
+        .await?;
+    let mut newest: Option<(bool, Version, i64)> = None;
+    for row in rows {
+        let (id, version): (i64, String) = (row.try_get("id")?, row.try_get("version")?);
+        let Ok(version) = Version::parse(&version) else { continue };
+        let candidate = (version.pre.is_empty(), version, id);
+        if newest.as_ref().is_none_or(|newest| *newest < candidate) {
+            newest = Some(candidate);
+        }
+    }
+    Ok(newest.map(|(_, _, id)| id))
+}
+
+/// The columns of an [`Entry`]; the text of a query must be constant.
+macro_rules! concat_entry {
+    ($rest:literal) => {
+        concat!(
+            "SELECT capability.id AS capability, version.id AS id, capability.name AS name, \
+             version.version AS version, digest, complexity, published_at, yanked, runs, \
+             successes, faults \
+             FROM version JOIN capability ON capability.id = version.capability ",
+            $rest
+        )
+    };
+}
+use concat_entry;
+
+/// One row that was broken by hand must not hide the others.
+fn to_entries(rows: &[SqliteRow]) -> Vec<Entry> {
+    rows.iter()
+        .filter_map(|row| {
+            to_entry(row)
+                .inspect_err(|error| tracing::error!(%error, "a version cannot be read; left out"))
+                .ok()
+        })
+        .collect()
+}
+
+fn to_entry(row: &SqliteRow) -> Result<Entry, Error> {
+    let text = |column: &str| -> Result<String, Error> { Ok(row.try_get(column)?) };
+    let count = |column: &str| -> Result<u64, Error> {
+        Ok(row.try_get::<i64, _>(column)?.max(0).unsigned_abs())
+    };
+    Ok(Entry {
+        capability: CapabilityId(row.try_get("capability")?),
+        id: VersionId(row.try_get("id")?),
+        name: CapabilityName::new(&text("name")?).map_err(Error::unavailable)?,
+        version: Version::parse(&text("version")?).map_err(Error::unavailable)?,
+        digest: text("digest")?.parse().map_err(Error::unavailable)?,
+        complexity: match row.try_get::<i64, _>("complexity")? {
+            0 => Complexity::Low,
+            1 => Complexity::Medium,
+            _ => Complexity::High,
+        },
+        published_at: Timestamp::from_millisecond(row.try_get("published_at")?)
+            .map_err(Error::unavailable)?,
+        yanked: row.try_get("yanked")?,
+        stats: Stats {
+            runs: count("runs")?,
+            successes: count("successes")?,
+            faults: count("faults")?,
+        },
+    })
+}
+
+fn number_of(complexity: Complexity) -> i64 {
+    match complexity {
+        Complexity::Low => 0,
+        Complexity::Medium => 1,
+        Complexity::High => 2,
+    }
+}
+
+fn text_of(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Capability => "capability",
+        Blame::Service => "service",
+        Blame::Caller => "caller",
+        Blame::Guardian => "guardian",
+        Blame::Executor => "executor",
+    }
+}
+
+/// A list as one parameter: the number of parameters in a statement is limited.
+fn to_json(ids: impl Iterator<Item = i64>) -> String {
+    serde_json::Value::from_iter(ids).to_string()
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::unavailable(error)
+    }
+}

@@ -1,0 +1,248 @@
+use serde_json::json;
+
+use super::world::{TOKEN, World, clock, copy_folder, document};
+use crate::{App, Config, Secret};
+
+fn shelf() -> [String; 3] {
+    [
+        document("ListDogBreeds", "1.0.0", "Retrieve a list of dog breeds"),
+        document("GetWeather", "1.0.0", "Weather forecast for a city"),
+        document("PostTweet", "1.0.0", "Publish a short message on Twitter"),
+    ]
+}
+
+async fn finds_everything(world: &World) {
+    for (intent, expected) in [
+        ("pooch kinds", "ListDogBreeds"),
+        ("weather in Rome", "GetWeather"),
+        ("publish a message on twitter", "PostTweet"),
+    ] {
+        let names = world.search(intent).await.names();
+        assert_eq!(names.first().map(String::as_str), Some(expected), "{intent}");
+    }
+}
+
+#[tokio::test]
+async fn everything_is_still_there_after_a_restart() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    world.app.close().await;
+    let World { app, folder, .. } = world;
+    drop(app);
+
+    let world = World::open(folder).await;
+    finds_everything(&world).await;
+    assert_eq!(
+        world.get("/v1/capabilities").await.json()["capabilities"].as_array().unwrap().len(),
+        3
+    );
+    // The index on disk was good: it was not built again.
+    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "0");
+}
+
+#[tokio::test]
+async fn after_a_crash_what_was_acknowledged_is_found() {
+    let world = World::new().await;
+    let [first, second, third] = shelf();
+    world.publish_all([first, second]).await;
+    world.app.reindex().await.unwrap();
+    // In the index, but not brought to disk yet.
+    world.publish_all([third]).await;
+    let crashed = copy_folder(world.folder.path());
+    let world = World::open(crashed).await;
+    finds_everything(&world).await;
+}
+
+#[tokio::test]
+async fn dropping_without_closing_loses_nothing() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    let World { app, folder, .. } = world;
+    drop(app);
+    finds_everything(&World::open(folder).await).await;
+}
+
+#[tokio::test]
+async fn an_index_that_is_gone_or_broken_or_foreign_is_built_anew() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    world.app.close().await;
+    let World { app, mut folder, .. } = world;
+    drop(app);
+
+    let index = |folder: &tempfile::TempDir| folder.path().join("index");
+    let damages: [(&str, &dyn Fn(&std::path::Path)); 4] = [
+        ("the folder is gone", &|index| std::fs::remove_dir_all(index).unwrap()),
+        ("the manifest is garbage", &|index| {
+            std::fs::write(index.join("manifest.json"), "{garbage").unwrap();
+        }),
+        ("another embedder made it", &|index| {
+            let path = index.join("manifest.json");
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(path, text.replace("builtin", "another")).unwrap();
+        }),
+        ("its files are gone", &|index| {
+            for entry in std::fs::read_dir(index).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    std::fs::remove_dir_all(&path).unwrap();
+                    std::fs::create_dir(&path).unwrap();
+                }
+            }
+        }),
+    ];
+    for (what, damage) in damages {
+        damage(&index(&folder));
+        let world = World::open(folder).await;
+        finds_everything(&world).await;
+        assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1", "{what}");
+        world.app.close().await;
+        let World { app, folder: same, .. } = world;
+        drop(app);
+        folder = same;
+    }
+}
+
+#[tokio::test]
+async fn an_index_of_another_database_is_not_used() {
+    let (one, other) = (World::new().await, World::new().await);
+    one.publish_all([document("Alpha", "1.0.0", "Waters the plants")]).await;
+    other.publish_all([document("Bravo", "1.0.0", "Feeds the cat")]).await;
+    one.app.close().await;
+    other.app.close().await;
+    let (World { app: app_one, folder: one, .. }, World { app: app_other, folder: other, .. }) =
+        (one, other);
+    drop((app_one, app_other));
+    std::fs::remove_dir_all(one.path().join("index")).unwrap();
+    std::fs::rename(other.path().join("index"), one.path().join("index")).unwrap();
+    let world = World::open(one).await;
+    assert_eq!(world.search("water the plants").await.names(), ["Alpha"]);
+    assert_eq!(world.search("feed the cat").await.names(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_changed_letter_is_noticed_everywhere() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    assert_eq!(world.search("pooch kinds").await.names()[0], "ListDogBreeds");
+    world.tamper("list of dog breeds", "list of dog breads").await;
+
+    let names = world.search("list of dog breeds").await.names();
+    assert!(!names.contains(&"ListDogBreeds".to_owned()), "{names:?}");
+    let listed = world.get("/v1/capabilities").await;
+    assert!(!listed.text().contains("ListDogBreeds"), "{}", listed.text());
+
+    let verified = world.post("/v1/verify", &json!({"name": "ListDogBreeds"})).await.json();
+    assert_eq!(verified["valid"], false);
+    assert_ne!(verified["computed"], verified["checksum"]);
+    assert!(verified["message"].as_str().unwrap().contains("has the checksum"));
+
+    let answer = world.get("/v1/capabilities/ListDogBreeds/1.0.0").await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (500, "A2S222"));
+    assert!(!answer.text().contains("breads"));
+    assert_ne!(world.metric("a2s_registry_damaged_documents_total"), "0");
+
+    // Nothing else suffers, and a fresh start notices it as well.
+    assert_eq!(world.search("weather in Rome").await.names()[0], "GetWeather");
+    let world = World::open(copy_folder(world.folder.path())).await;
+    let names = world.search("list of dog breeds").await.names();
+    assert!(!names.contains(&"ListDogBreeds".to_owned()), "{names:?}");
+
+    // Back to what it was, it is as good as ever.
+    world.tamper("list of dog breads", "list of dog breeds").await;
+    assert_eq!(world.get("/v1/capabilities/ListDogBreeds/1.0.0").await.status, 200);
+}
+
+#[tokio::test]
+async fn other_changes_by_hand_are_noticed_too() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    let database = world.database().await;
+    let path = "/v1/capabilities/ListDogBreeds/1.0.0";
+    for change in [
+        // The recorded digest.
+        "UPDATE version SET digest = 'sha256:' || substr(digest, 9) || '0' WHERE id = 1",
+        // The checksum that the text states.
+        "UPDATE document SET source = replace(source, 'checksum: \"sha256:', 'checksum: \"sha256:0') WHERE version = 1",
+        // Another document in its place, together with its digest.
+        "UPDATE document SET source = (SELECT source FROM document WHERE version = 2) WHERE version = 1",
+        "UPDATE document SET source = 'garbage: [' WHERE version = 1",
+        "DELETE FROM document WHERE version = 1",
+    ] {
+        let save = "CREATE TEMP TABLE saved AS SELECT v.digest, d.source FROM version v JOIN document d ON d.version = v.id WHERE v.id = 1";
+        sqlx::query(save).execute(&database).await.unwrap();
+        sqlx::query(change).execute(&database).await.unwrap();
+        let answer = world.get(path).await;
+        assert_eq!(answer.code(), "A2S222", "{change}");
+        let names = world.search("list of dog breeds").await.names();
+        assert!(!names.contains(&"ListDogBreeds".to_owned()), "{change}: {names:?}");
+        for restore in [
+            "UPDATE version SET digest = (SELECT digest FROM saved) WHERE id = 1",
+            "INSERT OR REPLACE INTO document SELECT 1, source FROM saved",
+            "DROP TABLE saved",
+        ] {
+            sqlx::query(restore).execute(&database).await.unwrap();
+        }
+        assert_eq!(world.get(path).await.status, 200, "{change}");
+    }
+    // Both at once: the document is whole, but it is not the one of this row.
+    sqlx::query("UPDATE document SET source = (SELECT source FROM document WHERE version = 2) WHERE version = 1")
+        .execute(&database)
+        .await
+        .unwrap();
+    sqlx::query(
+        "UPDATE version SET digest = (SELECT digest FROM version WHERE id = 2) WHERE id = 1",
+    )
+    .execute(&database)
+    .await
+    .unwrap();
+    assert_eq!(world.get(path).await.code(), "A2S222");
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused() {
+    let world = World::new().await;
+    world.app.close().await;
+    let database = world.database().await;
+    sqlx::query("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', 1, x'00', 0)")
+        .execute(&database)
+        .await
+        .unwrap();
+    database.close().await;
+    let config = Config::in_folder(world.folder.path(), Some(Secret::new(TOKEN)));
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let error = App::open(config, clock(), &mut metrics).await.unwrap_err();
+    assert_eq!(error.code().id, "A2S261");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("registry.sqlite"), "not a database ".repeat(100)).unwrap();
+    let config = Config::in_folder(folder.path(), None);
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let error = App::open(config, clock(), &mut metrics).await.unwrap_err();
+    assert_eq!(error.code().id, "A2S260");
+    let config =
+        Config { database: "mysql://x".to_owned(), ..Config::in_folder(folder.path(), None) };
+    let error = App::open(config, clock(), &mut metrics).await.unwrap_err();
+    assert_eq!(error.code().id, "A2S260");
+}
+
+#[tokio::test]
+async fn searches_go_on_while_the_index_is_built_anew() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    let searches = async {
+        for _ in 0..20 {
+            finds_everything(&world).await;
+        }
+    };
+    let rebuilds = async {
+        for _ in 0..3 {
+            assert_eq!(world.app.reindex().await.unwrap(), 3);
+        }
+    };
+    tokio::join!(searches, rebuilds);
+    finds_everything(&world).await;
+}

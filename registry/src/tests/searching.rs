@@ -1,0 +1,226 @@
+use insta::assert_json_snapshot;
+use serde_json::json;
+
+use super::world::{World, document, document_for, settled};
+
+fn shelf() -> Vec<String> {
+    vec![
+        document_for("ListDogBreeds", "1.0.0", "Retrieve a list of dog breeds", "dogapi.dog", &[]),
+        document_for(
+            "GetWeatherForecast",
+            "1.0.0",
+            "Weather forecast for a city for the next days",
+            "api.weather.com",
+            &["city"],
+        ),
+        document_for(
+            "ConvertCurrency",
+            "1.0.0",
+            "Convert an amount of money from one currency to another",
+            "api.rates.example",
+            &["amount", "source", "target"],
+        ),
+        document_for(
+            "PostTweet",
+            "1.0.0",
+            "Publish a short message on Twitter",
+            "api.twitter.com",
+            &["text"],
+        ),
+        document_for(
+            "SearchWikipedia",
+            "1.0.0",
+            "Look up an article in the encyclopedia",
+            "en.wikipedia.org",
+            &["title"],
+        ),
+    ]
+}
+
+async fn filled() -> World {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    world
+}
+
+#[tokio::test]
+async fn capabilities_are_found_by_meaning_and_by_words() {
+    let world = filled().await;
+    for (intent, expected) in [
+        ("pooch kinds", "ListDogBreeds"),
+        ("will it rain in Paris tomorrow?", "GetWeatherForecast"),
+        ("how many euros are 20 dollars", "ConvertCurrency"),
+        ("share a status update with my followers", "PostTweet"),
+        ("ListDogBreeds", "ListDogBreeds"),
+        ("twitter", "PostTweet"),
+    ] {
+        let names = world.search(intent).await.names();
+        assert_eq!(names.first().map(String::as_str), Some(expected), "{intent}: {names:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_intent_of_two_parts_finds_both() {
+    let world = filled().await;
+    let names =
+        world.search("Check the weather in Paris, and then post it to Twitter").await.names();
+    let best: Vec<_> = names.iter().take(2).map(String::as_str).collect();
+    assert!(best.contains(&"GetWeatherForecast") && best.contains(&"PostTweet"), "{names:?}");
+}
+
+#[tokio::test]
+async fn when_nothing_is_close_enough_the_answer_is_empty_and_says_so() {
+    let world = filled().await;
+    for intent in ["what is the capital of France", "zzzz qqqq", "…"] {
+        let answer = world.search(intent).await;
+        assert_eq!(answer.names(), [""; 0], "{intent}: {}", answer.text());
+        let answer = answer.json();
+        assert_eq!(answer["metadata"]["total_matches"], 0);
+        let message = answer["metadata"]["message"].as_str().unwrap();
+        assert!(message.starts_with("nothing "), "{message}");
+    }
+    let empty = World::new().await;
+    assert_eq!(empty.search("anything").await.json()["metadata"]["message"], "nothing fits");
+}
+
+#[tokio::test]
+async fn a_hit_has_the_published_shape() {
+    let world = filled().await;
+    let request = json!({"intent": "convert money to another currency", "limit": 1});
+    let answer = world.post("/v1/search", &request).await.json();
+    assert_json_snapshot!(settled(answer), @"");
+}
+
+#[tokio::test]
+async fn only_the_live_version_is_found() {
+    let world = World::new().await;
+    world
+        .publish_all([
+            document("Tool", "1.0.0", "Waters the plants in the garden"),
+            document("Tool", "2.0.0", "Feeds the cat"),
+        ])
+        .await;
+    assert_eq!(world.search("water my garden plants").await.names(), [""; 0]);
+    let hits = world.search("give the cat some food").await.json();
+    assert_eq!(hits["capabilities"][0]["version"], "2.0.0");
+    assert_eq!(hits["capabilities"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn filters_hold_for_every_hit() {
+    let world = filled().await;
+    let names = async |filters: serde_json::Value| {
+        let request =
+            json!({"intent": "post a message on twitter about the weather", "filters": filters});
+        world.post("/v1/search", &request).await.names()
+    };
+    assert_eq!(names(json!({"domains": ["API.Weather.com"]})).await, ["GetWeatherForecast"]);
+    assert_eq!(names(json!({"domains": ["nobody.example"]})).await, [""; 0]);
+    assert!(names(json!({"max_complexity": "low"})).await.len() >= 2);
+    let bad = json!({"intent": "x", "filters": {"domains": ["https://x.example/"]}});
+    assert_eq!(world.post("/v1/search", &bad).await.code(), "A2S230");
+}
+
+#[tokio::test]
+async fn searches_that_make_no_sense_are_refused() {
+    let world = World::new().await;
+    for (request, code) in [
+        (json!({"intent": "   "}), "A2S230"),
+        (json!({"intent": "x".repeat(2001)}), "A2S230"),
+        (json!({"intent": "x", "limit": 0}), "A2S230"),
+        (json!({"intent": "x", "limit": 101}), "A2S230"),
+        (json!({"intent": "x", "strategy": "best"}), "A2S231"),
+        (json!({"intent": "x", "strategy": {"vectorSimilarity": 2}}), "A2S230"),
+        (json!({"intent": "x", "strategy": {}}), "A2S230"),
+        (json!({"intent": "x", "strategy": {"colour": 1}}), "A2S205"),
+    ] {
+        let answer = world.post("/v1/search", &request).await;
+        assert_eq!(answer.code(), code, "{request}");
+    }
+    let unknown = json!({"intent": "x", "strategy": "best"});
+    let detail = world.post("/v1/search", &unknown).await.json()["detail"].to_string();
+    for preset in ["highest_score", "most_similar", "most_reliable", "most_used", "simplest"] {
+        assert!(detail.contains(preset), "{detail}");
+    }
+}
+
+fn outcome(
+    run: u128,
+    hit: &serde_json::Value,
+    success: bool,
+    blame: Option<&str>,
+) -> serde_json::Value {
+    let mut report = json!({
+        "run": uuid::Uuid::from_u128(run),
+        "name": hit["name"],
+        "version": hit["version"],
+        "checksum": hit["checksum"],
+        "success": success,
+        "duration_ms": 12,
+    });
+    if let Some(blame) = blame {
+        report["blame"] = json!(blame);
+    }
+    report
+}
+
+#[tokio::test]
+async fn outcomes_count_once_and_only_against_whom_they_concern() {
+    let world = filled().await;
+    let hit = async || world.search("list of dog breeds").await.json()["capabilities"][0].clone();
+    let before = hit().await;
+    assert_eq!((&before["usage_count"], &before["success_rate"]), (&json!(0), &json!(null)));
+
+    let report = async |report: serde_json::Value| world.post("/v1/outcomes", &report).await;
+    // What the caller or a guardian is to blame for is a run, but says nothing.
+    for (run, blame) in [(1, "caller"), (2, "guardian"), (3, "executor")] {
+        assert_eq!(report(outcome(run, &before, false, Some(blame))).await.status, 204);
+    }
+    let after = hit().await;
+    assert_eq!((&after["usage_count"], &after["success_rate"]), (&json!(3), &json!(null)));
+
+    for _ in 0..3 {
+        assert_eq!(report(outcome(4, &before, true, None)).await.status, 204);
+    }
+    for (run, blame) in [(5, Some("service")), (6, Some("capability")), (7, None)] {
+        assert_eq!(report(outcome(run, &before, false, blame)).await.status, 204);
+    }
+    let after = hit().await;
+    assert_eq!((&after["usage_count"], &after["success_rate"]), (&json!(7), &json!(0.25)));
+
+    let mut other = outcome(8, &before, true, None);
+    other["checksum"] = json!(format!("sha256:{}", "0".repeat(64)));
+    assert_eq!(report(other).await.code(), "A2S241");
+    let mut unknown = outcome(9, &before, true, None);
+    unknown["version"] = json!("7.0.0");
+    assert_eq!(report(unknown).await.code(), "A2S221");
+    assert_eq!(report(outcome(10, &before, true, Some("caller"))).await.code(), "A2S240");
+}
+
+#[tokio::test]
+async fn of_two_alike_the_one_that_works_comes_first() {
+    let world = World::new().await;
+    world
+        .publish_all([
+            document("WeatherAlpha", "1.0.0", "Weather forecast for a city"),
+            document("WeatherBravo", "1.0.0", "Weather forecast for a city"),
+        ])
+        .await;
+    let first = async || world.search("weather forecast for Rome").await.json();
+    for (name, success) in [("WeatherAlpha", false), ("WeatherBravo", true)] {
+        let hits = first().await;
+        let hit = hits["capabilities"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|hit| hit["name"] == name)
+            .unwrap()
+            .clone();
+        for run in 0..10 {
+            let report = outcome(run + 100 * u128::from(success), &hit, success, None);
+            assert_eq!(world.post("/v1/outcomes", &report).await.status, 204);
+        }
+    }
+    let hits = first().await;
+    assert_eq!(hits["capabilities"][0]["name"], "WeatherBravo", "{hits:#}");
+}

@@ -1,0 +1,264 @@
+//! A registry in a temporary folder, and documents to put into it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use serde_json::{Value, json};
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+use crate::{App, Clock, Config, Secret};
+
+pub(crate) const TOKEN: &str = "the owner token";
+
+pub(crate) struct World {
+    pub(crate) app: App,
+    pub(crate) folder: TempDir,
+    metrics: prometheus_client::registry::Registry,
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The code of a problem; every error has to be one.
+    #[track_caller]
+    pub(crate) fn code(&self) -> String {
+        assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text());
+        let problem = self.json();
+        assert_eq!(problem["status"], self.status.as_u16());
+        assert!(!problem["title"].as_str().unwrap().is_empty());
+        assert!(!problem["hint"].as_str().unwrap().is_empty());
+        problem["code"].as_str().unwrap().to_owned()
+    }
+
+    /// The names of the hits, best first.
+    #[track_caller]
+    pub(crate) fn names(&self) -> Vec<String> {
+        assert_eq!(self.status, 200, "{}", self.text());
+        let answer = self.json();
+        let hits = answer["capabilities"].as_array().unwrap();
+        hits.iter().map(|hit| hit["name"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+pub(crate) fn clock() -> Clock {
+    Arc::new(|| "2026-03-01T12:00:00Z".parse().unwrap())
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::open(tempfile::tempdir().unwrap()).await
+    }
+
+    pub(crate) async fn open(folder: TempDir) -> Self {
+        let config = Config::in_folder(folder.path(), Some(Secret::new(TOKEN)));
+        let mut metrics = prometheus_client::registry::Registry::default();
+        let app = App::open(config, clock(), &mut metrics).await.unwrap();
+        Self { app, folder, metrics }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.app.router().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn get_with(&self, path: &str, header: &str, value: &str) -> Answer {
+        self.send(Request::get(path).header(header, value).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        let request = Request::post(path)
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {TOKEN}"))
+            .body(Body::from(body.to_string()));
+        self.send(request.unwrap()).await
+    }
+
+    pub(crate) async fn publish(&self, document: impl Into<Body>) -> Answer {
+        let request = Request::post("/v1/capabilities")
+            .header("content-type", "application/yaml")
+            .header("authorization", format!("Bearer {TOKEN}"))
+            .body(document.into());
+        self.send(request.unwrap()).await
+    }
+
+    /// Publishes documents that have to be good.
+    #[track_caller]
+    pub(crate) fn publish_all(
+        &self,
+        documents: impl IntoIterator<Item = String>,
+    ) -> impl Future<Output = ()> {
+        let documents: Vec<_> = documents.into_iter().collect();
+        async move {
+            for document in documents {
+                let answer = self.publish(document).await;
+                assert_eq!(answer.status, 201, "{}", answer.text());
+            }
+        }
+    }
+
+    pub(crate) async fn search(&self, intent: &str) -> Answer {
+        self.post("/v1/search", &json!({"intent": intent})).await
+    }
+
+    /// The database, as someone with a shell on the machine has it.
+    pub(crate) async fn database(&self) -> SqlitePool {
+        let file = self.folder.path().join("registry.sqlite");
+        let options = SqliteConnectOptions::new().filename(file);
+        SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap()
+    }
+
+    /// Changes one text of the stored document behind the registry's back.
+    pub(crate) async fn tamper(&self, from: &'static str, to: &'static str) {
+        let database = self.database().await;
+        let changed = sqlx::query(
+            "UPDATE document SET source = replace(source, ?, ?) WHERE instr(source, ?) > 0",
+        )
+        .bind(from)
+        .bind(to)
+        .bind(from)
+        .execute(&database)
+        .await
+        .unwrap();
+        assert_eq!(changed.rows_affected(), 1, "one document has {from:?}");
+        database.close().await;
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.metrics).unwrap();
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .unwrap_or("absent")
+            .to_owned()
+    }
+}
+
+/// A copy of a folder, as a crash at this moment would leave it.
+pub(crate) fn copy_folder(from: &Path) -> TempDir {
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                copy(&entry.path(), &target);
+            } else {
+                std::fs::copy(entry.path(), target).unwrap();
+            }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    copy(from, folder.path());
+    folder
+}
+
+/// A document with one request, and its checksum filled in.
+pub(crate) fn document(name: &str, version: &str, description: &str) -> String {
+    document_for(name, version, description, "api.example.com", &["q"])
+}
+
+/// The same for a host and query parameters.
+pub(crate) fn document_for(
+    name: &str,
+    version: &str,
+    description: &str,
+    host: &str,
+    inputs: &[&str],
+) -> String {
+    let parameters: Vec<_> = inputs
+        .iter()
+        .map(|input| json!({"name": input, "in": "query", "schema": {"type": "string"}}))
+        .collect();
+    let mapping: serde_json::Map<_, _> =
+        inputs.iter().map(|input| ((*input).to_owned(), json!(format!("${{{input}}}")))).collect();
+    let task = json!({
+        "openapi": "3.0.1",
+        "info": {"title": name, "version": "1.0.0"},
+        "servers": [{"url": format!("https://{host}")}],
+        "paths": {"/": {"get": {
+            "parameters": parameters,
+            "responses": {"200": {"description": "An answer"}},
+        }}},
+    });
+    seal(&format!(
+        "a2s: 1.0.0\nname: {name}\ndescription: {}\ndomains: [\"{host}\"]\nversion: \"{version}\"\n\
+         checksum: \"<sha256>\"\nauthors: [{{name: Jane Smith}}]\nexecution:\n  type: sequence\n  \
+         steps:\n    - id: ask\n      format: OpenAPI\n      task: {task}\n      input_mapping: \
+         {{queryParameters: {}}}\n      output_mapping: {{answer: \"$.data\"}}\n",
+        json!(description),
+        json!(mapping),
+    ))
+}
+
+/// A document that uses others.
+pub(crate) fn chain(name: &str, version: &str, uses: &[(&str, &str)], domains: &str) -> String {
+    let mut dependencies = String::new();
+    let mut steps = String::new();
+    for (index, (used, range)) in uses.iter().enumerate() {
+        dependencies.push_str(&format!("  - capability: {used}\n    version: \"{range}\"\n"));
+        steps.push_str(&format!(
+            "    - {{id: step{index}, type: capability, use: {used}, input_mapping: {{q: \"${{q}}\"}}, \
+             output_mapping: {{answer{index}: \"$.answer\"}}}}\n"
+        ));
+    }
+    seal(&format!(
+        "a2s: 1.0.0\nname: {name}\ndescription: Uses others\ndomains: [{domains}]\nversion: \"{version}\"\n\
+         checksum: \"<sha256>\"\nauthors: [{{name: Jane Smith}}]\ndependencies:\n{dependencies}\
+         execution:\n  type: sequence\n  steps:\n{steps}"
+    ))
+}
+
+/// Fills in the checksum.
+#[track_caller]
+pub(crate) fn seal(draft: &str) -> String {
+    let compilation = a2s::compile(draft.as_bytes());
+    let digest =
+        compilation.digest.unwrap_or_else(|| panic!("{draft}\n{:?}", compilation.diagnostics));
+    draft.replace("<sha256>", &digest.to_string())
+}
+
+/// The same answer without what has no place in a snapshot: digests, and digits that depend on
+/// the embedding table.
+pub(crate) fn settled(mut answer: Value) -> Value {
+    fn settle(value: &mut Value) {
+        match value {
+            Value::String(text) if text.starts_with("sha256:") => *text = "[digest]".to_owned(),
+            Value::Number(number) if number.is_f64() => {
+                *value = json!((number.as_f64().unwrap() * 100.0).round() / 100.0);
+            }
+            Value::Array(items) => items.iter_mut().for_each(settle),
+            Value::Object(members) => members.values_mut().for_each(settle),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    settle(&mut answer);
+    answer
+}

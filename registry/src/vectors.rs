@@ -1,0 +1,155 @@
+//! The index that finds capabilities by meaning and by words.
+//!
+//! It holds one point per capability, made from the document of its live version. It is derived:
+//! whatever happens to it, it is built again from the store. Engines only fetch; how the two
+//! scores become one is decided in [`crate::rank`], so every engine ranks alike.
+
+mod edge;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use crate::keywords::SparseVector;
+use crate::store::CapabilityId;
+
+/// A capability as the index sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) capability: CapabilityId,
+    /// Of length one; absent when the text means nothing to the embedder.
+    pub(crate) dense: Option<Vec<f32>>,
+    pub(crate) sparse: SparseVector,
+    /// The services it talks to, as domains.
+    pub(crate) domains: Vec<String>,
+    /// 0 low, 1 medium, 2 high.
+    pub(crate) complexity: u8,
+}
+
+/// A change of the index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// Adds a point, or puts it in the place of the one for this capability.
+    Upsert(Point),
+    /// Removes the point, if there is one.
+    Remove(CapabilityId),
+}
+
+/// One text to search with: the whole query or a clause of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Probe {
+    pub(crate) dense: Option<Vec<f32>>,
+    pub(crate) sparse: SparseVector,
+}
+
+/// What must hold for every point found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Filter {
+    /// One of these domains, when there are any.
+    pub(crate) domains: Vec<String>,
+    /// At most this complex.
+    pub(crate) max_complexity: Option<u8>,
+}
+
+/// A point that a probe found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) capability: CapabilityId,
+    /// Cosine of probe and point; 0 when one of them has no dense vector.
+    pub(crate) cosine: f32,
+    /// BM25 of probe and point; 0 when they share no word, or others share many more.
+    pub(crate) bm25: f32,
+}
+
+/// How the index is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status {
+    /// How many points it has; none when there is nothing to ask.
+    pub(crate) points: Option<usize>,
+    /// Whether it would be better for being built anew.
+    pub(crate) is_worn: bool,
+}
+
+/// What an index must have been made with to be worth anything.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Identity {
+    /// The store that the points come from.
+    pub(crate) store: String,
+    /// The embedder of the dense vectors.
+    pub(crate) embedder: String,
+    /// Their length.
+    pub(crate) dimensions: usize,
+    /// Format of points and keywords; a change of either raises [`FORMAT`].
+    pub(crate) format: u32,
+}
+
+/// The format of what is written now.
+pub(crate) const FORMAT: u32 = 1;
+
+/// An engine that finds points.
+///
+/// Queries may come from many at once and at any time. The other methods have one caller, the
+/// indexer, which never calls two at the same time.
+#[async_trait]
+pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
+    /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each
+    /// with both scores, in no particular order. Sees every change whose `apply` has returned.
+    async fn query(
+        &self,
+        probes: Vec<Probe>,
+        filter: Filter,
+        limit: usize,
+    ) -> Result<Vec<Vec<Found>>, Error>;
+
+    /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
+    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;
+
+    /// Brings every change made so far to disk.
+    async fn flush(&self) -> Result<(), Error>;
+
+    /// Puts the points of `batches` in the place of all that there are, and brings them to disk.
+    /// Queries are answered from the old ones until then, and for good when it fails.
+    async fn rebuild(
+        &self,
+        batches: BoxStream<'_, Result<Vec<Point>, crate::Error>>,
+    ) -> Result<(), crate::Error>;
+
+    /// How the index is.
+    async fn status(&self) -> Result<Status, Error>;
+
+    /// Brings every change to disk and lets the files go.
+    async fn close(&self);
+}
+
+/// Opens the index in a folder. It is usable even when nothing in the folder is: then `status`
+/// says so, and `rebuild` mends it.
+///
+/// # Errors
+/// When the folder cannot be used, or another process uses it.
+pub(crate) async fn open(folder: &Path, identity: Identity) -> Result<Arc<dyn Vectors>, Error> {
+    Ok(Arc::new(edge::Edge::open(folder.to_owned(), identity).await?))
+}
+
+/// Why the index failed. What the engine said is for the log, not for callers.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no index yet; it is being built.
+    #[error("there is no index yet")]
+    NotReady,
+    /// The engine failed.
+    #[error("{0}")]
+    Failed(String),
+    /// Another process uses the folder.
+    #[error("another process holds `{0}`")]
+    InUse(String),
+    /// The folder cannot be read or written.
+    #[error("`{path}`: {source}")]
+    Folder {
+        /// The path in question.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,248 @@
+//! The index in this process: Qdrant Edge.
+//!
+//! What the engine demands shapes this module. `flush` panics beside a concurrent update, so one
+//! thread, the owner, makes every change and every flush; queries only read, on blocking threads,
+//! a few at a time. `load` does not replay the engine's own log, so a change is lost in a crash
+//! unless it was flushed, and the caller remembers how far that is. The log is never cut, so the
+//! index wears out and is then built anew beside the old one.
+
+mod folder;
+mod owner;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use qdrant_edge::{
+    EdgeShard, NamedQuery, PointId, QueryEnum, QueryRequest, ScoredPoint, ScoringQuery,
+    VectorInternal, VectorStructInternal, WithPayloadInterface, WithVector,
+};
+use tokio::sync::Semaphore;
+
+use self::folder::Folder;
+use self::owner::{Order, Owner};
+use super::{Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
+use crate::keywords::SparseVector;
+use crate::store::CapabilityId;
+
+const DENSE: &str = "dense";
+const SPARSE: &str = "sparse";
+
+/// How many queries run at once; each keeps one blocking thread busy.
+const READERS: usize = 4;
+
+/// The shard that queries are answered from; nothing until the first one is built.
+#[derive(Debug, Clone, Default)]
+struct Live(Arc<RwLock<Option<Arc<EdgeShard>>>>);
+
+impl Live {
+    fn get(&self) -> Option<Arc<EdgeShard>> {
+        // An `Option` is replaced whole or not at all, so a panic elsewhere harms nothing.
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, shard: Option<Arc<EdgeShard>>) -> Option<Arc<EdgeShard>> {
+        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), shard)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Edge {
+    live: Live,
+    owner: Owner,
+    readers: Arc<Semaphore>,
+}
+
+impl Edge {
+    /// Opens what is in `path`; what cannot be used there is as good as nothing.
+    pub(super) async fn open(path: PathBuf, identity: Identity) -> Result<Self, Error> {
+        let live = Live::default();
+        let owner = {
+            let live = live.clone();
+            run_blocking(move || Ok(Owner::start(Folder::open(&path, identity)?, live))).await?
+        };
+        Ok(Self { live, owner, readers: Arc::new(Semaphore::new(READERS)) })
+    }
+}
+
+#[async_trait]
+impl Vectors for Edge {
+    async fn query(
+        &self,
+        probes: Vec<Probe>,
+        filter: Filter,
+        limit: usize,
+    ) -> Result<Vec<Vec<Found>>, Error> {
+        let readers = Arc::clone(&self.readers);
+        let permit = readers.acquire_owned().await.map_err(failed)?;
+        let live = self.live.clone();
+        run_blocking(move || {
+            let _permit = permit;
+            let shard = live.get().ok_or(Error::NotReady)?;
+            let filter = to_filter(&filter)?;
+            probes.iter().map(|probe| query_one(&shard, probe, filter.as_ref(), limit)).collect()
+        })
+        .await
+    }
+
+    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Apply(changes, reply)).await
+    }
+
+    async fn flush(&self) -> Result<(), Error> {
+        self.owner.tell(Order::Flush).await
+    }
+
+    async fn rebuild(
+        &self,
+        mut batches: BoxStream<'_, Result<Vec<Point>, crate::Error>>,
+    ) -> Result<(), crate::Error> {
+        self.owner.tell(Order::Begin).await?;
+        while let Some(points) = batches.next().await {
+            let points = points?;
+            self.owner.tell(|reply| Order::Stage(points, reply)).await?;
+        }
+        Ok(self.owner.tell(Order::Commit).await?)
+    }
+
+    async fn status(&self) -> Result<Status, Error> {
+        self.owner.tell(Order::Status).await
+    }
+
+    async fn close(&self) {
+        if let Err(error) = self.owner.tell(Order::Close).await {
+            tracing::error!(%error, "the search index was not closed cleanly");
+        }
+    }
+}
+
+fn query_one(
+    shard: &EdgeShard,
+    probe: &Probe,
+    filter: Option<&qdrant_edge::Filter>,
+    limit: usize,
+) -> Result<Vec<Found>, Error> {
+    let mut found = BTreeMap::new();
+    if !probe.sparse.is_empty() {
+        let query = VectorInternal::Sparse(to_sparse(&probe.sparse)?);
+        // The dense vectors come along, so that every hit has its cosine.
+        let with_vector = WithVector::Selector(vec![DENSE.to_owned()]);
+        for point in search(shard, SPARSE, query, with_vector, filter, limit)? {
+            let cosine = match (&probe.dense, dense_of(&point)) {
+                (Some(query), Some(vector)) => {
+                    query.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>()
+                }
+                _ => 0.0,
+            };
+            let capability = capability_of(&point)?;
+            found.insert(capability, Found { capability, cosine, bm25: point.score });
+        }
+    }
+    if let Some(dense) = &probe.dense {
+        let query = VectorInternal::Dense(dense.clone());
+        for point in search(shard, DENSE, query, WithVector::Bool(false), filter, limit)? {
+            let capability = capability_of(&point)?;
+            found
+                .entry(capability)
+                .or_insert(Found { capability, cosine: point.score, bm25: 0.0 })
+                .cosine = point.score;
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+fn search(
+    shard: &EdgeShard,
+    vector: &str,
+    query: VectorInternal,
+    with_vector: WithVector,
+    filter: Option<&qdrant_edge::Filter>,
+    limit: usize,
+) -> Result<Vec<ScoredPoint>, Error> {
+    let query = NamedQuery { query, using: Some(vector.to_owned()) };
+    let request = QueryRequest {
+        prefetches: Vec::new(),
+        query: Some(ScoringQuery::Vector(QueryEnum::Nearest(query))),
+        filter: filter.cloned(),
+        score_threshold: None,
+        limit,
+        offset: 0,
+        params: None,
+        with_vector,
+        with_payload: WithPayloadInterface::Bool(false),
+    };
+    guard(|| shard.query(request))
+}
+
+/// Conditions in the words of Qdrant's own API.
+fn to_filter(filter: &Filter) -> Result<Option<qdrant_edge::Filter>, Error> {
+    let mut must = Vec::new();
+    if !filter.domains.is_empty() {
+        must.push(serde_json::json!({"key": "domains", "match": {"any": filter.domains}}));
+    }
+    if let Some(most) = filter.max_complexity {
+        must.push(serde_json::json!({"key": "complexity", "range": {"lte": most}}));
+    }
+    if must.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_value(serde_json::json!({"must": must})).map(Some).map_err(failed)
+}
+
+fn to_sparse(vector: &SparseVector) -> Result<qdrant_edge::SparseVector, Error> {
+    match qdrant_edge::Vector::new_sparse(vector.indices.clone(), vector.values.clone()) {
+        Ok(qdrant_edge::Vector(VectorInternal::Sparse(sparse))) => Ok(sparse),
+        Ok(_) => Err(Error::Failed("a sparse vector became another kind".to_owned())),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn dense_of(point: &ScoredPoint) -> Option<&[f32]> {
+    match point.vector.as_ref()? {
+        VectorStructInternal::Named(vectors) => match vectors.get(DENSE)? {
+            VectorInternal::Dense(vector) => Some(vector),
+            VectorInternal::Sparse(_) | VectorInternal::MultiDense(_) => None,
+        },
+        VectorStructInternal::Single(_) | VectorStructInternal::MultiDense(_) => None,
+    }
+}
+
+fn point_id(capability: CapabilityId) -> PointId {
+    PointId::NumId(capability.0.unsigned_abs())
+}
+
+fn capability_of(point: &ScoredPoint) -> Result<CapabilityId, Error> {
+    match point.id {
+        PointId::NumId(id) => i64::try_from(id).map(CapabilityId).map_err(failed),
+        PointId::Uuid(id) => Err(Error::Failed(format!("foreign point {id}"))),
+    }
+}
+
+/// Calls the engine. It panics where it should fail, and a broken file must not end the process.
+fn guard<T>(call: impl FnOnce() -> qdrant_edge::OperationResult<T>) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(failed),
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Err(Error::Failed(format!("the engine panicked: {text}")))
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
+}
+
+async fn run_blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(call).await.map_err(failed)?
+}

@@ -1,0 +1,146 @@
+//! The folder of the index: a lock, a manifest, and one generation of the engine's files.
+//!
+//! A new generation is built in a folder of its own. Writing the manifest, by a rename, is the
+//! moment in which it takes the place of the old one; what no manifest names is rubbish.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Identity};
+
+const LOCK: &str = "lock";
+const MANIFEST: &str = "manifest.json";
+
+/// How long a folder that is being let go is waited for.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    identity: Identity,
+    /// The generation that the manifest names, when it is made of the right stuff.
+    pub(super) current: Option<u64>,
+    /// The largest number that any generation ever had here.
+    newest: u64,
+    /// Held as long as the folder is used.
+    _lock: File,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Manifest {
+    generation: u64,
+    #[serde(flatten)]
+    identity: Identity,
+}
+
+impl Folder {
+    /// Makes the folder, locks it, and finds out what of it can be used.
+    pub(super) fn open(path: &Path, identity: Identity) -> Result<Self, Error> {
+        let folder_error = |source| Error::Folder { path: path.display().to_string(), source };
+        fs::create_dir_all(path).map_err(folder_error)?;
+        let lock = lock(&path.join(LOCK))?;
+        let manifest = fs::read(path.join(MANIFEST))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
+        let current = match manifest {
+            Some(manifest) if manifest.identity == identity => Some(manifest.generation),
+            Some(manifest) => {
+                tracing::info!(found = ?manifest.identity, wanted = ?identity, "the search index was made of other stuff");
+                None
+            }
+            None => None,
+        };
+        let generations = fs::read_dir(path).map_err(folder_error)?.filter_map(|entry| {
+            entry.ok()?.file_name().to_str()?.strip_prefix("generation-")?.parse().ok()
+        });
+        let mut newest = current.unwrap_or(0);
+        for generation in generations {
+            newest = newest.max(generation);
+            if Some(generation) != current {
+                remove(&generation_path(path, generation));
+            }
+        }
+        Ok(Self { path: path.to_owned(), identity, current, newest, _lock: lock })
+    }
+
+    /// Length of dense vectors.
+    pub(super) fn dimensions(&self) -> usize {
+        self.identity.dimensions
+    }
+
+    /// Where a generation is.
+    pub(super) fn generation(&self, generation: u64) -> PathBuf {
+        generation_path(&self.path, generation)
+    }
+
+    /// Makes an empty folder for a new generation.
+    pub(super) fn begin(&mut self) -> Result<u64, Error> {
+        self.newest += 1;
+        let path = self.generation(self.newest);
+        remove(&path);
+        fs::create_dir_all(&path)
+            .map_err(|source| Error::Folder { path: path.display().to_string(), source })?;
+        Ok(self.newest)
+    }
+
+    /// Makes a generation, which is complete on disk, the current one.
+    pub(super) fn commit(&mut self, generation: u64) -> Result<(), Error> {
+        let manifest = Manifest { generation, identity: self.identity.clone() };
+        let (path, draft) = (self.path.join(MANIFEST), self.path.join("manifest.json.new"));
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&draft)?;
+            file.write_all(&serde_json::to_vec_pretty(&manifest)?)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)?;
+            // The rename itself has to survive a power cut.
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|source| Error::Folder { path: path.display().to_string(), source })?;
+        self.current = Some(generation);
+        Ok(())
+    }
+
+    /// Deletes a generation that is not the current one.
+    pub(super) fn remove(&self, generation: u64) {
+        if self.current != Some(generation) {
+            remove(&self.generation(generation));
+        }
+    }
+}
+
+fn generation_path(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("generation-{generation}"))
+}
+
+/// What stays behind is tried again at the next start.
+fn remove(path: &Path) {
+    if path.exists()
+        && let Err(error) = fs::remove_dir_all(path)
+    {
+        tracing::warn!(path = %path.display(), %error, "an old search index could not be removed");
+    }
+}
+
+/// Waits a little, because a process that is being stopped may still write its last changes.
+fn lock(path: &Path) -> Result<File, Error> {
+    let folder_error = |source| Error::Folder { path: path.display().to_string(), source };
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(folder_error)?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(folder_error(error)),
+        }
+    }
+    Err(Error::InUse(path.display().to_string()))
+}

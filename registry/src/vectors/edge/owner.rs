@@ -1,0 +1,286 @@
+//! The thread that makes every change and every flush.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use qdrant_edge::{
+    CountRequest, CreateIndex, Distance, EdgeConfig, EdgeShard, EdgeSparseVectorParams,
+    EdgeVectorParams, FieldIndexOperations, JsonPath, Modifier, PayloadFieldSchema,
+    PayloadSchemaType, PointInsertOperations, PointOperations, PointStruct, UpdateOperation,
+    Vector, Vectors, WalOptions,
+};
+use tokio::sync::oneshot;
+
+use super::folder::Folder;
+use super::{
+    Change, DENSE, Error, Live, Point, SPARSE, Status, failed, guard, point_id, to_sparse,
+};
+
+/// A segment of the engine's log; it is made in full size at once.
+const LOG_SEGMENT: usize = 4 * 1024 * 1024;
+/// The engine's log may grow to this, and by as much again for each point, before the index
+/// counts as worn: about five changes of every point.
+const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
+const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
+
+/// How long queries that are under way are waited for at the end.
+const READER_ATTEMPTS: u32 = 1000;
+const READER_PAUSE: Duration = Duration::from_millis(5);
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// What the owner can be told to do.
+pub(super) enum Order {
+    Apply(Vec<Change>, Reply<()>),
+    Flush(Reply<()>),
+    Begin(Reply<()>),
+    Stage(Vec<Point>, Reply<()>),
+    Commit(Reply<()>),
+    Status(Reply<Status>),
+    Close(Reply<()>),
+}
+
+/// The way to the thread. When it is dropped, the thread lets the files go and ends.
+#[derive(Debug)]
+pub(super) struct Owner {
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Owner {
+    /// Loads what the folder has and starts the thread.
+    pub(super) fn start(folder: Folder, live: Live) -> Self {
+        let (orders, inbox) = mpsc::channel();
+        let mut state = State { folder, live, next: None, retired: Vec::new() };
+        state.load();
+        let thread = std::thread::Builder::new()
+            .name("search-index".to_owned())
+            .spawn(move || state.run(&inbox))
+            .inspect_err(|error| tracing::error!(%error, "the search index has no thread"))
+            .ok();
+        Self { orders: Some(orders), thread: Mutex::new(thread) }
+    }
+
+    /// Gives an order and waits until it is carried out.
+    pub(super) async fn tell<T>(&self, order: impl FnOnce(Reply<T>) -> Order) -> Result<T, Error> {
+        let closed = || Error::Failed("the search index is closed".to_owned());
+        let (reply, answer) = oneshot::channel();
+        self.orders.as_ref().ok_or_else(closed)?.send(order(reply)).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.orders = None;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It ends with the last order; its panics were reported where they happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct State {
+    folder: Folder,
+    live: Live,
+    /// The generation being built.
+    next: Option<(u64, EdgeShard)>,
+    /// Generations out of use that a query may still hold.
+    retired: Vec<(u64, Arc<EdgeShard>)>,
+}
+
+impl State {
+    /// Takes orders until nobody is left to give any.
+    fn run(mut self, inbox: &mpsc::Receiver<Order>) {
+        while let Ok(order) = inbox.recv() {
+            // Nobody waits for an answer whose asker was cancelled.
+            match order {
+                Order::Apply(changes, reply) => drop(reply.send(self.apply(changes))),
+                Order::Flush(reply) => drop(reply.send(self.flush())),
+                Order::Begin(reply) => drop(reply.send(self.begin())),
+                Order::Stage(points, reply) => drop(reply.send(self.stage(points))),
+                Order::Commit(reply) => drop(reply.send(self.commit())),
+                Order::Status(reply) => drop(reply.send(self.status())),
+                Order::Close(reply) => {
+                    let result = self.flush();
+                    self.let_go();
+                    drop(reply.send(result));
+                    return;
+                }
+            }
+            self.remove_retired();
+        }
+        self.let_go();
+    }
+
+    /// Loads the current generation. One that cannot be loaded is as good as none.
+    fn load(&mut self) {
+        let Some(generation) = self.folder.current else { return };
+        let path = self.folder.generation(generation);
+        let config = config(self.folder.dimensions());
+        match guard(|| EdgeShard::load(&path, Some(config))) {
+            Ok(shard) => drop(self.live.replace(Some(Arc::new(shard)))),
+            Err(error) => tracing::warn!(%error, "the search index on disk cannot be used"),
+        }
+    }
+
+    fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
+        let shard = self.live.get().ok_or(Error::NotReady)?;
+        // Changes of one point must keep their order, so they are not sorted by kind.
+        changes.into_iter().try_for_each(|change| match change {
+            Change::Upsert(point) => upsert(&shard, vec![point]),
+            Change::Remove(capability) => {
+                let delete = PointOperations::DeletePoints { ids: vec![point_id(capability)] };
+                guard(|| shard.update(UpdateOperation::PointOperation(delete)))
+            }
+        })
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        match self.live.get() {
+            Some(shard) => flush(&shard),
+            None => Ok(()),
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        if let Some((generation, abandoned)) = self.next.take() {
+            let_shard_go(abandoned);
+            self.folder.remove(generation);
+        }
+        let generation = self.folder.begin()?;
+        let path = self.folder.generation(generation);
+        let config = config(self.folder.dimensions());
+        let shard = guard(|| EdgeShard::new(&path, config))?;
+        for (field, kind) in
+            [("domains", PayloadSchemaType::Keyword), ("complexity", PayloadSchemaType::Integer)]
+        {
+            let index = CreateIndex {
+                field_name: field.parse::<JsonPath>().map_err(|()| failed("malformed field"))?,
+                field_schema: Some(PayloadFieldSchema::FieldType(kind)),
+            };
+            let operation = FieldIndexOperations::CreateIndex(index);
+            guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
+        }
+        self.next = Some((generation, shard));
+        Ok(())
+    }
+
+    fn stage(&self, points: Vec<Point>) -> Result<(), Error> {
+        let (_, shard) = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        upsert(shard, points)
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        let (generation, shard) =
+            self.next.take().ok_or_else(|| failed("nothing is being built"))?;
+        guard(|| shard.optimize())?;
+        flush(&shard)?;
+        let before = self.folder.current;
+        self.folder.commit(generation)?;
+        let retired = self.live.replace(Some(Arc::new(shard)));
+        match (before, retired) {
+            (Some(generation), Some(shard)) => self.retired.push((generation, shard)),
+            (Some(generation), None) => self.folder.remove(generation),
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Result<Status, Error> {
+        let (Some(shard), Some(generation)) = (self.live.get(), self.folder.current) else {
+            return Ok(Status { points: None, is_worn: false });
+        };
+        let points = guard(|| shard.count(CountRequest { filter: None, exact: true }))?;
+        let log = folder_size(&self.folder.generation(generation).join("wal"));
+        let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
+        Ok(Status { points: Some(points), is_worn: log > allowed })
+    }
+
+    /// Deletes generations that no query holds any more.
+    fn remove_retired(&mut self) {
+        for (generation, shard) in std::mem::take(&mut self.retired) {
+            match Arc::try_unwrap(shard) {
+                Ok(shard) => {
+                    let_shard_go(shard);
+                    self.folder.remove(generation);
+                }
+                Err(held) => self.retired.push((generation, held)),
+            }
+        }
+    }
+
+    fn let_go(&mut self) {
+        if let Some((_, shard)) = self.next.take() {
+            let_shard_go(shard);
+        }
+        self.remove_retired();
+        // A query that is still under way holds the shard until it is answered; files must not
+        // be open any more when the lock on the folder is given up.
+        let mut held = self.live.replace(None);
+        for _ in 0..READER_ATTEMPTS {
+            match held.map(Arc::try_unwrap) {
+                Some(Err(shard)) => held = Some(shard),
+                Some(Ok(shard)) => return let_shard_go(shard),
+                None => return,
+            }
+            std::thread::sleep(READER_PAUSE);
+        }
+    }
+}
+
+fn config(dimensions: usize) -> EdgeConfig {
+    EdgeConfig::builder()
+        .vector(DENSE, EdgeVectorParams::builder(dimensions, Distance::Dot).build())
+        .sparse_vector(SPARSE, EdgeSparseVectorParams::builder().modifier(Modifier::Idf).build())
+        .wal_options(WalOptions { segment_capacity: LOG_SEGMENT, ..WalOptions::default() })
+        .build()
+}
+
+fn upsert(shard: &EdgeShard, points: Vec<Point>) -> Result<(), Error> {
+    let points = points
+        .into_iter()
+        .map(|point| to_point(point).map(Into::into))
+        .collect::<Result<_, _>>()?;
+    let insert = PointOperations::UpsertPoints(PointInsertOperations::PointsList(points));
+    guard(|| shard.update(UpdateOperation::PointOperation(insert)))
+}
+
+fn to_point(point: Point) -> Result<PointStruct, Error> {
+    let mut vectors: Vec<(String, Vector)> = Vec::new();
+    if let Some(dense) = point.dense {
+        vectors.push((DENSE.to_owned(), Vector::new_dense(dense)));
+    }
+    if !point.sparse.is_empty() {
+        vectors.push((SPARSE.to_owned(), to_sparse(&point.sparse)?.into()));
+    }
+    let payload = serde_json::json!({"domains": point.domains, "complexity": point.complexity});
+    Ok(PointStruct::new(point_id(point.capability), Vectors::new_named(vectors), payload))
+}
+
+fn flush(shard: &EdgeShard) -> Result<(), Error> {
+    guard(|| {
+        shard.flush();
+        Ok(())
+    })
+}
+
+/// Dropping a shard flushes it, and that can panic.
+fn let_shard_go(shard: EdgeShard) {
+    let result = guard(|| {
+        drop(shard);
+        Ok(())
+    });
+    if let Err(error) = result {
+        tracing::warn!(%error, "a search index was not let go cleanly");
+    }
+}
+
+fn folder_size(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+}

@@ -1,0 +1,307 @@
+//! The arguments, as typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+use url::Url;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  good
+  1  what was checked is bad, or the run failed
+  2  the command was not understood
+  3  a guardian denied a step
+  4  registry, executor or guardian not reachable
+
+Start with `a2s demo`; then `a2s up`, and publish, search and run from another terminal.";
+
+/// Publish capabilities, find them by intent, run them under a guardian's eyes.
+#[derive(Debug, Parser)]
+#[command(name = "a2s", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print JSON for machines
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Where registry and executor answer
+    #[arg(long, global = true, env = "A2S_URL", default_value = "http://127.0.0.1:8740")]
+    pub(crate) url: Url,
+    /// The owner's token; found in the data folder when registry and executor run on this machine
+    #[arg(long, global = true, env = "A2S_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// Where services keep their data
+    #[arg(long, global = true, env = "A2S_DATA_DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Colours on the terminal
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See the whole loop at work, on this machine alone
+    Demo,
+    /// Start registry, executor and guardian on one port
+    Up(UpArgs),
+    /// Start one service alone
+    Serve {
+        #[command(subcommand)]
+        service: Service,
+    },
+    /// Find every mistake in documents
+    Validate {
+        /// Files, folders (every .yaml, .yml and .json below), or - for standard input
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Print the checksum of a document, or fill it in
+    Checksum {
+        /// The document, or - for standard input
+        file: PathBuf,
+        /// Write the checksum into the file
+        #[arg(long)]
+        write: bool,
+    },
+    /// Check that a file, or what the registry keeps, is what its checksum says
+    Verify {
+        /// A file, or NAME[@VERSION]
+        target: String,
+    },
+    /// Publish documents
+    Publish {
+        /// The documents; those that others depend on may come in any order
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Find capabilities by intent
+    Search {
+        /// What is to be done, in words
+        intent: String,
+        /// How many hits at most (1 to 100)
+        #[arg(long, default_value_t = 10)]
+        limit: usize,
+        /// highest_score, most_similar, most_reliable, most_used or simplest
+        #[arg(long)]
+        strategy: Option<String>,
+    },
+    /// Show a published capability
+    Show {
+        /// NAME[@RANGE]
+        capability: String,
+        /// Print the document as it was published
+        #[arg(long)]
+        yaml: bool,
+    },
+    /// Run a capability
+    Run(RunArgs),
+    /// Show runs, or all about one
+    Runs {
+        /// The run
+        id: Option<String>,
+        /// How many to list
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// Cancel a run
+    Cancel {
+        /// The run
+        id: String,
+    },
+    /// Rebuild the search index of a data folder from its documents
+    Reindex,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// NAME[@RANGE]
+    pub(crate) capability: String,
+    /// One input: name=value; the value is read as JSON when it is JSON, else as text
+    #[arg(long = "input", value_name = "NAME=VALUE")]
+    pub(crate) inputs: Vec<String>,
+    /// Inputs from a JSON or YAML file, or - for standard input
+    #[arg(long = "inputs", value_name = "FILE")]
+    pub(crate) inputs_file: Option<PathBuf>,
+    /// Refuse to run anything but this digest
+    #[arg(long)]
+    pub(crate) digest: Option<a2s::Digest>,
+    /// The session, as the guardian sees it
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    /// Show what would be done, and send nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) guarding: GuardingArgs,
+    #[command(flatten)]
+    pub(crate) outbound: OutboundArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) common: ServeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecutorArgs {
+    /// Where the registry answers [default: http://127.0.0.1:8741]
+    #[arg(long, env = "A2S_REGISTRY_URL")]
+    pub(crate) registry: Option<Url>,
+    #[command(flatten)]
+    pub(crate) guarding: GuardingArgs,
+    #[command(flatten)]
+    pub(crate) outbound: OutboundArgs,
+    #[command(flatten)]
+    pub(crate) common: ServeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GuardianArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) common: ServeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// Rules of the guardian; without them every step is allowed and recorded
+    #[arg(long, env = "A2S_POLICY", value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+/// What every service takes.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on [default: 127.0.0.1, up 8740, registry 8741, executor 8742, guardian
+    /// 8743]
+    #[arg(long, env = "A2S_LISTEN")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// A host name that this service may be addressed by; loopback always may
+    #[arg(long = "allow-host", value_name = "HOST")]
+    pub(crate) allow_hosts: Vec<String>,
+    /// Settings in TOML; flags and environment win
+    #[arg(long, env = "A2S_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How logs are written [default: text]
+    #[arg(long, value_enum, env = "A2S_LOG_FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// What is logged: a level, or rules such as `info,executor=debug` [default: info]
+    #[arg(long, env = "A2S_LOG")]
+    pub(crate) log: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GuardingArgs {
+    /// Who is asked around every step: an AOS guardian's URL, builtin (with `up` alone), or off
+    /// [default: up builtin, executor http://127.0.0.1:8743/aos]
+    #[arg(long, env = "A2S_GUARDIAN", value_parser = parse_guardian)]
+    pub(crate) guardian: Option<GuardianChoice>,
+    /// The bearer token that a guardian at a URL is asked with
+    #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
+    pub(crate) guardian_token: Option<String>,
+    /// What happens when the guardian does not answer [default: closed]
+    #[arg(long, value_enum, env = "A2S_GUARDIAN_FAIL")]
+    pub(crate) guardian_fail: Option<FailMode>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum GuardianChoice {
+    Builtin,
+    Off,
+    Url(Url),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FailMode {
+    /// The step is denied
+    Closed,
+    /// The step passes, and the failure is recorded
+    Open,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutboundArgs {
+    /// Send connections for a host elsewhere: api.weather.com=http://127.0.0.1:9101
+    #[arg(long = "upstream", value_name = "HOST=URL", value_parser = parse_upstream)]
+    pub(crate) upstreams: Vec<(a2s::Domain, Url)>,
+    /// Let tasks address private, loopback and link-local networks
+    #[arg(long)]
+    pub(crate) allow_private_addresses: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Service {
+    /// The registry: publish and search
+    Registry(ServeArgs),
+    /// The executor: plan and run
+    Executor(ExecutorArgs),
+    /// The reference guardian: AOS at /aos
+    Guardian(GuardianArgs),
+}
+
+impl TryFrom<String> for GuardianChoice {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        parse_guardian(&text)
+    }
+}
+
+fn parse_guardian(text: &str) -> Result<GuardianChoice, String> {
+    match text {
+        "builtin" => Ok(GuardianChoice::Builtin),
+        "off" => Ok(GuardianChoice::Off),
+        _ => Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .map(GuardianChoice::Url)
+            .ok_or_else(|| "write `builtin`, `off` or an http(s) URL".to_owned()),
+    }
+}
+
+fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {
+    let (host, url) = text.split_once('=').ok_or("write HOST=URL")?;
+    let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
+    let url = Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
+    Ok((host, url))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,18 @@
+//! The only place that reads the clock and draws random bytes.
+
+use jiff::Timestamp;
+
+/// The time now.
+#[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is given")]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Random bytes from the operating system.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Without randomness there are no safe tokens and no unique ids: there is no way on.
+    #[expect(clippy::expect_used, reason = "the operating system always has randomness")]
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}

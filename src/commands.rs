@@ -1,0 +1,84 @@
+//! The commands, each a few lines over the libraries and the services.
+
+mod checksum;
+mod document;
+mod publish;
+mod run;
+mod runs;
+mod search;
+mod show;
+mod target;
+mod validate;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use directories::ProjectDirs;
+
+use crate::cli::{Arguments, Command, Global, Service};
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::{demo, serve};
+
+pub(crate) use publish::{in_order_of_dependency, publish_one};
+pub(crate) use run::{print_plan, print_result, start_and_watch};
+pub(crate) use search::print_answer;
+
+/// Runs the command that was asked for.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let Arguments { global, command } = arguments;
+    let mut output = Output::new(global.json, global.color);
+    let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(dispatch(&global, command, &mut output)),
+        Err(error) => Err(Failure::new(Exit::Bad, crate::failure::CANNOT_SERVE, error.to_string())),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Result<(), Failure> {
+    let client = || Client::new(&global.url, global.token.clone(), Some(data_dir(global)));
+    match command {
+        Command::Validate { files } => validate::validate(&files, output),
+        Command::Checksum { file, write } => checksum::checksum(&file, write, output),
+        Command::Verify { target } => verify::verify(&target, client, output).await,
+        Command::Publish { files } => publish::publish(&files, &client()?, output).await,
+        Command::Search { intent, limit, strategy } => {
+            search::search(intent, limit, strategy, &client()?, output).await
+        }
+        Command::Show { capability, yaml } => {
+            show::show(&capability, yaml, &client()?, output).await
+        }
+        Command::Run(arguments) => run::run(arguments, &client()?, output).await,
+        Command::Runs { id: Some(id), .. } => runs::show_run(&id, &client()?, output).await,
+        Command::Runs { id: None, limit } => runs::list_runs(limit, &client()?, output).await,
+        Command::Cancel { id } => runs::cancel_run(&id, &client()?, output).await,
+        Command::Demo => demo::demo(output).await,
+        Command::Up(arguments) => serve::up(global, arguments).await,
+        Command::Serve { service: Service::Registry(arguments) } => {
+            serve::registry(global, arguments).await
+        }
+        Command::Serve { service: Service::Executor(arguments) } => {
+            serve::executor(global, arguments).await
+        }
+        Command::Serve { service: Service::Guardian(arguments) } => {
+            serve::guardian(global, arguments).await
+        }
+        Command::Reindex => serve::reindex(global, output).await,
+    }
+}
+
+/// The data folder: as told, else the user's own.
+pub(crate) fn data_dir(global: &Global) -> PathBuf {
+    global.data_dir.clone().unwrap_or_else(|| match ProjectDirs::from("", "", "a2s") {
+        Some(folders) => folders.data_dir().to_owned(),
+        None => PathBuf::from(".a2s"),
+    })
+}

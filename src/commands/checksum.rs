@@ -1,0 +1,146 @@
+//! `a2s checksum`: print the checksum of a document, or fill it in.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use a2s::{Digest, StatedChecksum};
+use serde_json::json;
+
+use super::document;
+use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::output::Output;
+
+pub(super) fn checksum(file: &Path, write: bool, output: &mut Output) -> Result<(), Failure> {
+    let source = document::read(file)?;
+    let compilation = a2s::compile(&source);
+    let Some(digest) = compilation.digest else {
+        let name = file.display().to_string();
+        let text = String::from_utf8_lossy(&source);
+        if output.is_json() {
+            output.json_line(&json!({ "file": name, "issues": compilation.diagnostics }));
+        } else {
+            for diagnostic in compilation.diagnostics.iter().filter(|d| d.is_error()) {
+                output.diagnostic(&name, &text, diagnostic);
+            }
+        }
+        return Err(Failure::told(Exit::Bad));
+    };
+    let filled = compilation.stated == Some(StatedChecksum::Given(digest));
+    if write && !filled {
+        write_checksum(file, &source, digest)?;
+    }
+    if output.is_json() {
+        output.json_line(&json!({
+            "file": file.display().to_string(),
+            "checksum": digest,
+            "written": write && !filled,
+        }));
+    } else {
+        output.line(format_args!("{digest}"));
+    }
+    Ok(())
+}
+
+/// Puts the checksum into the file: the old text stays until the new one is complete.
+fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        return Err(Failure::argument("standard input cannot be written to"));
+    }
+    let text = String::from_utf8_lossy(source);
+    let filled = fill(&text, digest)
+        .filter(|filled| a2s::compile(filled.as_bytes()).stated == Some(StatedChecksum::Given(digest)))
+        .ok_or_else(|| {
+            Failure::new(
+                Exit::Bad,
+                BAD_ARGUMENT,
+                format!("{} has no line for the checksum that can be replaced", file.display()),
+            )
+            .with_hint(format!("Write this line at the top level: checksum: \"{digest}\""))
+        })?;
+    let fail = |error: std::io::Error| Failure::file(file, &error);
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let mut name = std::ffi::OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(".a2s-new");
+    let new = folder.join(name);
+    let written = std::fs::File::create(&new).and_then(|mut new_file| {
+        new_file.write_all(filled.as_bytes())?;
+        new_file.set_permissions(std::fs::metadata(file)?.permissions())?;
+        new_file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&new, file)).map_err(|error| {
+        // The half-written copy is of no use to anyone.
+        let _ = std::fs::remove_file(&new);
+        fail(error)
+    })
+}
+
+/// The text with the checksum in its place: the top-level line that has it, or a new line behind
+/// `version`, in YAML block style; or the member of a JSON object.
+fn fill(text: &str, digest: Digest) -> Option<String> {
+    let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let is_json = text.trim_start().starts_with('{');
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let at = |key: &str| {
+        lines.iter().position(|line| {
+            let line = if is_json { line.trim_start() } else { line.as_str() };
+            let bare = line.strip_prefix('"').map(|rest| rest.replacen('"', "", 1));
+            let line = bare.as_deref().unwrap_or(line);
+            line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'))
+        })
+    };
+    let value = format!("\"{digest}\"");
+    match at("checksum") {
+        Some(index) => {
+            let line = &lines[index];
+            let (key, rest) = line.split_once(':')?;
+            let comment = comment_of(rest).map_or_else(String::new, |comment| format!("  {comment}"));
+            let comma = if is_json && rest.trim_end().ends_with(',') { "," } else { "" };
+            lines[index] = format!("{key}: {value}{comma}{comment}");
+        }
+        None if is_json => {
+            let open = lines.iter().position(|line| line.trim_start().starts_with('{'))?;
+            lines[open] = lines[open].replacen('{', &format!("{{\"checksum\": {value},"), 1);
+        }
+        None => {
+            let version = at("version")?;
+            lines.insert(version + 1, format!("checksum: {value}"));
+        }
+    }
+    let mut filled = lines.join(ending);
+    if text.ends_with('\n') {
+        filled.push_str(ending);
+    }
+    Some(filled)
+}
+
+/// The comment behind a scalar, when there is one.
+fn comment_of(rest: &str) -> Option<&str> {
+    let rest = rest.trim_start();
+    let after = match rest.chars().next()? {
+        quote @ ('"' | '\'') => rest[1..].split_once(quote)?.1,
+        _ => rest,
+    };
+    let at = after.find(" #").map(|at| at + 1).or_else(|| after.starts_with('#').then_some(0))?;
+    Some(after[at..].trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_takes_its_place_and_nothing_else_changes() {
+        let digest = Digest::of_bytes(b"x");
+        let check = |before: &str, after: &str| {
+            assert_eq!(fill(before, digest).unwrap(), after.replace('@', &format!("\"{digest}\"")));
+        };
+        check("a: 1\nchecksum: \"<x>\"  # why\nb: 2\n", "a: 1\nchecksum: @  # why\nb: 2\n");
+        check("checksum:\nb: 2", "checksum: @\nb: 2");
+        check("version: \"1\"\r\nb: 2\r\n", "version: \"1\"\r\nchecksum: @\r\nb: 2\r\n");
+        check("{\n  \"checksum\": \"x\",\n  \"a\": 1\n}\n", "{\n  \"checksum\": @,\n  \"a\": 1\n}\n");
+        check("{\"a\": 1}", "{\"checksum\": @,\"a\": 1}");
+        assert_eq!(fill("a: 1\n", digest), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! `a2s publish`: give documents to the registry.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use a2s::api::PublishAnswer;
+use a2s::{CapabilityName, Document};
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::json;
+
+use super::document;
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, DIM, GOOD, NAME, Output};
+
+pub(super) async fn publish(
+    paths: &[PathBuf],
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut documents = Vec::new();
+    for file in document::expand(paths)? {
+        documents.push((file.display().to_string(), document::read(&file)?));
+    }
+    let mut exit = None;
+    for (file, source) in in_order_of_dependency(documents) {
+        match publish_one(&source, client).await {
+            Ok(answer) => report(&file, &answer, output),
+            Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
+            Err(failure) => {
+                exit = Some(Failure::told(failure.exit));
+                report_failure(&file, &source, failure, output);
+            }
+        }
+    }
+    exit.map_or(Ok(()), Err)
+}
+
+/// Gives one document to the registry.
+pub(crate) async fn publish_one(source: &[u8], client: &Client) -> Result<PublishAnswer, Failure> {
+    let request = client
+        .request(Method::POST, &["v1", "capabilities"])
+        .header(CONTENT_TYPE, document::media_type(source))
+        .body(source.to_vec());
+    client.json(request).await
+}
+
+/// The same documents, each behind those among them that it depends on. Documents that cannot be
+/// read keep their place: the registry says what is wrong with them.
+pub(crate) fn in_order_of_dependency<N>(documents: Vec<(N, Vec<u8>)>) -> Vec<(N, Vec<u8>)> {
+    let needs: Vec<(Option<CapabilityName>, Vec<CapabilityName>)> = documents
+        .iter()
+        .map(|(_, source)| match Document::open(source) {
+            Ok(document) => {
+                let capability = document.capability();
+                let needs = capability.dependencies.iter().map(|d| d.capability.clone());
+                (Some(capability.name.clone()), needs.collect())
+            }
+            Err(_) => (None, Vec::new()),
+        })
+        .collect();
+    let places: BTreeMap<&CapabilityName, usize> = needs
+        .iter()
+        .enumerate()
+        .filter_map(|(place, (name, _))| Some((name.as_ref()?, place)))
+        .collect();
+    let mut ranks = vec![0_usize; documents.len()];
+    // A chain is at most as long as there are documents; a cycle stops rising then, and the
+    // registry refuses it.
+    for _ in 0..documents.len() {
+        for (place, (_, names)) in needs.iter().enumerate() {
+            let below = names.iter().filter_map(|name| places.get(name)).map(|&p| ranks[p] + 1);
+            ranks[place] = below.max().unwrap_or(0).min(documents.len());
+        }
+    }
+    let mut ranked: Vec<_> = ranks.into_iter().zip(documents).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, document)| document).collect()
+}
+
+fn report(file: &str, answer: &PublishAnswer, output: &mut Output) {
+    let PublishAnswer { name, version, checksum, created, warnings } = answer;
+    if output.is_json() {
+        let mut line = json!(answer);
+        line["file"] = json!(file);
+        output.json_line(&line);
+        return;
+    }
+    let word = if *created { "published" } else { "unchanged" };
+    output.line(format_args!("{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
+    for warning in warnings {
+        output.line(format_args!("  {warning}"));
+    }
+}
+
+fn report_failure(file: &str, source: &[u8], failure: Failure, output: &mut Output) {
+    if output.is_json() {
+        let mut line = failure.to_json();
+        line["file"] = json!(file);
+        output.json_line(&line);
+        return;
+    }
+    output.line(format_args!("{BAD}refused{BAD:#}    {file}"));
+    let text = String::from_utf8_lossy(source);
+    for diagnostic in &failure.diagnostics {
+        output.diagnostic(file, &text, diagnostic);
+    }
+    if failure.diagnostics.is_empty() {
+        output.failure(&failure);
+    }
+}

@@ -1,0 +1,185 @@
+//! `a2s run`: run a capability and watch it, or see what it would do.
+
+mod plan;
+mod view;
+
+use std::path::Path;
+
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus};
+use futures::StreamExt as _;
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use serde_json::{Map, Value};
+
+use super::document;
+use super::target::Target;
+use crate::cli::RunArgs;
+use crate::client::Client;
+use crate::failure::{BAD_ANSWER, Exit, Failure};
+use crate::output::Output;
+
+pub(crate) use plan::print_plan;
+pub(crate) use view::{print_event, print_result};
+
+/// The longest event that is read: an answer of a service may be in it.
+const MAX_EVENT: usize = 64 << 20;
+
+pub(super) async fn run(
+    arguments: RunArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let inputs = read_inputs(&arguments)?;
+    let Target { name, range } = Target::parse(&arguments.capability)?;
+    if arguments.dry_run {
+        let request = PlanRequest { name, version: range, digest: arguments.digest, inputs };
+        let plan: PlanAnswer = client.post(&["v1", "plans"], &request).await?;
+        if output.is_json() {
+            output.json_line(&plan);
+        } else {
+            print_plan(&plan, output);
+        }
+        return Ok(());
+    }
+    let request = ExecutionRequest {
+        name,
+        version: range,
+        digest: arguments.digest,
+        inputs,
+        session: arguments.session,
+        wait: false,
+    };
+    let run = start_and_watch(&request, client, output).await?;
+    if output.is_json() {
+        output.json_line(&run);
+    } else {
+        print_result(&run, output);
+    }
+    match exit_of(&run) {
+        None => Ok(()),
+        Some(exit) => Err(Failure::told(exit)),
+    }
+}
+
+/// Starts a run, prints its events as they happen, and gives the run when it has ended.
+pub(crate) async fn start_and_watch(
+    request: &ExecutionRequest,
+    client: &Client,
+    output: &mut Output,
+) -> Result<Run, Failure> {
+    let started: Run = client.post(&["v1", "executions"], request).await.map_err(with_own_exit)?;
+    let id = started.id.to_string();
+    let mut seen = 0;
+    // A stream that breaks is taken up again behind the last event that was seen.
+    while !watch(&id, &mut seen, client, output).await? {}
+    client.get(&["v1", "executions", &id]).await
+}
+
+/// Prints events from `seen` on. True when the run has ended.
+async fn watch(
+    id: &str,
+    seen: &mut u64,
+    client: &Client,
+    output: &mut Output,
+) -> Result<bool, Failure> {
+    let request = client
+        .request(Method::GET, &["v1", "executions", id, "events"])
+        .header(ACCEPT, "text/event-stream")
+        .header("last-event-id", seen.to_string());
+    let mut stream = client.send(request).await?.bytes_stream();
+    let mut buffer = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        let Ok(chunk) = chunk else { return Ok(false) };
+        buffer.extend_from_slice(&chunk);
+        if buffer.len() > MAX_EVENT {
+            return Err(Failure::new(Exit::Bad, BAD_ANSWER, "an event of the run is too large"));
+        }
+        while let Some(end) = find_blank_line(&buffer) {
+            let block: Vec<u8> = buffer.drain(..end).collect();
+            let Some(event) = read_event(&block)? else { continue };
+            *seen = event.seq;
+            if !output.is_json() {
+                print_event(&event, output);
+            }
+            if matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. }) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Where the next block of an event stream ends, its blank line included.
+fn find_blank_line(buffer: &[u8]) -> Option<usize> {
+    buffer.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 2)
+}
+
+/// The event of one block; comments and empty blocks have none.
+fn read_event(block: &[u8]) -> Result<Option<Event>, Failure> {
+    let text = String::from_utf8_lossy(block);
+    let data: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(|data| data.strip_prefix(' ').unwrap_or(data))
+        .collect();
+    if data.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_str(&data.join("\n")).map(Some).map_err(|error| {
+        Failure::new(Exit::Bad, BAD_ANSWER, format!("an event of the run is not understood: {error}"))
+    })
+}
+
+/// The exit code of a run that did not succeed.
+pub(crate) fn exit_of(run: &Run) -> Option<Exit> {
+    match run.status {
+        RunStatus::Succeeded => None,
+        RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled | RunStatus::Waiting | RunStatus::Running => {
+            Some(run.error.as_ref().map_or(Exit::Bad, |error| exit_of_code(&error.code)))
+        }
+    }
+}
+
+/// What the executor's table of errors says about the exit code.
+fn exit_of_code(code: &str) -> Exit {
+    match executor::Kind::of_code(code).map(executor::Kind::exit) {
+        Some(executor::Exit::Denied) => Exit::Denied,
+        Some(executor::Exit::Unreachable) => Exit::Unreachable,
+        Some(executor::Exit::Failed) | None => Exit::Bad,
+    }
+}
+
+fn with_own_exit(failure: Failure) -> Failure {
+    match executor::Kind::of_code(&failure.code) {
+        Some(_) => Failure { exit: exit_of_code(&failure.code), ..failure },
+        None => failure,
+    }
+}
+
+/// The inputs: those of the file, then those of the flags.
+fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, Failure> {
+    let mut inputs = match &arguments.inputs_file {
+        Some(file) => read_inputs_file(file)?,
+        None => Map::new(),
+    };
+    for input in &arguments.inputs {
+        let (name, value) = input.split_once('=').ok_or_else(|| {
+            Failure::argument(format!("`{input}` is no input")).with_hint("Write --input name=value.")
+        })?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        inputs.insert(name.to_owned(), value);
+    }
+    Ok(inputs)
+}
+
+fn read_inputs_file(file: &Path) -> Result<Map<String, Value>, Failure> {
+    let source = document::read(file)?;
+    let value = a2s::parse_value(&source).map_err(|diagnostics| Failure {
+        diagnostics,
+        ..Failure::argument(format!("{} cannot be read", file.display()))
+    })?;
+    match value {
+        Value::Object(inputs) => Ok(inputs),
+        _ => Err(Failure::argument(format!("{} has to be a mapping of inputs", file.display()))),
+    }
+}

@@ -1,0 +1,162 @@
+//! A run as a person watches it: one line for each thing that happens.
+
+use a2s::api::{Decision, DecisionSource, Event, EventKind, Phase, Run, RunError, RunStatus};
+use serde_json::Value;
+
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
+
+/// The longest value shown in a line; `--json` has all of it.
+const MAX_SHOWN: usize = 160;
+
+/// Prints one event.
+pub(crate) fn print_event(event: &Event, output: &mut Output) {
+    match &event.kind {
+        EventKind::RunStarted { capability, guarding, .. } => {
+            let id = event.run;
+            output.line(format_args!(
+                "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{id}{DIM:#}",
+                capability.name, capability.version
+            ));
+            if guarding.guardian == "off" {
+                output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is asked"));
+            } else if guarding.fail == "open" {
+                output.line(format_args!(
+                    "  {WARN}fail open{WARN:#}: steps pass when the guardian does not answer"
+                ));
+            }
+        }
+        EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
+        EventKind::StepStarted { step, kind } => {
+            output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}{kind}{DIM:#}", indent(step)));
+        }
+        EventKind::BranchTaken { step, value } => {
+            output.line(format_args!("  {}  condition is {BOLD}{value}{BOLD:#}", indent(step)));
+        }
+        EventKind::Decided { step, decision, .. } => print_decision(step, decision, output),
+        EventKind::Sending { step, attempt, method, url, upstream, .. } => {
+            let again = if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
+            let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
+            output.line(format_args!(
+                "  {}  → {method} {url}{DIM}{elsewhere}{again}{DIM:#}",
+                indent(step)
+            ));
+        }
+        EventKind::Received { step, status, bytes, duration_ms, .. } => {
+            output.line(format_args!(
+                "  {}  ← {status} {DIM}{bytes} bytes in {duration_ms} ms{DIM:#}",
+                indent(step)
+            ));
+        }
+        EventKind::Retrying { step, reason, pause_ms, .. } => {
+            output.line(format_args!(
+                "  {}  {WARN}again in {pause_ms} ms{WARN:#}: {reason}",
+                indent(step)
+            ));
+        }
+        EventKind::StepFinished { step, outputs, .. } => {
+            for (name, value) in outputs {
+                output.line(format_args!(
+                    "  {}  {GOOD}✓{GOOD:#} {name} = {}",
+                    indent(step),
+                    shown(value)
+                ));
+            }
+        }
+        EventKind::StepSkipped { step, reason } => {
+            output.line(format_args!("  {}{DIM}{step} skipped: {reason}{DIM:#}", indent(step)));
+        }
+        EventKind::StepFailed { step, error, .. } => {
+            output.line(format_args!(
+                "  {}  {BAD}✗ {}{BAD:#} {}",
+                indent(step),
+                error.code,
+                error.message
+            ));
+        }
+        EventKind::RunWaiting { .. } | EventKind::RunFinished { .. } => {}
+    }
+}
+
+/// Prints how a run ended.
+pub(crate) fn print_result(run: &Run, output: &mut Output) {
+    let (style, word) = match run.status {
+        RunStatus::Succeeded => (GOOD, "succeeded"),
+        RunStatus::Failed => (BAD, "failed"),
+        RunStatus::Denied => (BAD, "denied"),
+        RunStatus::Cancelled => (WARN, "cancelled"),
+        RunStatus::Waiting => (WARN, "waiting"),
+        RunStatus::Running => (WARN, "running"),
+    };
+    let took = run.finished_at.map_or_else(String::new, |end| {
+        format!("in {} ms", end.duration_since(run.started_at).as_millis())
+    });
+    output.line(format_args!("{style}{word}{style:#} {DIM}{took}  {}{DIM:#}", run.id));
+    if let Some(result) = &run.output {
+        match serde_json::to_string_pretty(result) {
+            Ok(text) => text.lines().for_each(|line| output.line(format_args!("  {line}"))),
+            Err(_) => output.line(format_args!("  {result}")),
+        }
+    }
+    if let Some(error) = &run.error {
+        print_error(error, output);
+    }
+}
+
+fn print_error(error: &RunError, output: &mut Output) {
+    let step = error.step.as_ref().map_or_else(String::new, |step| format!("{step}: "));
+    output.line(format_args!("  {BAD}{}{BAD:#} {step}{}", error.code, error.message));
+    output.line(format_args!("  {DIM}help:{DIM:#} {}", error.hint));
+    let again = if error.repeat_safe {
+        "Running it again is safe."
+    } else {
+        "Something may have been changed already; look before you run it again."
+    };
+    output.line(format_args!("  {DIM}{again}{DIM:#}"));
+}
+
+fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
+    let when = match decision.phase {
+        Phase::Request => "before",
+        Phase::Result => "after ",
+    };
+    let style = match decision.decision.as_str() {
+        "allow" => GOOD,
+        "deny" => BAD,
+        _ => WARN,
+    };
+    let source = match decision.source {
+        DecisionSource::Guardian | DecisionSource::Unguarded => "",
+        DecisionSource::FailedClosed => " (no answer, failed closed)",
+        DecisionSource::FailedOpen => " (no answer, failed open)",
+    };
+    let message = if decision.message.is_empty() { String::new() } else { format!(": {}", decision.message) };
+    output.line(format_args!(
+        "  {}  {DIM}guardian {when}{DIM:#} {style}{}{style:#}{source}{DIM}{message}{DIM:#}",
+        indent(step),
+        decision.decision
+    ));
+    for change in &decision.changes {
+        output.line(format_args!(
+            "  {}    {} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
+            indent(step),
+            change.name,
+            shown(&change.from),
+            shown(&change.to)
+        ));
+    }
+}
+
+/// Two spaces for each level of steps.
+fn indent(step: &str) -> String {
+    "  ".repeat(step.matches('/').count())
+}
+
+/// A value on one line, cut to what fits. Control characters, which could write to the terminal,
+/// stay escaped as JSON has them.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= MAX_SHOWN {
+        return text;
+    }
+    text.chars().take(MAX_SHOWN - 1).chain(['…']).collect()
+}

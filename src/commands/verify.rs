@@ -1,0 +1,93 @@
+//! `a2s verify`: is a document what its checksum says?
+
+use std::path::Path;
+
+use a2s::Document;
+use a2s::api::{VerifyAnswer, VerifyRequest};
+use serde_json::json;
+
+use super::document;
+use super::target::Target;
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, GOOD, NAME, Output};
+
+pub(super) async fn verify(
+    target: &str,
+    client: impl FnOnce() -> Result<Client, Failure>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let path = Path::new(target);
+    if path.exists() || target == "-" || target.contains(['/', '.']) && Target::parse(target).is_err() {
+        return verify_file(path, output);
+    }
+    let Target { name, range } = Target::parse(target)?;
+    verify_published(VerifyRequest { name, version: exact(range)? }, &client()?, output).await
+}
+
+/// A version, not a range: what is verified is one content.
+fn exact(range: Option<String>) -> Result<Option<semver::Version>, Failure> {
+    range
+        .map(|range| {
+            range.parse().map_err(|_| {
+                Failure::argument(format!("`{range}` is no exact version"))
+                    .with_hint("Write all three numbers: 1.0.0.")
+            })
+        })
+        .transpose()
+}
+
+fn verify_file(path: &Path, output: &mut Output) -> Result<(), Failure> {
+    let source = document::read(path)?;
+    let name = path.display().to_string();
+    match Document::open(&source) {
+        Ok(document) => {
+            let digest = document.digest();
+            if output.is_json() {
+                output.json_line(&json!({ "file": name, "valid": true, "checksum": digest }));
+            } else {
+                output.line(format_args!("{digest}  {GOOD}good{GOOD:#}  {name}"));
+            }
+            Ok(())
+        }
+        Err(diagnostics) => {
+            if output.is_json() {
+                let digest = a2s::compile(&source).digest;
+                output.json_line(&json!({
+                    "file": name, "valid": false, "checksum": digest, "issues": diagnostics,
+                }));
+            } else {
+                output.line(format_args!("{BAD}bad{BAD:#}   {name}"));
+                let text = String::from_utf8_lossy(&source);
+                for diagnostic in diagnostics.iter().filter(|d| d.is_error()) {
+                    output.diagnostic(&name, &text, diagnostic);
+                }
+            }
+            Err(Failure::told(Exit::Bad))
+        }
+    }
+}
+
+async fn verify_published(
+    request: VerifyRequest,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let answer: VerifyAnswer = client.post(&["v1", "verify"], &request).await?;
+    let VerifyAnswer { name, version, checksum, .. } = &answer;
+    if output.is_json() {
+        output.json_line(&answer);
+    } else if answer.valid {
+        output.line(format_args!("{checksum}  {GOOD}good{GOOD:#}  {NAME}{name}{NAME:#} {version}"));
+    } else {
+        output.line(format_args!("{BAD}bad{BAD:#}   {NAME}{name}{NAME:#} {version}"));
+        output.line(format_args!("  published  {checksum}"));
+        if let Some(computed) = answer.computed {
+            output.line(format_args!("  now        {computed}"));
+        }
+        if let Some(message) = &answer.message {
+            output.line(format_args!("  {message}"));
+        }
+    }
+    if answer.valid { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+}

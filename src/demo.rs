@@ -1,0 +1,371 @@
+//! `a2s demo`: the whole loop on this machine, with real servers on loopback and no network. Every
+//! part says what it claims and checks that it is so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use a2s::api::{
+    Decision, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus, SearchAnswer,
+    SearchRequest, VerifyAnswer, VerifyRequest,
+};
+use a2s::{CapabilityName, Domain};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+
+use crate::cli::FailMode;
+use crate::client::Client;
+use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
+use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
+use crate::serve::{ExecutorPart, Folder, Guardian, Parts, Stack, shipped};
+use crate::standin::{self, Standin};
+
+const INTENT: &str = "check the weather in Paris and post it";
+
+/// The rules of the demo's guardian.
+const POLICY: &str = r#"
+version: 1
+default: allow
+rules:
+  - id: no-secrets-in-public
+    on: [steps/toolCallRequest]
+    tool: PostWeatherTweet.postTweet
+    when: inputs["variables.text"].contains("password")
+    decision: deny
+    message: A post must not mention passwords.
+    reason_codes: [secret_in_post]
+  - id: no-addresses-in-public
+    on: [steps/toolCallRequest]
+    tool: PostWeatherTweet.postTweet
+    decision: modify
+    when: inputs["variables.text"].contains("@")
+    message: E-mail addresses are removed from posts.
+    reason_codes: [address_in_post]
+    modify:
+      redact:
+        - pattern: email
+"#;
+
+/// Plays the demo.
+pub(crate) async fn demo(output: &mut Output) -> Result<(), Failure> {
+    let folder = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
+    let mut demo = Demo::start(folder.path(), output).await?;
+    let played = demo.play().await;
+    let Demo { stack, claims, .. } = demo;
+    stack.stop().await;
+    played?;
+    let broken: Vec<&Claim> = claims.iter().filter(|claim| !claim.holds).collect();
+    if output.is_json() {
+        let parts: Vec<Value> = claims
+            .iter()
+            .map(|claim| json!({ "claim": claim.text, "holds": claim.holds, "seen": claim.seen }))
+            .collect();
+        output.json_line(&json!({ "good": broken.is_empty(), "claims": parts }));
+    } else {
+        let total = count(claims.len(), "claim").to_string();
+        output.line(format_args!(""));
+        if broken.is_empty() {
+            output.line(format_args!("{GOOD}all {total} held{GOOD:#}"));
+            output.line(format_args!(
+                "{DIM}next: a2s up, then a2s search \"dog breeds\" in another terminal{DIM:#}"
+            ));
+        }
+    }
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<&str> = broken.iter().map(|claim| claim.text.as_str()).collect();
+    let failure = Failure::new(Exit::Bad, DEMO_BROKEN, format!("did not hold: {}", list.join("; ")));
+    Err(Failure { told: output.is_json(), ..failure })
+}
+
+/// Something that the demo says, and whether it was so.
+struct Claim {
+    text: String,
+    holds: bool,
+    seen: Value,
+}
+
+struct Demo<'o> {
+    stack: Stack,
+    client: Client,
+    weather: Standin,
+    social: Standin,
+    claims: Vec<Claim>,
+    output: &'o mut Output,
+}
+
+impl<'o> Demo<'o> {
+    async fn start(folder: &std::path::Path, output: &'o mut Output) -> Result<Self, Failure> {
+        let weather = standin::weather().serve().await.map_err(|error| cannot_start(&error))?;
+        let social = standin::social().serve().await.map_err(|error| cannot_start(&error))?;
+        let policy = folder.join("policy.yaml");
+        std::fs::write(&policy, POLICY).map_err(|error| cannot_start(&error))?;
+        let upstreams: BTreeMap<Domain, _> = [&weather, &social]
+            .into_iter()
+            .map(|standin| (standin.host().clone(), standin.url().clone()))
+            .collect();
+        let listener =
+            TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| cannot_start(&error))?;
+        let data = Folder::open(&folder.join("data"), "registry")?;
+        let token = data.token(None)?;
+        let parts = Parts {
+            registry: true,
+            executor: Some(ExecutorPart {
+                registry: None,
+                guardian: Guardian::Builtin { policy: Some(policy), fail: FailMode::Closed },
+                upstreams,
+                allow_private_addresses: false,
+            }),
+            guardian: None,
+            ship: false,
+        };
+        let stack = Stack::start(listener, Arc::new(data), parts, token.clone(), &[]).await?;
+        let client = Client::new(stack.url(), Some(token), None)?;
+        Ok(Self { stack, client, weather, social, claims: Vec::new(), output })
+    }
+
+    async fn play(&mut self) -> Result<(), Failure> {
+        self.title("Services on this machine");
+        for (what, at) in [
+            ("registry, executor, guardian", self.stack.url()),
+            ("stand-in for api.weather.com (REST)", self.weather.url()),
+            ("stand-in for api.twitter.com (GraphQL)", self.social.url()),
+        ] {
+            if !self.output.is_json() {
+                self.output.line(format_args!("{what:<40} {DIM}{at}{DIM:#}"));
+            }
+        }
+        self.publish().await?;
+        let (name, digest) = self.search_and_verify().await?;
+        self.plan(&name, digest).await?;
+        self.run_allowed(&name, digest).await?;
+        self.run_denied(&name, digest).await?;
+        self.run_modified(&name, digest).await?;
+        self.publish_tampered().await?;
+        self.run_failing(&name, digest).await
+    }
+
+    async fn publish(&mut self) -> Result<(), Failure> {
+        self.title("Publish the shipped capabilities");
+        let documents = shipped();
+        for (_, source) in &documents {
+            let answer = publish_one(source, &self.client).await?;
+            if !self.output.is_json() {
+                let a2s::api::PublishAnswer { name, version, checksum, .. } = &answer;
+                self.output.line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
+            }
+        }
+        let published = documents.len();
+        let unchanged = match documents.first() {
+            Some((_, source)) => !publish_one(source, &self.client).await?.created,
+            None => false,
+        };
+        self.claim(
+            format!("{published} documents are published, and publishing one again changes nothing"),
+            unchanged,
+            json!({ "published": published }),
+        );
+        Ok(())
+    }
+
+    async fn search_and_verify(&mut self) -> Result<(CapabilityName, a2s::Digest), Failure> {
+        self.title(&format!("Search: {INTENT}"));
+        let request = SearchRequest {
+            intent: INTENT.to_owned(),
+            limit: Some(3),
+            strategy: None,
+            filters: None,
+        };
+        let answer: SearchAnswer = self.client.post(&["v1", "search"], &request).await?;
+        if !self.output.is_json() {
+            print_answer(&answer, self.output);
+        }
+        let first = answer.capabilities.first().ok_or_else(|| {
+            Failure::new(Exit::Bad, DEMO_BROKEN, "the search found nothing")
+        })?;
+        let (name, digest) = (first.name.clone(), first.checksum);
+        self.claim(
+            "the intent finds PostWeatherTweet".to_owned(),
+            name.as_str() == "PostWeatherTweet",
+            json!(answer),
+        );
+
+        self.title("Verify the hit");
+        let request = VerifyRequest { name: name.clone(), version: Some(first.version.clone()) };
+        let answer: VerifyAnswer = self.client.post(&["v1", "verify"], &request).await?;
+        if !self.output.is_json() {
+            self.output.line(format_args!("{digest}"));
+        }
+        self.claim(
+            "the registry keeps what the hit names, digest for digest".to_owned(),
+            answer.valid && answer.computed == Some(digest),
+            json!(answer),
+        );
+        Ok((name, digest))
+    }
+
+    async fn plan(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+        self.title("Plan, sending nothing");
+        let request = PlanRequest {
+            name: name.clone(),
+            version: None,
+            digest: Some(digest),
+            inputs: inputs("Paris", "Weekend picnic weather update for Paris:"),
+        };
+        let plan: PlanAnswer = self.client.post(&["v1", "plans"], &request).await?;
+        if !self.output.is_json() {
+            print_plan(&plan, self.output);
+        }
+        let sent = self.sent();
+        self.claim(
+            "the plan names two steps and two hosts, lacks no input, and nothing was sent".to_owned(),
+            plan.steps.len() == 2 && plan.hosts.len() == 2 && plan.missing.is_empty() && sent == (0, 0),
+            json!(plan),
+        );
+        Ok(())
+    }
+
+    async fn run_allowed(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+        self.title("Run it: the guardian is asked before and after each step");
+        let run = self.run(name, digest, "Paris", "Weekend picnic weather update for Paris:").await?;
+        let decisions = decisions(&run);
+        let tweet = run.output.as_ref().and_then(|output| output.get("tweet_id")).cloned();
+        self.claim(
+            "both steps ran, allowed before and after, and there is a tweet".to_owned(),
+            run.status == RunStatus::Succeeded
+                && decisions == ["allow"; 4]
+                && tweet.is_some_and(|id| !id.is_null())
+                && self.sent() == (1, 1),
+            json!(run),
+        );
+        Ok(())
+    }
+
+    async fn run_denied(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+        self.title("A policy denies");
+        let before = self.sent();
+        let run = self.run(name, digest, "Paris", "My password is hunter2.").await?;
+        self.claim(
+            "the guardian denied the post, and nothing was posted".to_owned(),
+            run.status == RunStatus::Denied
+                && decisions(&run) == ["allow", "allow", "deny"]
+                && self.sent() == (before.0 + 1, before.1),
+            json!(run),
+        );
+        Ok(())
+    }
+
+    async fn run_modified(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+        self.title("A policy modifies");
+        let run = self.run(name, digest, "Paris", "Ask ann@example.com for a seat.").await?;
+        let posted = self.social.received().pop().map_or_else(String::new, |last| last.body);
+        self.claim(
+            "the post went out without the e-mail address".to_owned(),
+            run.status == RunStatus::Succeeded
+                && decisions(&run) == ["allow", "allow", "modify", "allow"]
+                && posted.contains("for a seat")
+                && !posted.contains("ann@example.com"),
+            json!({ "run": run, "posted": posted }),
+        );
+        Ok(())
+    }
+
+    async fn publish_tampered(&mut self) -> Result<(), Failure> {
+        self.title("A tampered document");
+        let documents = shipped();
+        let source = documents.iter().find(|(name, _)| *name == "ListDogBreeds");
+        let source = source.map_or_else(String::new, |(_, s)| String::from_utf8_lossy(s).into_owned());
+        let tampered = source.replacen("list of dog", "lust of dog", 1);
+        let refused = publish_one(tampered.as_bytes(), &self.client).await.err();
+        if let Some(failure) = &refused
+            && !self.output.is_json()
+        {
+            for diagnostic in &failure.diagnostics {
+                self.output.diagnostic("tampered.yaml", &tampered, diagnostic);
+            }
+        }
+        let mismatch = refused.as_ref().is_some_and(|failure| {
+            failure.diagnostics.iter().any(|diagnostic| diagnostic.code == "A2S031")
+        });
+        self.claim(
+            "one letter changed, and the registry refuses the document".to_owned(),
+            mismatch && tampered != source,
+            json!(refused.map(|failure| failure.to_json())),
+        );
+        Ok(())
+    }
+
+    async fn run_failing(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+        self.title("A step fails");
+        let before = self.sent();
+        let run = self.run(name, digest, "Atlantis", "Bad weather ahead?").await?;
+        let error = run.error.clone();
+        let named = error.as_ref().is_some_and(|error| {
+            error.step.as_deref() == Some("getWeather") && !error.hint.is_empty()
+        });
+        self.claim(
+            "the error names the step and what to do, and the next step did not run".to_owned(),
+            run.status == RunStatus::Failed && named && self.sent().1 == before.1,
+            json!(run),
+        );
+        Ok(())
+    }
+
+    async fn run(
+        &mut self,
+        name: &CapabilityName,
+        digest: a2s::Digest,
+        location: &str,
+        message: &str,
+    ) -> Result<Run, Failure> {
+        let request = ExecutionRequest {
+            name: name.clone(),
+            version: None,
+            digest: Some(digest),
+            inputs: inputs(location, message),
+            session: Some("demo".to_owned()),
+            wait: false,
+        };
+        let run = start_and_watch(&request, &self.client, self.output).await?;
+        if !self.output.is_json() {
+            print_result(&run, self.output);
+        }
+        Ok(run)
+    }
+
+    /// How many requests reached the weather service and the social service.
+    fn sent(&self) -> (usize, usize) {
+        (self.weather.requests(), self.social.requests())
+    }
+
+    fn title(&mut self, title: &str) {
+        if !self.output.is_json() {
+            self.output.line(format_args!("\n{BOLD}── {title}{BOLD:#}"));
+        }
+    }
+
+    fn claim(&mut self, text: String, holds: bool, seen: Value) {
+        if !self.output.is_json() {
+            let (style, mark) = if holds { (GOOD, "✓") } else { (BAD, "✗") };
+            self.output.line(format_args!("{style}{mark} {text}{style:#}"));
+        }
+        self.claims.push(Claim { text, holds, seen });
+    }
+}
+
+fn inputs(location: &str, message: &str) -> Map<String, Value> {
+    Map::from_iter([
+        ("location".to_owned(), json!(location)),
+        ("message".to_owned(), json!(message)),
+    ])
+}
+
+/// The guardian's decisions of a run, in order.
+fn decisions(run: &Run) -> Vec<&str> {
+    run.steps.iter().flat_map(|step| &step.decisions).map(|Decision { decision, .. }| decision.as_str()).collect()
+}
+
+fn cannot_start(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string())
+}

@@ -1,0 +1,100 @@
+//! Why a command ends badly: exit code, code, words and a remedy. The one table of the command.
+
+use std::process::ExitCode;
+
+use a2s::Code;
+use serde_json::{Value, json};
+
+/// The exit codes; `a2s --help` documents them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was checked is bad, or the run failed.
+    Bad = 1,
+    /// The command was not understood.
+    Usage = 2,
+    /// A guardian denied a step.
+    Denied = 3,
+    /// Registry, executor or guardian not reachable.
+    Unreachable = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command ends badly.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// True when everything was printed already and only the exit code is left to say.
+    pub(crate) told: bool,
+    pub(crate) diagnostics: Vec<a2s::Diagnostic>,
+}
+
+macro_rules! codes {
+    ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
+        $(pub(crate) const $name: Code = Code { id: $id, title: $title, remedy: $remedy };)*
+        /// Every code of the command, in order.
+        pub(crate) const CODES: &[Code] = &[$($name),*];
+    };
+}
+
+codes! {
+    FILE = "A2S500", "file cannot be read or written", "Check the path and its permissions.";
+    NOT_REACHABLE = "A2S501", "service not reachable", "Start it with `a2s up`, or set A2S_URL to where it answers.";
+    BAD_ANSWER = "A2S502", "answer not understood", "Check that A2S_URL is an A2S service of a fitting version.";
+    BAD_ARGUMENT = "A2S503", "argument not understood", "See `a2s help`.";
+    CANNOT_SERVE = "A2S504", "service cannot start", "Mend what the message names and start again.";
+    DEMO_BROKEN = "A2S505", "demo did not do what it claims", "This is a defect; please report it with the output of `a2s demo --json`.";
+    BAD_HOST = "A2S506", "host or origin not allowed", "Address the service by the name it listens on, and not from a page of another site.";
+    NO_ROUTE = "A2S507", "nothing answers at this address", "See /openapi.json for what there is.";
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, code: Code, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            code: code.id.to_owned(),
+            message: message.into(),
+            hint: Some(code.remedy.to_owned()),
+            told: false,
+            diagnostics: Vec::new(),
+        }
+    }
+
+    /// The same with a more exact remedy.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Everything was printed already.
+    pub(crate) fn told(exit: Exit) -> Self {
+        Self { told: true, hint: None, ..Self::new(exit, FILE, "") }
+    }
+
+    /// A file that cannot be read or written.
+    pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::new(Exit::Bad, FILE, format!("{}: {error}", path.display()))
+    }
+
+    /// An argument that was not understood.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, BAD_ARGUMENT, message)
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(hint) = &self.hint {
+            error["hint"] = json!(hint);
+        }
+        if !self.diagnostics.is_empty() {
+            error["diagnostics"] = json!(self.diagnostics);
+        }
+        json!({ "error": error })
+    }
+}

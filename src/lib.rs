@@ -1,0 +1,29 @@
+//! The command `a2s`: the only place that reads arguments, environment and clock, and prints.
+//!
+//! Its commands are thin: documents are compiled by [`a2s`], everything about published
+//! capabilities and runs is asked over HTTP, and `up`, `serve` and `demo` put the services of
+//! [`registry`], [`executor`] and [`guardian`] behind a listener.
+
+mod cli;
+mod client;
+mod clock;
+mod commands;
+mod demo;
+mod errors;
+mod failure;
+mod output;
+mod serve;
+pub mod standin;
+
+pub use crate::errors::markdown as error_codes_markdown;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Runs the command with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = cli::Arguments::parse();
+    commands::run(arguments)
+}

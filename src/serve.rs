@@ -1,0 +1,200 @@
+//! `a2s up` and `a2s serve`: the services behind a listener.
+
+mod folder;
+mod front;
+mod settings;
+mod shipped;
+mod stack;
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal;
+use tracing_subscriber::EnvFilter;
+use url::Url;
+
+use self::settings::{Common, File};
+use crate::cli::{
+    ExecutorArgs, Global, GuardianArgs, GuardianChoice, LogFormat, ServeArgs, UpArgs,
+};
+use crate::commands::data_dir;
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
+use crate::output::{BOLD, DIM, NAME, Output};
+
+pub(crate) use folder::Folder;
+pub(crate) use shipped::shipped;
+pub(crate) use stack::{ExecutorPart, Guardian, Parts, Stack};
+
+const UP_PORT: u16 = 8740;
+const REGISTRY_PORT: u16 = 8741;
+const EXECUTOR_PORT: u16 = 8742;
+const GUARDIAN_PORT: u16 = 8743;
+
+/// Registry, executor and guardian on one port.
+pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
+    let file = File::read(&arguments.common)?;
+    let common = file.common(&arguments.common, UP_PORT);
+    let policy = file.policy(arguments.policy.policy);
+    let fail = file.guardian_fail(&arguments.guarding);
+    let guardian = match file.guardian(&arguments.guarding).unwrap_or(GuardianChoice::Builtin) {
+        GuardianChoice::Builtin => Guardian::Builtin { policy: policy.clone(), fail },
+        GuardianChoice::Off => Guardian::Off,
+        GuardianChoice::Url(url) => {
+            Guardian::Url { url, token: arguments.guarding.guardian_token.clone(), fail }
+        }
+    };
+    if policy.is_some() && !matches!(guardian, Guardian::Builtin { .. }) {
+        return Err(Failure::argument("a policy belongs to the builtin guardian")
+            .with_hint("Leave --policy out, or use --guardian builtin."));
+    }
+    let parts = Parts {
+        registry: true,
+        executor: Some(ExecutorPart {
+            registry: None,
+            guardian,
+            upstreams: file.upstreams(&arguments.outbound),
+            allow_private_addresses: file.allows_private_addresses(&arguments.outbound),
+        }),
+        guardian: None,
+        ship: true,
+    };
+    serve(global, "up", parts, common).await
+}
+
+/// The registry alone.
+pub(crate) async fn registry(global: &Global, arguments: ServeArgs) -> Result<(), Failure> {
+    let common = File::read(&arguments)?.common(&arguments, REGISTRY_PORT);
+    let parts = Parts { registry: true, executor: None, guardian: None, ship: true };
+    serve(global, "registry", parts, common).await
+}
+
+/// The executor alone.
+pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result<(), Failure> {
+    let file = File::read(&arguments.common)?;
+    let common = file.common(&arguments.common, EXECUTOR_PORT);
+    let fail = file.guardian_fail(&arguments.guarding);
+    let token = arguments.guarding.guardian_token.clone();
+    let guardian = match file.guardian(&arguments.guarding) {
+        Some(GuardianChoice::Builtin) => {
+            return Err(Failure::argument("the builtin guardian comes with `a2s up` alone").with_hint(
+                "Start `a2s serve guardian` and give its address: --guardian http://127.0.0.1:8743/aos",
+            ));
+        }
+        Some(GuardianChoice::Off) => Guardian::Off,
+        Some(GuardianChoice::Url(url)) => Guardian::Url { url, token, fail },
+        None => Guardian::Url { url: local(GUARDIAN_PORT, "aos")?, token, fail },
+    };
+    let registry = match file.registry(arguments.registry) {
+        Some(url) => url,
+        None => local(REGISTRY_PORT, "")?,
+    };
+    let parts = Parts {
+        registry: false,
+        executor: Some(ExecutorPart {
+            registry: Some(registry),
+            guardian,
+            upstreams: file.upstreams(&arguments.outbound),
+            allow_private_addresses: file.allows_private_addresses(&arguments.outbound),
+        }),
+        guardian: None,
+        ship: false,
+    };
+    serve(global, "executor", parts, common).await
+}
+
+/// The reference guardian alone.
+pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result<(), Failure> {
+    let file = File::read(&arguments.common)?;
+    let common = file.common(&arguments.common, GUARDIAN_PORT);
+    let policy = file.policy(arguments.policy.policy);
+    let parts =
+        Parts { registry: false, executor: None, guardian: Some(policy), ship: false };
+    serve(global, "guardian", parts, common).await
+}
+
+/// Rebuilds the search index of a data folder that no service uses.
+pub(crate) async fn reindex(global: &Global, output: &mut Output) -> Result<(), Failure> {
+    let folder = Folder::open(&data_dir(global), "registry")?;
+    let indexed = stack::reindex(&folder).await?;
+    if output.is_json() {
+        output.json_line(&serde_json::json!({ "indexed": indexed }));
+    } else {
+        output.line(format_args!("{}", crate::output::count(indexed, "document")));
+    }
+    Ok(())
+}
+
+fn local(port: u16, path: &str) -> Result<Url, Failure> {
+    Url::parse(&format!("http://127.0.0.1:{port}/{path}"))
+        .map_err(|error| Failure::argument(error.to_string()))
+}
+
+/// Serves until it is told to stop.
+async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
+    start_logs(&common)?;
+    let folder = Folder::open(&data_dir(global), if parts.registry { "registry" } else { name })?;
+    let token = folder.token(global.token.as_deref())?;
+    let listener = TcpListener::bind(common.listen).await.map_err(|error| {
+        Failure::new(Exit::Bad, CANNOT_SERVE, format!("cannot listen on {}: {error}", common.listen))
+            .with_hint("Stop what listens there, or choose another address with --listen.")
+    })?;
+    let unguarded = parts.is_unguarded();
+    let stack = Stack::start(listener, Arc::new(folder), parts, token, &common.allow_hosts).await?;
+    tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
+    if unguarded {
+        tracing::warn!("no guardian is asked: every step runs unguarded");
+    }
+    let mut output = Output::new(global.json, global.color);
+    if output.is_json() {
+        // Programs that start a service wait for this line; it says which port was taken.
+        output.json_line(&serde_json::json!({
+            "service": name,
+            "url": stack.url().as_str(),
+            "data_dir": data_dir(global),
+        }));
+    } else if output.is_terminal() {
+        greet(name, &stack, &data_dir(global), &mut output);
+    }
+    wait_for_stop().await;
+    tracing::info!("stopping");
+    stack.stop().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output) {
+    let url = stack.url();
+    output.line(format_args!("{BOLD}a2s {name}{BOLD:#} answers at {NAME}{url}{NAME:#}"));
+    output.line(format_args!("  {DIM}data and token in {}{DIM:#}", data.display()));
+    output.line(format_args!("  {DIM}API described at {url}docs/{DIM:#}"));
+    output.line(format_args!("  {DIM}stop with Ctrl-C{DIM:#}"));
+}
+
+fn start_logs(common: &Common) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&common.log)
+        .map_err(|error| Failure::argument(format!("`{}` is no log filter: {error}", common.log)))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match common.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    started.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string()))
+}
+
+/// Waits for Ctrl-C or, as service managers send it, SIGTERM.
+async fn wait_for_stop() {
+    #[cfg(unix)]
+    {
+        if let Ok(mut terminate) = signal::unix::signal(signal::unix::SignalKind::terminate()) {
+            tokio::select! {
+                _ = signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    // Without a signal to wait for, the process serves until it is ended.
+    if signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,60 @@
+//! The documents that come with the command, and are published on first start.
+
+use crate::commands::in_order_of_dependency;
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        /// Name and text of each shipped document.
+        const SHIPPED: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../capabilities/", $name, ".yaml")))),*
+        ];
+    };
+}
+
+shipped![
+    "CompareCityWeather",
+    "DefineWord",
+    "DescribePlace",
+    "FindEarthquakes",
+    "GetCityWeather",
+    "GetCountry",
+    "GetExchangeRate",
+    "GetJoke",
+    "GetPublicHolidays",
+    "GetRepository",
+    "GetWeatherAlert",
+    "GetWeatherForecast",
+    "GetWikipediaSummary",
+    "ListDogBreeds",
+    "PostTweet",
+    "PostWeatherTweet",
+    "SearchBooks",
+    "SendNotification",
+    "ShareMessage",
+    "WeatherAlertCapability",
+];
+
+/// Name and source of each shipped document, dependencies before those that use them.
+pub(crate) fn shipped() -> Vec<(&'static str, Vec<u8>)> {
+    let documents = SHIPPED.iter().map(|(name, source)| (*name, source.as_bytes().to_vec()));
+    in_order_of_dependency(documents.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_document_of_the_folder_is_shipped() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("capabilities");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        let names: BTreeSet<String> = SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(files, names);
+    }
+}

@@ -1,0 +1,372 @@
+//! The services of one process, built in order: the parts list of `up`, `serve` and `demo`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::Domain;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+use utoipa::OpenApi as _;
+
+use super::folder::Folder;
+use super::front::{Access, front};
+use super::shipped::shipped;
+use crate::cli::FailMode;
+use crate::client::Client;
+use crate::clock;
+use crate::commands::publish_one;
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
+
+/// How long runs and answers under way get when the process is told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often the policy file is looked at for changes.
+const POLICY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Which services there are.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) registry: bool,
+    pub(crate) executor: Option<ExecutorPart>,
+    /// A guardian on its own, with its policy file when it has one.
+    pub(crate) guardian: Option<Option<PathBuf>>,
+    /// Whether the shipped documents are published when the registry is empty.
+    pub(crate) ship: bool,
+}
+
+/// What an executor is told.
+#[derive(Debug)]
+pub(crate) struct ExecutorPart {
+    /// Where the registry answers; none for the one of this process.
+    pub(crate) registry: Option<Url>,
+    pub(crate) guardian: Guardian,
+    pub(crate) upstreams: BTreeMap<Domain, Url>,
+    pub(crate) allow_private_addresses: bool,
+}
+
+/// Who is asked around every step.
+#[derive(Debug, Clone)]
+pub(crate) enum Guardian {
+    Builtin { policy: Option<PathBuf>, fail: FailMode },
+    /// The owner's token is never sent there: a guardian gets a token of its own.
+    Url { url: Url, token: Option<String>, fail: FailMode },
+    Off,
+}
+
+impl Parts {
+    pub(crate) fn is_unguarded(&self) -> bool {
+        self.executor.as_ref().is_some_and(|part| matches!(part.guardian, Guardian::Off))
+    }
+
+    /// The policy of the guardian that runs in this process, when one does.
+    fn own_guardian(&self) -> Option<Option<PathBuf>> {
+        match (&self.guardian, self.executor.as_ref().map(|part| &part.guardian)) {
+            (Some(policy), _) | (None, Some(Guardian::Builtin { policy, .. })) => {
+                Some(policy.clone())
+            }
+            (None, Some(Guardian::Url { .. } | Guardian::Off) | None) => None,
+        }
+    }
+}
+
+/// Running services.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    url: Url,
+    services: Arc<Services>,
+    stop: CancellationToken,
+    server: JoinHandle<()>,
+    /// Held as long as the services run.
+    _folder: Arc<Folder>,
+}
+
+#[derive(Debug)]
+struct Services {
+    registry: Option<registry::App>,
+    executor: Option<executor::App>,
+    guardian: Option<guardian::App>,
+}
+
+impl Stack {
+    /// Opens every part and serves it on `listener`.
+    pub(crate) async fn start(
+        listener: TcpListener,
+        folder: Arc<Folder>,
+        parts: Parts,
+        token: String,
+        allow_hosts: &[String],
+    ) -> Result<Self, Failure> {
+        let listen = listener.local_addr().map_err(|error| cannot_serve(&error))?;
+        let url = own_url(listen)?;
+        let stop = CancellationToken::new();
+        let mut metrics = Registry::with_prefix("a2s");
+        let mut description = Description::openapi();
+        let mut routes = Router::new();
+
+        let registry = if parts.registry {
+            let app = open_registry(&folder, &token, &mut metrics).await?;
+            routes = routes.merge(app.routes());
+            description.merge(registry::App::openapi());
+            Some(app)
+        } else {
+            None
+        };
+        let guardian = match parts.own_guardian() {
+            Some(policy) => {
+                let app = open_guardian(&folder, policy.clone(), &mut metrics)?;
+                routes = routes.merge(app.routes());
+                if policy.is_some() {
+                    tokio::spawn(watch_policy(app.clone(), stop.clone()));
+                }
+                Some(app)
+            }
+            None => None,
+        };
+        let executor = match parts.executor {
+            Some(part) => {
+                let app = open_executor(&folder, part, &url, &token, &mut metrics).await?;
+                routes = routes.merge(app.router());
+                description.merge(executor::App::openapi());
+                Some(app)
+            }
+            None => None,
+        };
+        let services = Arc::new(Services { registry, executor, guardian });
+        let routes = routes.merge(
+            Router::new()
+                .route("/healthz", get(async || "ok\n"))
+                .route("/readyz", get(show_ready))
+                .with_state(Arc::clone(&services)),
+        );
+        let access = Access::new(listen, allow_hosts, Some(token.clone()));
+        let router = front(routes, metrics, description, access);
+        let stopped = stop.clone().cancelled_owned();
+        let server = tokio::spawn(async move {
+            let served = axum::serve(listener, router).with_graceful_shutdown(stopped).await;
+            if let Err(error) = served {
+                tracing::error!(%error, "the listener failed");
+            }
+        });
+        let stack = Self { url, services, stop, server, _folder: folder };
+        if parts.ship {
+            stack.publish_shipped(token).await?;
+        }
+        Ok(stack)
+    }
+
+    /// Where the services answer.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Publishes the shipped documents into a registry that has none.
+    async fn publish_shipped(&self, token: String) -> Result<(), Failure> {
+        let client = Client::new(&self.url, Some(token), None)?;
+        let list: a2s::api::CapabilityList = client.get(&["v1", "capabilities"]).await?;
+        if !list.capabilities.is_empty() {
+            return Ok(());
+        }
+        let documents = shipped();
+        for (name, source) in &documents {
+            let published = publish_one(source, &client).await;
+            published.map_err(|failure| Failure {
+                message: format!("the shipped document {name}: {}", failure.message),
+                ..failure
+            })?;
+        }
+        tracing::info!(documents = documents.len(), "published the shipped documents");
+        Ok(())
+    }
+
+    /// Stops everything: runs get [`GRACE`] to end, then their streams and the listener close.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        if let Some(executor) = &self.services.executor {
+            executor.shutdown(GRACE).await;
+        }
+        let mut server = self.server;
+        // A client that keeps its connection open does not keep the process.
+        if tokio::time::timeout(GRACE, &mut server).await.is_err() {
+            server.abort();
+        }
+        if let Some(registry) = &self.services.registry {
+            registry.close().await;
+        }
+    }
+}
+
+/// Rebuilds the search index in a folder, and gives the number of capabilities in it.
+pub(super) async fn reindex(folder: &Folder) -> Result<usize, Failure> {
+    let app = open_registry(folder, "", &mut Registry::default()).await?;
+    let indexed = app.reindex().await.map_err(|error| cannot_serve(&error));
+    app.close().await;
+    indexed
+}
+
+async fn open_registry(
+    folder: &Folder,
+    token: &str,
+    metrics: &mut Registry,
+) -> Result<registry::App, Failure> {
+    let secret = Some(registry::Secret::new(token));
+    let config = registry::Config::in_folder(folder.path(), secret);
+    let clock: registry::Clock = Arc::new(clock::now);
+    let metrics = metrics.sub_registry_with_prefix("registry");
+    registry::App::open(config, clock, metrics).await.map_err(|error| cannot_serve(&error))
+}
+
+async fn open_executor(
+    folder: &Folder,
+    part: ExecutorPart,
+    own_url: &Url,
+    token: &str,
+    metrics: &mut Registry,
+) -> Result<executor::App, Failure> {
+    let secret = executor::Secret::new(token);
+    let guardian = match part.guardian {
+        Guardian::Off => executor::Guardian::Off,
+        Guardian::Url { url, token, fail } => executor::Guardian::At(executor::GuardianConfig {
+            fail: fail_mode(fail),
+            token: token.map(executor::Secret::new),
+            ..executor::GuardianConfig::new(url)
+        }),
+        Guardian::Builtin { fail, .. } => {
+            let url = own_url.join("aos").map_err(|error| cannot_serve(&error))?;
+            executor::Guardian::At(executor::GuardianConfig {
+                name: "builtin".to_owned(),
+                fail: fail_mode(fail),
+                token: Some(secret.clone()),
+                ..executor::GuardianConfig::new(url)
+            })
+        }
+    };
+    let registry = part.registry.unwrap_or_else(|| own_url.clone());
+    let private = if part.allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
+    let config = executor::Config {
+        registry_token: Some(secret.clone()),
+        upstreams: part.upstreams,
+        allowed_addresses: private,
+        token: Some(secret),
+        ..executor::Config::new(folder.join("executor.sqlite"), registry, guardian)
+    };
+    let metrics = metrics.sub_registry_with_prefix("executor");
+    executor::App::open(config, Arc::new(System), Arc::new(System), metrics)
+        .await
+        .map_err(|error| cannot_serve(&error))
+}
+
+/// Everything that `--allow-private-addresses` allows.
+const PRIVATE: [&str; 9] = [
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "::1/128",
+    "fc00::/7",
+    "fe80::/10",
+];
+
+fn open_guardian(
+    folder: &Folder,
+    policy: Option<PathBuf>,
+    metrics: &mut Registry,
+) -> Result<guardian::App, Failure> {
+    let policy = policy.map_or(guardian::PolicySource::AllowAll, guardian::PolicySource::File);
+    let config = guardian::Config::new(policy, folder.path());
+    let metrics = metrics.sub_registry_with_prefix("guardian");
+    guardian::App::open(config, clock::now, metrics).map_err(|error| cannot_serve(&error))
+}
+
+/// Loads the policy again when its file changes. A policy with mistakes leaves the old one in force.
+async fn watch_policy(app: guardian::App, stop: CancellationToken) {
+    let mut interval = tokio::time::interval(POLICY_INTERVAL);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = interval.tick() => {}
+        }
+        match app.reload_policy().await {
+            Ok(true) => tracing::info!("the policy changed and is in force"),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "the policy changed, but has mistakes; the old one stays"),
+        }
+    }
+}
+
+/// What silence of a guardian means to the executor.
+fn fail_mode(fail: FailMode) -> executor::FailMode {
+    match fail {
+        FailMode::Closed => executor::FailMode::Closed,
+        FailMode::Open => executor::FailMode::Open,
+    }
+}
+
+async fn show_ready(State(services): State<Arc<Services>>) -> (StatusCode, &'static str) {
+    let registry = async {
+        match &services.registry {
+            Some(app) => app.check_ready().await.is_ok(),
+            None => true,
+        }
+    };
+    let executor = async {
+        match &services.executor {
+            Some(app) => app.check_ready().await.is_ok(),
+            None => true,
+        }
+    };
+    let guardian = services.guardian.as_ref().is_none_or(guardian::App::is_ready);
+    match tokio::join!(registry, executor) {
+        (true, true) if guardian => (StatusCode::OK, "ready\n"),
+        (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "the guardian cannot write its audit log\n"),
+        (true, false) => (StatusCode::SERVICE_UNAVAILABLE, "the executor is not ready\n"),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "the registry is not ready\n"),
+    }
+}
+
+/// Where this process reaches itself.
+fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
+    let ip = if listen.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listen.ip() };
+    let address = SocketAddr::new(ip, listen.port());
+    Url::parse(&format!("http://{address}/")).map_err(|error| cannot_serve(&error))
+}
+
+fn cannot_serve(error: &(impl std::fmt::Display + ?Sized)) -> Failure {
+    Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string())
+}
+
+/// The system's clock and randomness, as the executor is given them.
+#[derive(Debug)]
+struct System;
+
+impl executor::Clock for System {
+    fn now(&self) -> Timestamp {
+        clock::now()
+    }
+}
+
+impl executor::Ids for System {
+    fn random(&self) -> [u8; 16] {
+        clock::random()
+    }
+}
+
+/// The head of the API description; the services add their parts.
+#[derive(utoipa::OpenApi)]
+#[openapi(info(
+    title = "A2S",
+    description = "Publish capabilities, find them by intent, run them under a guardian's eyes.",
+    license(name = "MIT")
+))]
+struct Description;

@@ -1,0 +1,139 @@
+//! The rules of ARCHITECTURE.md that can be checked by reading the repository.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::root;
+
+/// Every Rust file below a folder.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        if folder.is_file() {
+            files.push(folder);
+            continue;
+        }
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// The lines of a file that are no test.
+fn code(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::to_owned).collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_map_says() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let members: BTreeSet<&str> =
+        packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let arrows: BTreeMap<&str, BTreeSet<&str>> = packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap();
+            let inner = dependencies
+                .iter()
+                .map(|dependency| dependency["name"].as_str().unwrap())
+                .filter(|name| members.contains(name));
+            (package["name"].as_str().unwrap(), inner.collect())
+        })
+        .collect();
+    let expected = BTreeMap::from([
+        ("a2s", BTreeSet::new()),
+        ("aos", BTreeSet::new()),
+        ("registry", BTreeSet::from(["a2s"])),
+        ("executor", BTreeSet::from(["a2s", "aos"])),
+        ("guardian", BTreeSet::from(["aos"])),
+        ("a2s-cli", BTreeSet::from(["a2s", "aos", "executor", "guardian", "registry"])),
+    ]);
+    assert_eq!(arrows, expected);
+}
+
+#[test]
+fn the_core_touches_no_network_file_clock_or_environment() {
+    const PURE: [&str; 8] = [
+        "a2s/src",
+        "aos/src/message.rs",
+        "aos/src/message",
+        "executor/src/plan.rs",
+        "executor/src/request.rs",
+        "executor/src/request",
+        "registry/src/rank.rs",
+        "guardian/src/policy",
+    ];
+    const IMPURE: [&str; 9] = [
+        "tokio::", "reqwest::", "std::fs", "std::net::Tcp", "std::env", "SystemTime", "Instant::now",
+        "Timestamp::now", "async fn",
+    ];
+    let mut found = Vec::new();
+    for file in PURE.iter().flat_map(|path| sources(path)) {
+        for line in code(&file) {
+            if let Some(impure) = IMPURE.iter().find(|impure| line.contains(**impure))
+                && !line.trim_start().starts_with("//")
+            {
+                found.push(format!("{}: {impure}", file.display()));
+            }
+        }
+    }
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn files_are_short_enough_to_read() {
+    let long: Vec<_> = ["src", "a2s/src", "aos/src", "registry/src", "executor/src", "guardian/src"]
+        .iter()
+        .flat_map(|folder| sources(folder))
+        .filter(|file| code(file).len() > 800)
+        .collect();
+    assert_eq!(long, [PathBuf::new(); 0]);
+}
+
+#[test]
+fn only_the_command_prints_and_reads_the_environment() {
+    for folder in ["a2s/src", "aos/src", "registry/src", "executor/src", "guardian/src"] {
+        for file in sources(folder) {
+            for line in code(&file).iter().filter(|line| !line.trim_start().starts_with("//")) {
+                for word in ["println!", "print!(", "env::var", "env::args"] {
+                    assert!(!line.contains(word), "{}: {line}", file.display());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_page_of_error_codes_is_current() {
+    let path = root().join("docs/errors.md");
+    let current = a2s_cli::error_codes_markdown();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == current, "docs/errors.md is stale: UPDATE_DOCS=1 cargo test --test it");
+}
+
+#[test]
+fn what_a_newcomer_reads_is_there() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"] {
+        assert!(root().join(name).is_file(), "{name}");
+    }
+}

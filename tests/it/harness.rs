@@ -1,0 +1,217 @@
+//! The world that tests run in: `a2s up` as a process of its own, stand-ins for the services, and
+//! the command as a user types it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use a2s_cli::standin::Standin;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Where stand-ins run, and HTTP requests of tests.
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// The root of the repository.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A shipped document.
+pub(crate) fn shipped(name: &str) -> PathBuf {
+    root().join("capabilities").join(format!("{name}.yaml"))
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// The transcript, with everything that differs from run to run replaced.
+    pub(crate) fn transcript(&self) -> String {
+        let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", self.code, self.stdout, self.stderr);
+        redact(&text)
+    }
+
+    /// The JSON values of the lines.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The only JSON value.
+    #[track_caller]
+    pub(crate) fn one(&self) -> Value {
+        let mut values = self.json();
+        assert_eq!(values.len(), 1, "{self:?}");
+        values.remove(0)
+    }
+
+    /// The same, after checking how it ended.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+/// Replaces ids, times, ports and folders by what they are.
+pub(crate) fn redact(text: &str) -> String {
+    const RULES: [(&str, &str); 7] = [
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<id>"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"\d+(\.\d+)? ms", "<n> ms"),
+        (r#""(duration_ms|search_time_ms)":[0-9.]+"#, r#""$1":<n>"#),
+        (r"(/[\w.-]+)*/\.tmp\w+", "<folder>"),
+        (r"\d+ bytes", "<n> bytes"),
+    ];
+    RULES.iter().fold(text.to_owned(), |text, (pattern, with)| {
+        regex::Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned()
+    })
+}
+
+/// Runs the command without any service.
+pub(crate) fn a2s(arguments: &[&str]) -> Ran {
+    a2s_in(Path::new("."), &[], arguments)
+}
+
+/// Runs the command in a folder with environment variables of its own and none of this process's.
+pub(crate) fn a2s_in(folder: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> Ran {
+    let output = command(environment).current_dir(folder).args(arguments).output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn command(environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_a2s"));
+    command.env_clear().env("HOME", "/nonexistent").envs(environment.iter().copied());
+    command
+}
+
+/// Services under test, and the stand-ins they talk to.
+pub(crate) struct World {
+    folder: TempDir,
+    flags: Vec<String>,
+    standins: Vec<Standin>,
+    server: Option<Server>,
+}
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl World {
+    /// `a2s up` with every stand-in, and further flags.
+    pub(crate) fn up(flags: &[&str]) -> Self {
+        let mut world = Self::down(flags);
+        world.start();
+        world
+    }
+
+    /// The same, not started yet.
+    pub(crate) fn down(flags: &[&str]) -> Self {
+        let standins: Vec<Standin> = RUNTIME.block_on(async {
+            let mut running = Vec::new();
+            for standin in a2s_cli::standin::all() {
+                running.push(standin.serve().await.unwrap());
+            }
+            running
+        });
+        let mut all: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        for standin in &standins {
+            all.push("--upstream".to_owned());
+            all.push(format!("{}={}", standin.host(), standin.url()));
+        }
+        Self { folder: TempDir::new().unwrap(), flags: all, standins, server: None }
+    }
+
+    /// Adds flags for the next start.
+    pub(crate) fn add_flags(&mut self, flags: &[&str]) {
+        self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+    }
+
+    /// Starts the services and waits until they say that they are ready.
+    pub(crate) fn start(&mut self) {
+        let mut child = command(&[])
+            .args(["up", "--json", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"])
+            .arg(self.data())
+            .args(&self.flags)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not ready: {line}"));
+        let url = ready["url"].as_str().unwrap().to_owned();
+        self.server = Some(Server { child, url });
+    }
+
+    /// Ends the services at once, as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.child.kill().unwrap();
+            server.child.wait().unwrap();
+        }
+    }
+
+    /// Asks the services to stop, and waits until they have.
+    #[cfg(unix)]
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let pid = server.child.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            assert!(server.child.wait().unwrap().success());
+        }
+    }
+
+    /// Runs the command against the services.
+    pub(crate) fn a2s(&self, arguments: &[&str]) -> Ran {
+        let data = self.data();
+        let environment = [("A2S_URL", self.url()), ("A2S_DATA_DIR", data.to_str().unwrap())];
+        a2s_in(self.folder.path(), &environment, arguments)
+    }
+
+    /// Where the services answer.
+    pub(crate) fn url(&self) -> &str {
+        self.server.as_ref().map_or("http://127.0.0.1:1/", |server| &server.url)
+    }
+
+    /// The owner's token.
+    pub(crate) fn token(&self) -> String {
+        std::fs::read_to_string(self.data().join("token")).unwrap().trim().to_owned()
+    }
+
+    /// The data folder.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Writes a file beside the data folder and gives its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// The stand-in for a host.
+    pub(crate) fn standin(&self, host: &str) -> &Standin {
+        self.standins.iter().find(|standin| standin.host().as_str() == host).unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,209 @@
+//! Publish, search, verify, run, see what happened: with the command, over HTTP, and again after a
+//! restart.
+
+use serde_json::{Value, json};
+use sqlx::Row as _;
+
+use crate::harness::{RUNTIME, World, shipped};
+
+/// The body of an answer, whatever its status.
+fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    send(reqwest::Method::GET, url, headers, None)
+}
+
+fn send(
+    method: reqwest::Method,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: Option<String>,
+) -> (u16, String) {
+    RUNTIME.block_on(async {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut request = client.request(method, url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    })
+}
+
+#[test]
+fn everything_is_still_there_after_a_restart() {
+    let mut world = World::up(&[]);
+    let found = world.a2s(&["search", "pooch kinds", "--json"]).exits(0).one();
+    assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
+    let checksum = found["capabilities"][0]["checksum"].as_str().unwrap().to_owned();
+    let run = world.a2s(&["run", "ListDogBreeds", "--digest", &checksum, "--json"]).exits(0).one();
+    assert_eq!(run["status"], "succeeded");
+    assert_eq!(run["checksum"], checksum);
+    let id = run["id"].as_str().unwrap().to_owned();
+
+    for restart in ["stop", "kill"] {
+        match restart {
+            "stop" => world.stop(),
+            _ => world.kill(),
+        }
+        world.a2s(&["runs"]).exits(4);
+        world.start();
+        let verified = world.a2s(&["verify", "ListDogBreeds"]).exits(0);
+        assert!(verified.stdout.starts_with(&checksum), "{verified:?}");
+        assert_eq!(world.a2s(&["runs", &id, "--json"]).exits(0).one(), run);
+        let found = world.a2s(&["search", "pooch kinds", "--json"]).exits(0).one();
+        assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
+        assert_eq!(found["capabilities"][0]["usage_count"], 1, "the outcome was reported");
+        world.a2s(&["show", "PostWeatherTweet@^1"]).exits(0);
+    }
+}
+
+#[test]
+fn a_published_version_never_changes() {
+    let world = World::up(&[]);
+    let source = std::fs::read_to_string(shipped("GetJoke")).unwrap();
+    let other = source.replacen("description: ", "description: Truly, ", 1);
+    let other = world.write("other.yaml", &other);
+
+    world.a2s(&["publish", &other]).exits(1);
+    world.a2s(&["checksum", "--write", &other]).exits(0);
+    let refused = world.a2s(&["publish", &other, "--json"]).exits(1).one();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("1.0.0"), "{refused}");
+
+    let url = format!("{}v1/capabilities", world.url());
+    let token = format!("Bearer {}", world.token());
+    let headers = [("authorization", token.as_str()), ("content-type", "application/yaml")];
+    let publish = |text: String| send(reqwest::Method::POST, &url, &headers, Some(text)).0;
+    assert_eq!(publish(std::fs::read_to_string(&other).unwrap()), 409);
+    assert_eq!(publish(source.clone()), 200);
+    // Another spelling of the same content is the same version; the first text is kept.
+    assert_eq!(publish(format!("# a remark\n{source}")), 200);
+    let kept = world.a2s(&["show", "GetJoke", "--yaml"]).exits(0);
+    assert_eq!(kept.stdout, source);
+}
+
+#[test]
+fn a_row_changed_by_hand_is_never_offered_verified_or_run() {
+    let mut world = World::up(&[]);
+    world.stop();
+    let database = format!("sqlite:{}", world.data().join("registry.sqlite").display());
+    RUNTIME.block_on(async {
+        let pool = sqlx::SqlitePool::connect(&database).await.unwrap();
+        // Whatever the columns are called: the text of ListDogBreeds is changed wherever it stands.
+        let tables = sqlx::query("SELECT m.name AS t, p.name AS c FROM sqlite_schema m JOIN pragma_table_info(m.name) p WHERE m.type = 'table'")
+            .fetch_all(&pool).await.unwrap();
+        let mut changed = 0;
+        for row in tables {
+            let (table, column): (String, String) = (row.get("t"), row.get("c"));
+            let sql = format!(
+                "UPDATE \"{table}\" SET \"{column}\" = CAST(replace(CAST(\"{column}\" AS TEXT), 'list of dog', 'lust of dog') AS BLOB) \
+                 WHERE CAST(\"{column}\" AS TEXT) LIKE '%list of dog%' AND typeof(\"{column}\") = 'blob'"
+            );
+            changed += sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&pool).await.unwrap().rows_affected();
+            let sql = format!(
+                "UPDATE \"{table}\" SET \"{column}\" = replace(\"{column}\", 'list of dog', 'lust of dog') \
+                 WHERE \"{column}\" LIKE '%list of dog%' AND typeof(\"{column}\") = 'text'"
+            );
+            changed += sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&pool).await.unwrap().rows_affected();
+        }
+        assert!(changed > 0);
+        pool.close().await;
+    });
+    world.start();
+    let found = world.a2s(&["search", "list dog breeds", "--json"]).exits(0).one();
+    let names: Vec<_> = found["capabilities"].as_array().unwrap().iter().map(|hit| &hit["name"]).collect();
+    assert!(!names.contains(&&json!("ListDogBreeds")), "{found}");
+    let verified = world.a2s(&["verify", "ListDogBreeds", "--json"]).exits(1).one();
+    assert_eq!(verified["valid"], false);
+    let run = world.a2s(&["run", "ListDogBreeds", "--json"]);
+    assert_ne!(run.code, 0, "{run:?}");
+    assert!(run.one()["error"]["message"].is_string());
+    assert_eq!(world.standin("dogapi.dog").requests(), 0);
+}
+
+#[test]
+fn one_letter_changes_the_digest_and_layout_does_not() {
+    let world = World::down(&[]);
+    let source = std::fs::read_to_string(shipped("ListDogBreeds")).unwrap();
+    let letter = world.write("letter.yaml", &source.replacen("list of dog", "lust of dog", 1));
+    let refused = world.a2s(&["verify", &letter]).exits(1);
+    assert!(refused.stdout.contains("A2S031"), "{refused:?}");
+    let content = a2s::parse_value(source.as_bytes()).unwrap();
+    let json = world.write("layout.json", &serde_json::to_string_pretty(&reversed(&content)).unwrap());
+    let verified = world.a2s(&["verify", &json]).exits(0);
+    let original = world.a2s(&["checksum", shipped("ListDogBreeds").to_str().unwrap()]).exits(0);
+    assert_eq!(verified.stdout.split_whitespace().next(), original.stdout.split_whitespace().next());
+}
+
+/// The same content with the members of every object in reverse order.
+fn reversed(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            members.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(reversed).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
+#[test]
+fn without_its_guardian_a_run_sends_nothing() {
+    let world = World::up(&["--guardian", "http://127.0.0.1:9/aos"]);
+    let run = world.a2s(&["run", "ListDogBreeds"]).exits(4);
+    assert!(run.stdout.contains("A2S342"), "{run:?}");
+    assert_eq!(world.standin("dogapi.dog").requests(), 0);
+}
+
+#[test]
+fn without_a_guardian_by_choice_every_surface_says_so() {
+    let world = World::up(&["--guardian", "off"]);
+    let plan = world.a2s(&["run", "ListDogBreeds", "--dry-run"]).exits(0);
+    assert!(plan.stdout.contains("guardian off"), "{plan:?}");
+    let run = world.a2s(&["run", "ListDogBreeds"]).exits(0);
+    assert!(run.stdout.contains("unguarded"), "{run:?}");
+}
+
+#[test]
+fn a_policy_denies_and_the_exit_code_says_so() {
+    let policy = "version: 1\ndefault: deny\nrules: []\n";
+    let mut world = World::down(&[]);
+    let path = world.write("policy.yaml", policy);
+    world.add_flags(&["--policy", &path]);
+    world.start();
+    let run = world.a2s(&["run", "ListDogBreeds", "--json"]).exits(3).one();
+    assert_eq!(run["status"], "denied");
+    assert_eq!(world.standin("dogapi.dog").requests(), 0);
+}
+
+#[test]
+fn loopback_answers_its_own_names_and_the_owner_only() {
+    let world = World::up(&[]);
+    let search = format!("{}v1/search", world.url());
+    let runs = format!("{}v1/executions", world.url());
+    let post = |headers: &[(&str, &str)]| {
+        let headers: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
+        send(reqwest::Method::POST, &search, &headers, Some(r#"{"intent": "dogs"}"#.to_owned())).0
+    };
+    assert_eq!(post(&[]), 200);
+    assert_eq!(post(&[("host", "evil.example")]), 403);
+    assert_eq!(post(&[("origin", "https://evil.example")]), 403);
+    assert_eq!(post(&[("origin", "http://localhost:3000")]), 200);
+    assert_eq!(get(&runs, &[]).0, 401);
+    assert_eq!(get(&runs, &[("authorization", "Bearer wrong")]).0, 401);
+    let token = format!("Bearer {}", world.token());
+    assert_eq!(get(&runs, &[("authorization", &token)]).0, 200);
+    let (status, body) = get(&format!("{}v1/nothing", world.url()), &[]);
+    assert_eq!(status, 404);
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["code"], "A2S507");
+    for page in ["healthz", "readyz", "metrics", "openapi.json", "docs/", "errors/A2S031"] {
+        assert_eq!(get(&format!("{}{page}", world.url()), &[]).0, 200, "{page}");
+    }
+}
+
+#[test]
+fn the_demo_holds_every_claim() {
+    let demo = crate::harness::a2s(&["demo", "--json"]).exits(0).one();
+    assert_eq!(demo["good"], true, "{demo}");
+    assert!(demo["claims"].as_array().unwrap().len() >= 8);
+}
