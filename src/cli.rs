@@ -204,7 +204,8 @@ pub(crate) struct ServeArgs {
     /// How logs are written [default: text]
     #[arg(long, value_enum, env = "A2S_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-    /// What is logged: a level, or rules such as `info,executor=debug` [default: info]
+    /// What is logged: a level, or rules such as `info,executor=debug` [default: info, with
+    /// errors alone from the vector engine]
     #[arg(long, env = "A2S_LOG")]
     pub(crate) log: Option<String>,
 }

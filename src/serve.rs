@@ -6,6 +6,7 @@ mod settings;
 mod shipped;
 mod stack;
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -173,7 +174,10 @@ fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output)
 fn start_logs(common: &Common) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&common.log)
         .map_err(|error| Failure::argument(format!("`{}` is no log filter: {error}", common.log)))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     let started = match common.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),

@@ -1,4 +1,4 @@
-//! The document as a value that cannot be wrong: what [`crate::compile`] makes of good bytes.
+//! The document as a value that cannot be wrong: what [`crate::compile()`] makes of good bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -11,6 +11,9 @@ use url::Url;
 use crate::cli::{FailMode, GuardianChoice, GuardingArgs, LogFormat, OutboundArgs, ServeArgs};
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
+/// The vector engine warns of settings that do not matter in process.
+const DEFAULT_LOG: &str = "info,qdrant_edge=error";
+
 /// The TOML file. Every key is a flag of the same meaning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -55,7 +58,7 @@ impl File {
         Common {
             listen: arguments.listen.or(self.listen).unwrap_or(default),
             allow_hosts: hosts.map(|host| host.to_ascii_lowercase()).collect(),
-            log: arguments.log.clone().or_else(|| self.log.clone()).unwrap_or_else(|| "info".to_owned()),
+            log: arguments.log.clone().or_else(|| self.log.clone()).unwrap_or_else(|| DEFAULT_LOG.to_owned()),
             log_format: arguments.log_format.or(self.log_format).unwrap_or(LogFormat::Text),
         }
     }

@@ -205,13 +205,29 @@ async fn json_documents_are_as_good_as_yaml() {
 async fn answers_have_the_published_shape() {
     let world = World::new().await;
     let dogs = document_for("ListDogBreeds", "1.0.0", "List dog breeds", "dogapi.dog", &["page"]);
-    assert_json_snapshot!(settled(world.publish(dogs.clone()).await.json()), @"");
+    assert_json_snapshot!(settled(world.publish(dogs.clone()).await.json()), @r#"
+    {
+      "name": "ListDogBreeds",
+      "version": "1.0.0",
+      "checksum": "[digest]",
+      "created": true
+    }
+    "#);
     let problem = world.publish(dogs.replace("List dog", "Show dog")).await.json();
     let problem = json!({
         "type": problem["type"], "title": problem["title"], "status": problem["status"],
         "detail": problem["detail"], "hint": problem["hint"],
         "diagnostics": problem["diagnostics"].as_array().unwrap().len(),
     });
-    assert_json_snapshot!(problem, @"");
-    assert_snapshot!(world.metric("a2s_registry_publishes_total{result=\"created\"}"), @"");
+    assert_json_snapshot!(problem, @r#"
+    {
+      "type": "/errors/A2S210",
+      "title": "document refused",
+      "status": 422,
+      "detail": "the document has 1 error",
+      "hint": "Mend every problem in `diagnostics`, then publish again.",
+      "diagnostics": 1
+    }
+    "#);
+    assert_snapshot!(world.metric("a2s_registry_publishes_total{result=\"created\"}"), @"1");
 }

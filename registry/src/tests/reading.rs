@@ -64,7 +64,47 @@ async fn versions_are_listed_newest_first() {
     let versions = ["1.9.0", "1.10.0", "2.0.0-rc.1"];
     world.publish_all(versions.map(|v| document("Tool", v, &format!("Version {v}")))).await;
     let answer = world.get("/v1/capabilities/Tool").await.json();
-    assert_json_snapshot!(settled(answer), @"");
+    assert_json_snapshot!(settled(answer), @r#"
+    {
+      "name": "Tool",
+      "latest": "1.10.0",
+      "versions": [
+        {
+          "name": "Tool",
+          "version": "2.0.0-rc.1",
+          "checksum": "[digest]",
+          "description": "Version 2.0.0-rc.1",
+          "domains": [
+            "api.example.com"
+          ],
+          "published_at": "2026-03-01T12:00:00Z",
+          "yanked": false
+        },
+        {
+          "name": "Tool",
+          "version": "1.10.0",
+          "checksum": "[digest]",
+          "description": "Version 1.10.0",
+          "domains": [
+            "api.example.com"
+          ],
+          "published_at": "2026-03-01T12:00:00Z",
+          "yanked": false
+        },
+        {
+          "name": "Tool",
+          "version": "1.9.0",
+          "checksum": "[digest]",
+          "description": "Version 1.9.0",
+          "domains": [
+            "api.example.com"
+          ],
+          "published_at": "2026-03-01T12:00:00Z",
+          "yanked": false
+        }
+      ]
+    }
+    "#);
 }
 
 #[tokio::test]
@@ -145,5 +185,15 @@ fn the_description_of_the_interface_names_every_route() {
             item.as_object().unwrap().keys().map(move |method| format!("{method} {path}"))
         })
         .collect();
-    insta::assert_debug_snapshot!(routes, @"");
+    insta::assert_debug_snapshot!(routes, @r#"
+    [
+        "get /v1/capabilities",
+        "post /v1/capabilities",
+        "get /v1/capabilities/{name}",
+        "get /v1/capabilities/{name}/{version}",
+        "post /v1/outcomes",
+        "post /v1/search",
+        "post /v1/verify",
+    ]
+    "#);
 }

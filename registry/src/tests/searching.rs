@@ -88,7 +88,69 @@ async fn a_hit_has_the_published_shape() {
     let world = filled().await;
     let request = json!({"intent": "convert money to another currency", "limit": 1});
     let answer = world.post("/v1/search", &request).await.json();
-    assert_json_snapshot!(settled(answer), @"");
+    assert_json_snapshot!(settled(answer), @r#"
+    {
+      "capabilities": [
+        {
+          "id": "convert-currency",
+          "score": "[0 to 1]",
+          "description": "Convert an amount of money from one currency to another",
+          "usage_count": 0,
+          "success_rate": null,
+          "complexity": "low",
+          "required_permissions": [],
+          "name": "ConvertCurrency",
+          "version": "1.0.0",
+          "checksum": "[digest]",
+          "parameters": [
+            {
+              "name": "amount",
+              "required": true
+            },
+            {
+              "name": "source",
+              "required": true
+            },
+            {
+              "name": "target",
+              "required": true
+            }
+          ],
+          "similarity": "[0 to 1]",
+          "explanation": [
+            {
+              "term": "similarity",
+              "value": "[0 to 1]",
+              "weight": 0.85,
+              "contribution": "[0 to 1]"
+            },
+            {
+              "term": "success_rate",
+              "value": "[0 to 1]",
+              "weight": 0.1,
+              "contribution": "[0 to 1]"
+            },
+            {
+              "term": "usage",
+              "value": "[0 to 1]",
+              "weight": 0.03,
+              "contribution": "[0 to 1]"
+            },
+            {
+              "term": "simplicity",
+              "value": "[0 to 1]",
+              "weight": 0.02,
+              "contribution": "[0 to 1]"
+            }
+          ]
+        }
+      ],
+      "metadata": {
+        "total_matches": "[count]",
+        "search_time_ms": 0.0
+      }
+    }
+    "#);
 }
 
 #[tokio::test]

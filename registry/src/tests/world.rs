@@ -245,17 +245,26 @@ pub(crate) fn seal(draft: &str) -> String {
     draft.replace("<sha256>", &digest.to_string())
 }
 
-/// The same answer without what has no place in a snapshot: digests, and digits that depend on
+/// The same answer without what has no place in a snapshot: digests, and numbers that depend on
 /// the embedding table.
 pub(crate) fn settled(mut answer: Value) -> Value {
     fn settle(value: &mut Value) {
         match value {
             Value::String(text) if text.starts_with("sha256:") => *text = "[digest]".to_owned(),
-            Value::Number(number) if number.is_f64() => {
-                *value = json!((number.as_f64().unwrap() * 100.0).round() / 100.0);
-            }
             Value::Array(items) => items.iter_mut().for_each(settle),
-            Value::Object(members) => members.values_mut().for_each(settle),
+            Value::Object(members) => {
+                for (name, value) in members {
+                    if matches!(name.as_str(), "score" | "similarity" | "value" | "contribution") {
+                        assert!((0.0..=1.0).contains(&value.as_f64().unwrap()), "{name}: {value}");
+                        *value = json!("[0 to 1]");
+                    }
+                    if name == "total_matches" {
+                        assert!(value.as_u64().unwrap() > 0);
+                        *value = json!("[count]");
+                    }
+                    settle(value);
+                }
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
