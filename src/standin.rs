@@ -1,6 +1,19 @@
 //! Stand-ins for services on the internet: real servers on loopback that answer in the shape of
 //! the real ones, with made-up content. The demo and the tests run capabilities against them.
 
+mod alerts;
+mod books;
+mod code;
+mod countries;
+mod currency;
+mod dictionary;
+mod dogs;
+mod earthquakes;
+mod encyclopedia;
+mod forecast;
+mod holidays;
+mod jokes;
+mod push;
 mod social;
 mod weather;
 
@@ -18,6 +31,19 @@ use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use url::Url;
 
+pub use alerts::alerts;
+pub use books::books;
+pub use code::code;
+pub use countries::countries;
+pub use currency::currency;
+pub use dictionary::dictionary;
+pub use dogs::dogs;
+pub use earthquakes::earthquakes;
+pub use encyclopedia::encyclopedia;
+pub use forecast::{forecast, geocoding};
+pub use holidays::holidays;
+pub use jokes::jokes;
+pub use push::push;
 pub use social::social;
 pub use weather::weather;
 
@@ -54,7 +80,24 @@ pub struct Received {
 /// Every stand-in: one for each host that a shipped capability talks to.
 #[must_use]
 pub fn all() -> Vec<Service> {
-    vec![weather(), social()]
+    vec![
+        alerts(),
+        books(),
+        code(),
+        countries(),
+        currency(),
+        dictionary(),
+        dogs(),
+        earthquakes(),
+        encyclopedia(),
+        forecast(),
+        geocoding(),
+        holidays(),
+        jokes(),
+        push(),
+        social(),
+        weather(),
+    ]
 }
 
 impl Service {

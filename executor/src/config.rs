@@ -89,11 +89,16 @@ pub struct GuardianConfig {
 }
 
 impl GuardianConfig {
-    /// The guardian at `url`: its silence means no, after five seconds.
+    /// The guardian at `url`: its silence means no, after five seconds. It is called by its
+    /// address, without user and password.
     #[must_use]
     pub fn new(url: Url) -> Self {
+        let mut name = url.clone();
+        // These fail for addresses that have neither.
+        let _ = name.set_username("");
+        let _ = name.set_password(None);
         Self {
-            name: url.to_string(),
+            name: name.to_string(),
             url,
             fail: FailMode::Closed,
             timeout: Duration::from_secs(5),
@@ -135,7 +140,7 @@ pub struct Limits {
     pub max_steps: usize,
     /// Documents of one run.
     pub max_documents: usize,
-    /// How long one run may take.
+    /// How long one run may take; counted anew when it is resumed.
     pub max_run_time: Duration,
     /// Children of one parallel step at the same time.
     pub max_parallel: usize,

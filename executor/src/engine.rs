@@ -333,7 +333,8 @@ impl<'r> Engine<'r> {
             }
             Err(Stop::Failed(error)) => {
                 self.metrics.step_ended(kind, failed_status(&error), duration_ms);
-                let failed = EventKind::StepFailed { step: path, error: error.clone(), duration_ms };
+                let failed =
+                    EventKind::StepFailed { step: path, error: error.clone(), duration_ms };
                 self.journal.commit(failed).await.map_err(Stop::Broken)?;
                 Err(Stop::Failed(error))
             }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::api::{
-    ExecutionList, ExecutionRequest, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem, Run,
+    ExecutionList, ExecutionRequest, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem, Run, RunStatus,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -110,11 +110,14 @@ async fn start_execution(
         let app = app.clone();
         async move { app.runs().start(request, key).await }
     });
-    let run = started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
-    if wait {
-        return Ok((StatusCode::OK, Json(app.runs().wait(run.id).await?)));
-    }
-    Ok((StatusCode::ACCEPTED, Json(run)))
+    let run =
+        started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
+    let run = if wait { app.runs().wait(run.id).await? } else { run };
+    let status = match run.status {
+        RunStatus::Running => StatusCode::ACCEPTED,
+        _ => StatusCode::OK,
+    };
+    Ok((status, Json(run)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -158,10 +161,7 @@ async fn list_executions(
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
-async fn get_execution(
-    State(app): State<App>,
-    Path(id): Path<String>,
-) -> Result<Json<Run>, Error> {
+async fn get_execution(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run>, Error> {
     app.runs().get(read_id(&id)?).await.map(Json)
 }
 
@@ -301,8 +301,7 @@ impl IntoResponse for Error {
 }
 
 fn problem_response(problem: &Problem) -> Response {
-    let status =
-        StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, [(CONTENT_TYPE, PROBLEM_JSON)], Json(problem)).into_response()
 }
 
@@ -314,8 +313,9 @@ fn read_json<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result
         };
         Error::new(kind, rejection.body_text())
     })?;
-    serde_json::from_slice(&body)
-        .map_err(|error| Error::new(Kind::BadRequest, format!("the body is not what it should be: {error}")))
+    serde_json::from_slice(&body).map_err(|error| {
+        Error::new(Kind::BadRequest, format!("the body is not what it should be: {error}"))
+    })
 }
 
 fn read_id(text: &str) -> Result<Uuid, Error> {

@@ -47,7 +47,7 @@ struct DecisionLabel {
 }
 
 impl Metrics {
-    /// Metrics that are registered in `registry`.
+    /// Metrics that are registered in `registry`, whose prefix is the program's choice.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         // 1 ms to about 16 minutes.
         let seconds = || Histogram::new(exponential_buckets(0.001, 4.0, 11));
@@ -62,20 +62,19 @@ impl Metrics {
             decisions: Family::default(),
             reports: Family::default(),
         };
-        let executor = registry.sub_registry_with_prefix("a2s_executor");
-        executor.register("runs", "Runs that ended, by status", metrics.runs.clone());
-        executor.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
-        executor.register("runs_live", "Runs under way here", metrics.live.clone());
-        executor.register("runs_resumed", "Runs taken over", metrics.resumed.clone());
-        executor.register("steps", "Steps that ended, by outcome", metrics.steps.clone());
-        executor.register("step_seconds", "How long steps took", metrics.step_seconds.clone());
-        executor.register(
+        registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
+        registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
+        registry.register("runs_live", "Runs under way here", metrics.live.clone());
+        registry.register("runs_resumed", "Runs taken over", metrics.resumed.clone());
+        registry.register("steps", "Steps that ended, by outcome", metrics.steps.clone());
+        registry.register("step_seconds", "How long steps took", metrics.step_seconds.clone());
+        registry.register(
             "requests",
             "Requests to services, by class of status, or `failed` without one",
             metrics.requests.clone(),
         );
-        executor.register("decisions", "Decisions of guardians", metrics.decisions.clone());
-        executor.register("reports", "Reports of outcomes", metrics.reports.clone());
+        registry.register("decisions", "Decisions of guardians", metrics.decisions.clone());
+        registry.register("reports", "Reports of outcomes", metrics.reports.clone());
         metrics
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Unit {
     /// Which one it is.
     pub(crate) pin: Pin,
     /// The capabilities that its steps use.
-    pub(crate) uses: BTreeMap<CapabilityName, Arc<Unit>>,
+    pub(crate) uses: BTreeMap<CapabilityName, Arc<Self>>,
     /// What it takes, and whether it needs it: its own inputs, and the needs of what it uses as far
     /// as its steps neither map nor set them.
     pub(crate) inputs: BTreeMap<String, bool>,
@@ -271,7 +271,9 @@ impl Builder<'_> {
             return refused(format!("`{name}` uses itself by way of {}", listed(&self.chain)));
         }
         if self.chain.len() > MAX_CHAIN {
-            return refused(format!("more than {MAX_CHAIN} capabilities use one another in a chain"));
+            return refused(format!(
+                "more than {MAX_CHAIN} capabilities use one another in a chain"
+            ));
         }
         self.chain.push(name.clone());
         let mut uses = BTreeMap::new();
@@ -279,7 +281,10 @@ impl Builder<'_> {
             let choices = self.library.choices.0.get(&digest);
             let Some(chosen) = choices.and_then(|choices| choices.get(&dependency.capability))
             else {
-                return refused(format!("`{name}` uses `{}`, which was not found", dependency.capability));
+                return refused(format!(
+                    "`{name}` uses `{}`, which was not found",
+                    dependency.capability
+                ));
             };
             let child = self.build(*chosen)?;
             check_fit(document, dependency, &child)?;
@@ -289,11 +294,7 @@ impl Builder<'_> {
 
         let mut unit = Unit {
             document: Arc::clone(document),
-            pin: Pin {
-                name: name.clone(),
-                version: capability.version.clone(),
-                checksum: digest,
-            },
+            pin: Pin { name: name.clone(), version: capability.version.clone(), checksum: digest },
             inputs: BTreeMap::new(),
             uses,
             steps: 0,
@@ -307,11 +308,7 @@ impl Builder<'_> {
 
 /// Whether a dependency may be used by `document`: publishing checks the same, but a registry is
 /// not trusted with it.
-fn check_fit(
-    document: &Document,
-    dependency: &a2s::Dependency,
-    child: &Unit,
-) -> Result<(), Error> {
+fn check_fit(document: &Document, dependency: &a2s::Dependency, child: &Unit) -> Result<(), Error> {
     let capability = document.capability();
     let Pin { name, version, checksum } = &child.pin;
     let refused = |why: String| {
@@ -329,7 +326,9 @@ fn check_fit(
     }
     let mut domains = child.document.capability().domains.iter();
     match domains.find(|domain| !capability.domains.contains(domain)) {
-        Some(foreign) => refused(format!("which talks to `{foreign}`, a host outside its `domains`")),
+        Some(foreign) => {
+            refused(format!("which talks to `{foreign}`, a host outside its `domains`"))
+        }
         None => Ok(()),
     }
 }

@@ -3,38 +3,35 @@
 //! A run is its journal. This module decides who writes to which journal and when; what is written
 //! in between is the business of [`crate::engine`].
 
+mod drive;
 pub(crate) mod fold;
+mod follow;
 pub(crate) mod journal;
-pub(crate) mod store;
+mod store;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{
-    Event, EventKind, ExecutionList, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunError,
-    RunStatus,
+    Event, EventKind, ExecutionList, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus,
 };
 use a2s::{CapabilityName, Digest};
-use futures::FutureExt as _;
-use futures::stream::{self, Stream};
-use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
 use crate::config::Config;
-use crate::engine::{Engine, Halt, Stop, Why};
+use crate::engine::{Halt, Why};
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
 use crate::plan::Plan;
-use crate::report::outcome_of;
-use crate::source::{Choices, Library, RegistryClient, Wanted};
+use crate::source::{Library, RegistryClient, Wanted};
+use drive::Drive;
 use fold::{Progress, Start, fold};
 use journal::{EVENT_VERSION, Journal};
 use store::{Created, Lease, NewRun, Store};
@@ -45,8 +42,6 @@ const LEASE: Duration = Duration::from_secs(30);
 const PAGE: usize = 256;
 /// The longest name of a session.
 const MAX_SESSION: usize = 200;
-/// How often a run that another executor drives is looked at.
-const POLL: Duration = Duration::from_secs(1);
 
 /// All runs of one executor.
 #[derive(Debug)]
@@ -76,16 +71,6 @@ pub(crate) struct Runs {
 struct Live {
     journal: Journal,
     halt: Halt,
-}
-
-/// A run that is about to be driven.
-struct Drive {
-    run: Uuid,
-    live: Arc<Live>,
-    plan: Plan,
-    start: Start,
-    progress: Progress,
-    slot: OwnedSemaphorePermit,
 }
 
 impl Runs {
@@ -181,8 +166,7 @@ impl Runs {
             guarding: self.config.guardian.guarding(),
             upstreams: upstreams.collect(),
         };
-        let first =
-            Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
+        let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let created = self
             .store
             .create(NewRun {
@@ -239,31 +223,6 @@ impl Runs {
         steps.for_each(Vec::clear);
         let next = executions.last().filter(|_| more).map(|run| run.id);
         Ok(ExecutionList { executions, next })
-    }
-
-    /// The events of a run after number `after`, those to come included; ends when nothing more
-    /// will happen by itself. `None` when that is so already.
-    pub(crate) async fn follow(
-        self: &Arc<Self>,
-        run: Uuid,
-        after: u64,
-    ) -> Result<Option<impl Stream<Item = Result<Event, Error>> + Send + use<>>, Error> {
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-        let over = row.status != RunStatus::Running;
-        if over && self.store.read_events(run, after, 1).await?.is_empty() {
-            return Ok(None);
-        }
-        let following = Following {
-            runs: Arc::clone(self),
-            run,
-            last: after,
-            read: VecDeque::new(),
-            watch: None,
-            over: false,
-        };
-        Ok(Some(stream::try_unfold(following, |mut following| async {
-            Ok(following.next().await?.map(|event| (event, following)))
-        })))
     }
 
     /// Ends a run as soon as it may be ended.
@@ -395,279 +354,6 @@ impl Runs {
         let live = Arc::new(Live { journal: self.journal(run, last), halt: Halt::default() });
         lock(&self.live).insert(run, Arc::clone(&live));
         live
-    }
-
-    fn spawn(self: &Arc<Self>, drive: Drive, resumed: bool) {
-        self.metrics.run_began(resumed);
-        let mut tasks = lock(&self.tasks);
-        // Tasks that have ended are forgotten here, so that the set does not grow.
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(Arc::clone(self).drive(drive));
-    }
-
-    /// Drives a run until it ends or must be left.
-    async fn drive(self: Arc<Self>, drive: Drive) {
-        let run = drive.run;
-        let mut over = false;
-        if let Some(kind) = self.walk(&drive).await {
-            let (status, duration_ms) = match &kind {
-                EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
-                _ => (RunStatus::Waiting, 0),
-            };
-            match drive.live.journal.commit(kind).await {
-                Ok(()) => {
-                    over = status.is_final();
-                    tracing::info!(%run, status = status.as_str(), duration_ms, "run ended");
-                    self.metrics.run_ended(status, duration_ms);
-                }
-                Err(error) => tracing::error!(%run, %error, "the end of a run was not recorded"),
-            }
-        }
-        lock(&self.live).remove(&run);
-        self.metrics.run_left();
-        // Whoever waits for the run learns of its end when its journal goes.
-        drop(drive.live);
-        if over {
-            match self.get(run).await {
-                Ok(ended) => self.report(&ended).await,
-                Err(error) => tracing::warn!(%run, %error, "an outcome was not reported"),
-            }
-        }
-        drop(drive.slot);
-    }
-
-    /// Walks the plan of a run, and gives what is to be recorded then.
-    async fn walk(&self, drive: &Drive) -> Option<EventKind> {
-        let Drive { run, live, plan, start, progress, slot: _ } = drive;
-        let engine = Engine {
-            run: *run,
-            session: &start.session,
-            plan,
-            progress,
-            effects: AtomicUsize::new(progress.effects()),
-            journal: &live.journal,
-            gate: &self.gate,
-            outbound: &self.outbound,
-            retries: &self.retries,
-            clock: &self.clock,
-            ids: &self.ids,
-            metrics: &self.metrics,
-            max_parallel: self.config.limits.max_parallel,
-        };
-        let walk = AssertUnwindSafe(engine.walk(&start.inputs, &live.halt)).catch_unwind();
-        let mut walk = std::pin::pin!(walk);
-        let ended = tokio::select! {
-            ended = &mut walk => ended,
-            () = tokio::time::sleep(self.config.limits.max_run_time) => {
-                live.halt.stop(Why::TimeUp);
-                walk.await
-            }
-        };
-        let ended = ended.unwrap_or_else(|_| {
-            // The panic itself was reported where it happened.
-            let error = Error::new(Kind::Internal, "the executor failed while it drove this run");
-            Err(Stop::Failed(error.to_run_error(None, None, engine.is_repeat_safe())))
-        });
-        let duration_ms = milliseconds_between(start.at, self.clock.now());
-        last_event(ended, engine.is_repeat_safe(), duration_ms)
-    }
-
-    /// Reports how a run ended. That this fails changes nothing for the run.
-    async fn report(&self, run: &Run) {
-        let Some(outcome) = outcome_of(run) else { return };
-        let reported = self.registry.report(&outcome).await;
-        self.metrics.reported(reported.is_ok());
-        if let Err(error) = reported {
-            tracing::warn!(run = %run.id, %error, "an outcome was not reported");
-        }
-    }
-
-    /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, and takes
-    /// over runs that nobody drives.
-    async fn keep_leases(self: Arc<Self>) {
-        loop {
-            tokio::time::sleep(LEASE / 3).await;
-            let live: Vec<Uuid> = lock(&self.live).keys().copied().collect();
-            match self.store.renew(self.lease(), live).await {
-                Ok(unwanted) => {
-                    let live = lock(&self.live);
-                    let unwanted = unwanted.iter().filter_map(|run| live.get(run));
-                    unwanted.for_each(|live| live.halt.stop(Why::Cancelled));
-                }
-                Err(error) => tracing::error!(%error, "leases could not be renewed"),
-            }
-            if let Err(error) = self.take_over().await {
-                tracing::error!(%error, "runs could not be taken over");
-            }
-        }
-    }
-
-    /// Goes on with runs that nobody drives, as far as there is room.
-    async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
-        let room = self.slots.available_permits();
-        if room == 0 || self.closing.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        for run in self.store.claim(self.lease(), self.clock.now(), room).await? {
-            if let Err(error) = self.resume(run).await {
-                tracing::error!(%run, %error, "a run could not be resumed");
-            }
-        }
-        Ok(())
-    }
-
-    async fn resume(self: &Arc<Self>, run: Uuid) -> Result<(), Error> {
-        // Without room the claim runs out by itself, and the run is claimed again.
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(()) };
-        let events = self.read_all(run).await?;
-        let progress = Progress::of(&events);
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-        let start = Start::of(&events)
-            .ok_or_else(|| Error::new(Kind::Internal, format!("run {run} has no beginning")))?;
-        let live = self.enter(run, progress.last);
-        if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
-            lock(&self.live).remove(&run);
-            return Err(error);
-        }
-        tracing::info!(%run, capability = %start.capability.name, "run resumed");
-        if row.cancel_requested {
-            live.halt.stop(Why::Cancelled);
-        }
-        match self.recall_plan(&start, &row.choices).await {
-            Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, slot }, true),
-            Err(error) => {
-                let error = error.to_run_error(None, None, progress.effects() == 0);
-                let duration_ms = milliseconds_between(start.at, self.clock.now());
-                let finished = last_event(Err(Stop::Failed(error)), false, duration_ms);
-                lock(&self.live).remove(&run);
-                if let Some(finished) = finished {
-                    live.journal.commit(finished).await?;
-                    self.metrics.run_ended(RunStatus::Failed, duration_ms);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The plan that a run was started with, from the documents that were stored with it.
-    async fn recall_plan(&self, start: &Start, choices: &str) -> Result<Plan, Error> {
-        let choices: Choices = serde_json::from_str(choices)
-            .map_err(|error| Error::new(Kind::Store, format!("stored choices: {error}")))?;
-        let pins = || start.dependencies.iter().chain([&start.capability]);
-        let digests: Vec<_> = pins().map(|pin| pin.checksum).collect();
-        let sources = self.store.read_documents(&digests).await?;
-        let mut documents = BTreeMap::new();
-        for pin in pins() {
-            let source = sources.get(&pin.checksum).ok_or_else(|| {
-                Error::new(Kind::Store, format!("the document {} is not stored", pin.checksum))
-            })?;
-            let document = self.registry.open(source, &pin.name, &pin.version)?;
-            if document.digest() != pin.checksum {
-                let message = format!(
-                    "`{}` {} was started with {}, and what is stored has {}",
-                    pin.name,
-                    pin.version,
-                    pin.checksum,
-                    document.digest()
-                );
-                return Err(Error::new(Kind::DigestMismatch, message));
-            }
-            documents.insert(pin.checksum, document);
-        }
-        let library = Library { root: start.capability.checksum, documents, sources, choices };
-        Plan::new(&library, self.config.limits.max_steps)
-    }
-}
-
-/// Somebody who reads the events of a run as they come.
-///
-/// Events are always read from the database; the watch only tells when to look again. So nothing is
-/// told twice or left out, however slow the reader is, and no events wait in memory for it.
-struct Following {
-    runs: Arc<Runs>,
-    run: Uuid,
-    last: u64,
-    read: VecDeque<Event>,
-    watch: Option<watch::Receiver<u64>>,
-    over: bool,
-}
-
-impl Following {
-    async fn next(&mut self) -> Result<Option<Event>, Error> {
-        loop {
-            if let Some(event) = self.read.pop_front() {
-                self.last = event.seq;
-                self.over = matches!(event.kind, EventKind::RunFinished { .. });
-                return Ok(Some(event));
-            }
-            if self.over {
-                return Ok(None);
-            }
-            // Both before the events are read: what is committed in between is seen next time.
-            if self.watch.is_none() {
-                let live = lock(&self.runs.live);
-                self.watch = live.get(&self.run).map(|live| live.journal.watch());
-            }
-            let running = match &self.watch {
-                Some(_) => true,
-                None => {
-                    let row = self.runs.store.read_run(self.run).await?;
-                    row.is_some_and(|row| row.status == RunStatus::Running)
-                }
-            };
-            let page = self.runs.store.read_events(self.run, self.last, PAGE).await?;
-            if !page.is_empty() {
-                self.read = page.into();
-                continue;
-            }
-            match &mut self.watch {
-                Some(watch) => {
-                    if watch.changed().await.is_err() {
-                        self.watch = None;
-                    }
-                }
-                None if running && !self.runs.closing.load(Ordering::SeqCst) => {
-                    tokio::time::sleep(POLL).await;
-                }
-                None => return Ok(None),
-            }
-        }
-    }
-}
-
-/// What is recorded when a walk has ended; nothing when the run goes on later.
-fn last_event(
-    ended: Result<Value, Stop>,
-    repeat_safe: bool,
-    duration_ms: u64,
-) -> Option<EventKind> {
-    let failed = |error: RunError| {
-        let denied = Kind::of_code(&error.code).is_some_and(Kind::is_denial);
-        let status = if denied { RunStatus::Denied } else { RunStatus::Failed };
-        Some(EventKind::RunFinished { status, output: None, error: Some(error), duration_ms })
-    };
-    let of_kind = |kind, words| {
-        let error: Error = Error::new(kind, words);
-        error.to_run_error(None, None, repeat_safe)
-    };
-    match ended {
-        Ok(output) => Some(EventKind::RunFinished {
-            status: RunStatus::Succeeded,
-            output: Some(output),
-            error: None,
-            duration_ms,
-        }),
-        Err(Stop::Failed(error)) => failed(error),
-        Err(Stop::Waiting(error)) => Some(EventKind::RunWaiting { error }),
-        Err(Stop::Halted(Why::Cancelled)) => Some(cancelled(repeat_safe, duration_ms)),
-        Err(Stop::Halted(Why::TimeUp)) => failed(of_kind(Kind::BudgetExceeded, Why::TimeUp.words())),
-        Err(Stop::Halted(Why::Suspended)) => None,
-        // Only parts of a run stop for a sibling; the step that failed is the reason of the whole.
-        Err(Stop::Halted(Why::Sibling)) => failed(of_kind(Kind::Internal, "a run ended halfway")),
-        Err(Stop::Broken(error)) => {
-            tracing::error!(%error, "a run is left, because nothing can be recorded");
-            None
-        }
     }
 }
 

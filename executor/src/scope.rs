@@ -69,7 +69,6 @@ impl<'p> Scope<'p> {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use a2s::{Document, compile};

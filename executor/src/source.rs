@@ -79,14 +79,16 @@ impl RegistryClient {
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(unusable("it is no HTTP address".to_owned()));
         }
+        if !base.username().is_empty() || base.password().is_some() {
+            let message =
+                "the registry's address has a user or password in it; set its token instead";
+            return Err(Error::new(Kind::Configuration, message));
+        }
         let mut base = base.clone();
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the control plane has a client of its own; tasks go through `outbound`"
-        )]
+        // A client of its own: what goes to services leaves by `outbound` alone.
         let http = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -193,8 +195,7 @@ impl RegistryClient {
     /// Gets a document and checks that it is what `summary` says.
     async fn fetch(&self, summary: &CapabilitySummary) -> Result<(Arc<Document>, Vec<u8>), Error> {
         let CapabilitySummary { name, version, checksum, .. } = summary;
-        let address =
-            self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
+        let address = self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
         let response = self.get(address, YAML).await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Err(Error::new(
@@ -243,7 +244,10 @@ impl RegistryClient {
                     Kind::DocumentRefused,
                     match errors.first() {
                         Some(first) => {
-                            format!("`{name}` {version} has {} errors, first: {first}", errors.len())
+                            format!(
+                                "`{name}` {version} has {} errors, first: {first}",
+                                errors.len()
+                            )
                         }
                         None => format!("`{name}` {version} cannot be compiled"),
                     },
@@ -308,7 +312,11 @@ impl RegistryClient {
                 format!("the registry answered with status {}", status.as_u16()),
             );
         };
-        let error = Error::new(Kind::RegistryAnswer, format!("the registry says {problem}"));
+        let kind = match problem.code.as_str() {
+            DOCUMENT_DAMAGED => Kind::DigestMismatch,
+            _ => Kind::RegistryAnswer,
+        };
+        let error = Error::new(kind, format!("the registry says {problem}"));
         match problem.hint {
             Some(hint) => error.hint(hint),
             None => error,
@@ -318,6 +326,8 @@ impl RegistryClient {
 
 /// Code of a document whose stated checksum is not its digest.
 const CHECKSUM_MISMATCH: &str = "A2S031";
+/// The registry's code for a stored document that was changed behind its back.
+const DOCUMENT_DAMAGED: &str = "A2S222";
 
 /// The version that is wanted, of all there are.
 fn choose<'v>(
@@ -360,10 +370,9 @@ fn choose<'v>(
         }
     };
     match wanted.digest {
-        Some(digest) if digest != chosen.checksum => Err(mismatch(
-            chosen,
-            &format!("{digest} was asked for"),
-        )),
+        Some(digest) if digest != chosen.checksum => {
+            Err(mismatch(chosen, &format!("{digest} was asked for")))
+        }
         _ => Ok(chosen),
     }
 }
@@ -492,7 +501,9 @@ mod tests {
     #[test]
     fn entity_tags_are_read_weak_and_strong() {
         let digest = Digest::of_bytes(b"x");
-        for text in [format!("W/\"{digest}\""), format!("\"{digest}\""), format!("\"{}\"", digest.to_hex())] {
+        for text in
+            [format!("W/\"{digest}\""), format!("\"{digest}\""), format!("\"{}\"", digest.to_hex())]
+        {
             assert_eq!(parse_etag(&text), Some(digest));
         }
         assert_eq!(parse_etag("\"abc\""), None);

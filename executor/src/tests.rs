@@ -1,6 +1,8 @@
 //! The executor as its callers see it: over HTTP, with a registry, a guardian and a service that
 //! are real servers on loopback.
 
+#![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better without `&`")]
+
 mod durable;
 mod faults;
 mod guarded;

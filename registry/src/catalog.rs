@@ -17,6 +17,7 @@ use a2s::{CapabilityName, Diagnostic, Document};
 pub(crate) use self::selector::Selector;
 use crate::documents::{Documents, Facts, Opened};
 use crate::embed::Embedder;
+use crate::error::Mismatch;
 use crate::index::Index;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
 use crate::store::{Entry, Heads, NewVersion, Outcome, Publication, Recorded, Store};
@@ -59,7 +60,7 @@ impl Catalog {
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
             Ok(_) => PublishResult::same,
-            Err(Error::VersionTaken { .. } | Error::NameTaken { .. }) => PublishResult::conflict,
+            Err(Error::VersionTaken(_) | Error::NameTaken { .. }) => PublishResult::conflict,
             Err(_) => PublishResult::refused,
         };
         self.metrics.publishes.get_or_create(&PublishLabels { result: label }).inc();
@@ -97,12 +98,12 @@ impl Catalog {
             }
             Publication::Same => false,
             Publication::Conflict(published) => {
-                return Err(Error::VersionTaken {
+                return Err(Error::VersionTaken(Box::new(Mismatch {
                     name: new.name,
                     version: new.version,
                     published,
                     given: new.digest,
-                });
+                })));
             }
             Publication::NameTaken(owner) => {
                 let id = new.name.to_kebab();
@@ -230,12 +231,12 @@ impl Catalog {
                 Ok(())
             }
             Recorded::Again => Ok(()),
-            Recorded::OtherDigest(published) => Err(Error::OutcomeDigest {
+            Recorded::OtherDigest(published) => Err(Error::OutcomeDigest(Box::new(Mismatch {
                 name: outcome.name,
                 version: outcome.version,
                 published,
                 given: outcome.digest,
-            }),
+            }))),
             Recorded::Unknown => {
                 let selector = Selector::Exact(outcome.version);
                 Err(self.missing(&outcome.name, &selector).await)

@@ -56,6 +56,20 @@ codes! {
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
 }
 
+/// A version that has another digest than somebody said.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` {version} was published with the checksum {published}, this is about {given}")]
+pub struct Mismatch {
+    /// Name of the capability.
+    pub name: CapabilityName,
+    /// The version.
+    pub version: Version,
+    /// The digest that it was published with.
+    pub published: Digest,
+    /// The digest that was given.
+    pub given: Digest,
+}
+
 /// Why the registry did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -95,19 +109,8 @@ pub enum Error {
     #[error("the document has {}", count_errors(.0))]
     Refused(Vec<Diagnostic>),
     /// The version exists with other content.
-    #[error(
-        "`{name}` {version} is published with the checksum {published}, this document has {given}"
-    )]
-    VersionTaken {
-        /// Name of the capability.
-        name: CapabilityName,
-        /// The version.
-        version: Version,
-        /// What it has.
-        published: Digest,
-        /// What was to be published.
-        given: Digest,
-    },
+    #[error("{0}")]
+    VersionTaken(Box<Mismatch>),
     /// Another name has the same kebab-case form.
     #[error("`{name}` would have the id `{id}`, which belongs to `{owner}`")]
     NameTaken {
@@ -168,17 +171,8 @@ pub enum Error {
     #[error("{0}")]
     BadOutcome(String),
     /// The report is about another content than what is published.
-    #[error("`{name}` {version} has the checksum {published}, the report is about {given}")]
-    OutcomeDigest {
-        /// Name of the capability.
-        name: CapabilityName,
-        /// The version.
-        version: Version,
-        /// What it has.
-        published: Digest,
-        /// What the report says.
-        given: Digest,
-    },
+    #[error("{0}")]
+    OutcomeDigest(Box<Mismatch>),
 
     /// Something that should not happen.
     #[error("the registry met an unexpected error")]
@@ -228,7 +222,7 @@ impl Error {
             Self::Unauthorised => (&UNAUTHORISED, 401),
             Self::TimedOut(_) => (&TIMED_OUT, 503),
             Self::Refused(_) => (&DOCUMENT_REFUSED, 422),
-            Self::VersionTaken { .. } => (&VERSION_TAKEN, 409),
+            Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
             Self::NameTaken { .. } => (&NAME_TAKEN, 409),
             Self::TooManyBelow { .. } => (&TOO_MANY_BELOW, 422),
             Self::CapabilityMissing(_) => (&CAPABILITY_MISSING, 404),
@@ -238,7 +232,7 @@ impl Error {
             Self::UnknownStrategy { .. } => (&UNKNOWN_STRATEGY, 422),
             Self::IndexNotReady => (&INDEX_NOT_READY, 503),
             Self::BadOutcome(_) => (&BAD_OUTCOME, 422),
-            Self::OutcomeDigest { .. } => (&OUTCOME_DIGEST, 409),
+            Self::OutcomeDigest(_) => (&OUTCOME_DIGEST, 409),
             Self::Internal(_) => (&INTERNAL, 500),
             Self::Store(error) => match error.kind() {
                 store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),

@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use crate::catalog::Catalog;
 use crate::documents::Documents;
 use crate::embed::Embedder;
-pub use crate::error::{CODES, Error};
+pub use crate::error::{CODES, Error, Mismatch};
 use crate::http::Shared;
 pub use crate::http::not_found;
 use crate::index::Index;
@@ -152,14 +152,12 @@ impl App {
 
     /// Everything that a registry on a port of its own answers: the routes under `/v1`,
     /// `/healthz`, `/readyz`, and a problem for every other path.
-    #[must_use]
     pub fn router(&self) -> Router {
         http::router(&self.shared)
     }
 
     /// The routes under `/v1` alone, to be merged with those of another service on one port; its
     /// owner sets the fallback, for instance [`not_found`], and answers for health.
-    #[must_use]
     pub fn routes(&self) -> Router {
         http::routes(&self.shared)
     }

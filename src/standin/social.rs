@@ -15,8 +15,12 @@ type Social = Schema<Query, Mutation, EmptySubscription>;
 /// characters is refused with a GraphQL error.
 #[must_use]
 pub fn social() -> Service {
-    let schema = Schema::new(Query, Mutation { last: AtomicU64::new(129_384_755) }, EmptySubscription);
-    Service::new("api.twitter.com", Router::new().route("/graphql", post(answer)).with_state(schema))
+    let schema =
+        Schema::new(Query, Mutation { last: AtomicU64::new(129_384_755) }, EmptySubscription);
+    Service::new(
+        "api.twitter.com",
+        Router::new().route("/graphql", post(answer)).with_state(schema),
+    )
 }
 
 async fn answer(

@@ -143,7 +143,7 @@ impl World {
     /// Starts the services and waits until they say that they are ready.
     pub(crate) fn start(&mut self) {
         let mut child = command(&[])
-            .args(["up", "--json", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"])
+            .args(["up", "--json", "--listen", "127.0.0.1:0", "--log", "error", "--data-dir"])
             .arg(self.data())
             .args(&self.flags)
             .stdout(Stdio::piped())

@@ -5,4 +5,5 @@
 mod harness;
 
 mod architecture;
+mod cli;
 mod whole_loop;

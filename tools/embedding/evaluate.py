@@ -143,8 +143,8 @@ class Set:
             sums += [sum(hits[:5]) / len(gold), sum(hits[:1]) / len(gold), gain / ideal]
         return tuple(100 * sums / len(self.gold))
 
-    def report(self, encoder, weight: float = DENSE_WEIGHT) -> dict[str, tuple[float, float, float]]:
-        dense = encoder(self.parts) @ encoder(self.dense_text).T
+    def report(self, encode, weight: float = DENSE_WEIGHT) -> dict[str, tuple[float, float, float]]:
+        dense = encode(self.parts) @ encode(self.dense_text).T
         fused = fuse(dense, self.bm25, weight)
         return {
             "dense": self.measure(self.whole(dense, False)),
@@ -165,13 +165,14 @@ def main() -> None:
     parser.add_argument("--weight", type=float, default=DENSE_WEIGHT, help="weight of the dense score")
     args = parser.parse_args()
     teacher = Teacher(args.sources)
-    if args.table:
-        encoder = Static.load(teacher.tokenizer, args.table).encode
-    else:
-        encoder = lambda texts: teacher.encode(teacher.pieces(texts, 254))  # noqa: E731
+
+    def ask_teacher(texts: list[str]) -> np.ndarray:
+        return teacher.encode(teacher.pieces(texts, 254))
+
+    encode = Static.load(teacher.tokenizer, args.table).encode if args.table else ask_teacher
     for metric, title in enumerate(["Recall@5", "Recall@1", "NDCG@10"]):
         if metric == 0:
-            found = {name: Set(args.data / name).report(encoder, args.weight) for name in args.sets}
+            found = {name: Set(args.data / name).report(encode, args.weight) for name in args.sets}
         print(f"\n| {title} | " + " | ".join(args.sets) + " | mean |")
         print("|---" * (len(args.sets) + 2) + "|")
         for row in next(iter(found.values())):

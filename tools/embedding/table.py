@@ -76,6 +76,11 @@ def decode(data: bytes) -> tuple[list[str], np.ndarray]:
     return words, vectors[np.where(numbers == NO_ROW, count, numbers)]
 
 
+def unit(sums: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return sums / np.where(norms == 0, 1, norms)
+
+
 class Static:
     """Sum of the rows of the pieces, length 1; zero when no piece has a row."""
 
@@ -92,5 +97,4 @@ class Static:
     def encode(self, texts: list[str]) -> np.ndarray:
         encoded = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         sums = np.stack([self.rows[e.ids[:LONGEST_TEXT]].sum(0) for e in encoded])
-        norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        return sums / np.where(norms == 0, 1, norms)
+        return unit(sums)

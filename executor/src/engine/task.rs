@@ -126,8 +126,7 @@ impl<'r> Engine<'r> {
                 }
             }
             let (now, random) = (self.clock.now(), self.ids.random());
-            let pause =
-                self.retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
+            let pause = self.retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
             let Some(pause) = pause else { return Ok((outcome, attempt)) };
             self.journal.note(EventKind::Retrying {
                 step: path.to_owned(),

@@ -55,7 +55,7 @@ fn leaf(name: &str, inputs: &[&str]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn check_missing(sources: &[Vec<u8>], inputs: Value, expected: &[&str]) {
+fn check_missing(sources: &[Vec<u8>], inputs: &Value, expected: &[&str]) {
     let plan = Plan::new(&library(sources), 100).unwrap();
     assert_eq!(plan.missing(inputs.as_object().unwrap()), expected);
 }
@@ -63,14 +63,14 @@ fn check_missing(sources: &[Vec<u8>], inputs: Value, expected: &[&str]) {
 #[test]
 fn needs_that_are_not_mapped_become_the_users() {
     let leaf = || leaf("Leaf", &["city", "unit"]);
-    check_missing(&[leaf()], json!({"unit": 1}), &["city"]);
-    check_missing(&[leaf(), user("Top", &[("Leaf", json!({}))])], json!({}), &["city", "unit"]);
+    check_missing(&[leaf()], &json!({"unit": 1}), &["city"]);
+    check_missing(&[leaf(), user("Top", &[("Leaf", json!({}))])], &json!({}), &["city", "unit"]);
     let mapped = user("Top", &[("Leaf", json!({"city": "${place}"}))]);
-    check_missing(&[leaf(), mapped], json!({}), &["place", "unit"]);
+    check_missing(&[leaf(), mapped], &json!({}), &["place", "unit"]);
     // Through two levels, and once for all that need it.
     let middle = user("Middle", &[("Leaf", json!({"unit": "c"}))]);
     let top = user("Top", &[("Middle", json!({})), ("Leaf", json!({"unit": "${u}"}))]);
-    check_missing(&[leaf(), middle, top], json!({"u": 1}), &["city"]);
+    check_missing(&[leaf(), middle, top], &json!({"u": 1}), &["city"]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_need_that_a_step_sets_is_not_asked_for() {
             ])),
         }),
     );
-    check_missing(&[leaf("Leaf", &["city"]), top], json!({}), &[]);
+    check_missing(&[leaf("Leaf", &["city"]), top], &json!({}), &[]);
 }
 
 #[track_caller]
@@ -130,9 +130,8 @@ fn chains_and_steps_are_bounded() {
         for index in 1..length {
             let below = format!("C{}", index - 1);
             // Each uses the one below twice: the steps double with each level.
-            let steps: Vec<_> = ["a", "b"]
-                .map(|id| json!({"id": id, "type": "capability", "use": below}))
-                .to_vec();
+            let steps: Vec<_> =
+                ["a", "b"].map(|id| json!({"id": id, "type": "capability", "use": below})).to_vec();
             sources.push(document(
                 &format!("C{index}"),
                 "1.0.0",

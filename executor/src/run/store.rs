@@ -555,3 +555,6 @@ fn failed(error: &dyn std::error::Error) -> Error {
 fn lost() -> Error {
     Error::new(Kind::Store, "the run database is closed")
 }
+
+#[cfg(test)]
+mod tests;

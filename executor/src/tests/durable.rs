@@ -7,8 +7,8 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_gapless, assert_succeeded, call, events, events_after, read, run, sequence, start,
-    task, transcript,
+    World, assert_gapless, assert_succeeded, call, events, events_after, read, run, sequence,
+    start, task, transcript,
 };
 
 fn publish(world: &World, held: &str) {
@@ -43,7 +43,10 @@ async fn after_a_crash_finished_steps_are_not_repeated_and_a_read_in_doubt_is() 
     assert_gapless(&events);
     let run = read(&app, id).await;
     assert_succeeded(&run);
-    assert_eq!(run.output, Some(json!({"said": "hello", "held": "middle", "told": "hello middle"})));
+    assert_eq!(
+        run.output,
+        Some(json!({"said": "hello", "held": "middle", "told": "hello middle"}))
+    );
     assert_eq!(world.service.count("POST /say"), 1);
     assert_eq!(world.service.count("POST /tell"), 1);
     assert_eq!(run.steps[1].attempts, 2);
@@ -55,7 +58,9 @@ async fn after_a_crash_finished_steps_are_not_repeated_and_a_read_in_doubt_is() 
     let ids: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.kind {
-            EventKind::Sending { step, execution_id, .. } if step == "middle" => Some(*execution_id),
+            EventKind::Sending { step, execution_id, .. } if step == "middle" => {
+                Some(*execution_id)
+            }
             _ => None,
         })
         .collect();
@@ -114,9 +119,11 @@ async fn a_parallel_block_goes_on_where_it_was() {
     let app = world.open().await;
     let id = start(&app, "Wide", json!({})).await;
     world.service.arrived("GET /hold/open", 1).await;
-    super::world::wait_for(&app, id, |kind| {
-        matches!(kind, EventKind::StepFinished { step, .. } if step == "both/done")
-    })
+    super::world::wait_for(
+        &app,
+        id,
+        |kind| matches!(kind, EventKind::StepFinished { step, .. } if step == "both/done"),
+    )
     .await;
     app.crash().await;
     let app = world.open().await;
@@ -126,6 +133,32 @@ async fn a_parallel_block_goes_on_where_it_was() {
     assert_succeeded(&run);
     assert_eq!(run.output, Some(json!({"a": 1, "b": "open", "c": "1 open"})));
     assert_eq!(world.service.count("POST /say"), 1);
+}
+
+#[tokio::test]
+async fn a_branch_in_doubt_waits_while_the_branch_beside_it_ends() {
+    let world = World::new().await;
+    world.registry.publish(
+        "Wide",
+        "1.0.0",
+        &json!({"execution": {"type": "parallel", "steps": [
+            task("doubt", "POST /hold/doubt", json!({}), json!({"a": "$.value"})),
+            task("open", "GET /hold/open", json!({}), json!({"b": "$.value"})),
+        ]}}),
+    );
+    let app = world.open().await;
+    let id = start(&app, "Wide", json!({})).await;
+    world.service.arrived("POST /hold/doubt", 1).await;
+    world.service.arrived("GET /hold/open", 1).await;
+    app.crash().await;
+    let app = world.open().await;
+    world.service.release("open");
+    let lines = transcript(&events(&app, id).await);
+    assert!(lines.contains(&"open: set {\"b\":\"open\"}".to_owned()), "{lines:#?}");
+    assert_eq!(lines.last().map(String::as_str), Some("waiting A2S371"));
+    let run = read(&app, id).await;
+    let statuses: Vec<_> = run.steps.iter().map(|s| (s.step.as_str(), s.status.as_str())).collect();
+    assert_eq!(statuses, [("doubt", "waiting"), ("open", "succeeded")]);
 }
 
 #[tokio::test]
@@ -145,7 +178,9 @@ async fn a_crash_at_any_event_loses_nothing_and_repeats_no_finished_step() {
         let kept = &whole[..cut];
         world.rewrite_journal(kept).await;
         let finished = |name: &str| {
-            kept.iter().any(|event| matches!(&event.kind, EventKind::StepFinished { step, .. } if step == name))
+            kept.iter().any(
+                |event| matches!(&event.kind, EventKind::StepFinished { step, .. } if step == name),
+            )
         };
         let in_doubt = kept.iter().rev().find_map(|event| match &event.kind {
             EventKind::Sending { step, repeat_safe, .. } => Some((step.clone(), *repeat_safe)),
@@ -156,7 +191,8 @@ async fn a_crash_at_any_event_loses_nothing_and_repeats_no_finished_step() {
         let app = world.open().await;
         assert_gapless(&events(&app, id).await);
         let run = read(&app, id).await;
-        let sent: Vec<_> = world.service.asked()[before..].iter().map(|(call, _)| call.clone()).collect();
+        let sent: Vec<_> =
+            world.service.asked()[before..].iter().map(|(call, _)| call.clone()).collect();
         match in_doubt {
             Some((step, false)) => {
                 assert_eq!(run.status, RunStatus::Waiting, "cut {cut}");
@@ -165,8 +201,13 @@ async fn a_crash_at_any_event_loses_nothing_and_repeats_no_finished_step() {
             }
             _ => {
                 assert_succeeded(&run);
-                let left = [("before", "POST /say"), ("middle", "GET /hold/middle"), ("after", "POST /tell")];
-                let left: Vec<_> = left.iter().filter(|(s, _)| !finished(s)).map(|(_, call)| *call).collect();
+                let left = [
+                    ("before", "POST /say"),
+                    ("middle", "GET /hold/middle"),
+                    ("after", "POST /tell"),
+                ];
+                let left: Vec<_> =
+                    left.iter().filter(|(s, _)| !finished(s)).map(|(_, call)| *call).collect();
                 assert_eq!(sent, left, "cut {cut}");
             }
         }

@@ -30,7 +30,9 @@ fn check(run: &Run, code: &str, words: &[&str]) {
 #[tokio::test]
 async fn an_error_status_fails_the_step_and_a_post_is_not_sent_again() {
     let world = World::new().await;
-    let run = fail(&world, json!([task("step", "POST /status/503", json!({}), json!({}))]), json!({})).await;
+    let run =
+        fail(&world, json!([task("step", "POST /status/503", json!({}), json!({}))]), json!({}))
+            .await;
     check(&run, "A2S357", &["503"]);
     let error = run.error.unwrap();
     assert_eq!((error.attempt, error.repeat_safe), (Some(1), false));
@@ -68,7 +70,9 @@ async fn a_read_is_tried_again_and_every_attempt_is_recorded() {
 #[tokio::test]
 async fn attempts_end() {
     let world = World::new().await;
-    let run = fail(&world, json!([task("step", "GET /status/503", json!({}), json!({}))]), json!({})).await;
+    let run =
+        fail(&world, json!([task("step", "GET /status/503", json!({}), json!({}))]), json!({}))
+            .await;
     check(&run, "A2S357", &["503"]);
     assert_eq!(run.error.unwrap().attempt, Some(3));
     assert_eq!(world.service.count("GET /status/503"), 3);
@@ -77,14 +81,21 @@ async fn attempts_end() {
 #[tokio::test]
 async fn a_page_for_people_is_not_an_answer() {
     let world = World::new().await;
-    let run = fail(&world, json!([task("step", "GET /page", json!({}), json!({"x": "$.x"}))]), json!({})).await;
+    let run =
+        fail(&world, json!([task("step", "GET /page", json!({}), json!({"x": "$.x"}))]), json!({}))
+            .await;
     check(&run, "A2S358", &["text/html"]);
 }
 
 #[tokio::test]
 async fn a_missing_value_names_output_path_and_what_was_there() {
     let world = World::new().await;
-    let run = fail(&world, json!([task("step", "GET /echo/1", json!({}), json!({"x": "$.value.deep"}))]), json!({})).await;
+    let run = fail(
+        &world,
+        json!([task("step", "GET /echo/1", json!({}), json!({"x": "$.value.deep"}))]),
+        json!({}),
+    )
+    .await;
     check(&run, "A2S332", &["`x`", "$.value.deep"]);
 }
 
@@ -119,7 +130,8 @@ async fn a_service_that_is_not_there_is_named() {
     let mut world = World::new().await;
     let upstream = World::nowhere().await;
     world.config.upstreams.values_mut().for_each(|url| url.clone_from(&upstream));
-    let run = fail(&world, json!([task("step", "POST /say", json!({}), json!({}))]), json!({})).await;
+    let run =
+        fail(&world, json!([task("step", "POST /say", json!({}), json!({}))]), json!({})).await;
     check(&run, "A2S351", &["api.example"]);
     // Nothing left, so even a post may be tried again, and running again is safe.
     let error = run.error.unwrap();
@@ -162,7 +174,11 @@ async fn a_capability_with_too_many_steps_is_not_started() {
     let mut world = World::new().await;
     world.config.limits.max_steps = 1;
     let step = |id| task(id, "GET /echo/1", json!({}), json!({}));
-    world.registry.publish("Long", "1.0.0", &json!({"execution": sequence(json!([step("a"), step("b")]))}));
+    world.registry.publish(
+        "Long",
+        "1.0.0",
+        &json!({"execution": sequence(json!([step("a"), step("b")]))}),
+    );
     let app = world.open().await;
     let body = json!({"name": "Long"});
     let answer = call(&app, http::Method::POST, "/v1/executions", &[], body).await;

@@ -28,7 +28,8 @@ async fn request_and_result_are_asked_about_with_one_execution_id_and_the_digest
     let app = world.open().await;
     let run = run(&app, "Two", json!({"word": "x"})).await;
     let asked = world.guardian.asked();
-    let methods: Vec<_> = asked.iter().map(|question| question["method"].as_str().unwrap()).collect();
+    let methods: Vec<_> =
+        asked.iter().map(|question| question["method"].as_str().unwrap()).collect();
     let both = ["steps/toolCallRequest", "steps/toolCallResult"];
     assert_eq!(methods, [both, both].concat());
     let request = &asked[0]["params"]["toolCallRequest"];

@@ -46,7 +46,8 @@ async fn starting_answers_at_once_with_what_will_run() {
     publish_slow(&world);
     let app = world.open().await;
     let answer =
-        call(&app, Method::POST, "/v1/executions", &[], json!({"name": "Slow", "version": "^1"})).await;
+        call(&app, Method::POST, "/v1/executions", &[], json!({"name": "Slow", "version": "^1"}))
+            .await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     let run = answer.run();
     assert_eq!((run.status, run.version.to_string()), (RunStatus::Running, "1.0.0".to_owned()));
@@ -67,7 +68,9 @@ async fn inputs_are_checked_before_anything_is_sent() {
     let unknown = refuse(&app, json!({"name": "Echo", "inputs": {"wrd": 1}})).await;
     assert_eq!((unknown.0, unknown.1.as_str()), (422, "A2S321"));
     assert!(unknown.2.contains("`wrd`") && unknown.2.contains("`word`"), "{}", unknown.2);
-    for body in [json!({}), json!({"name": "echo"}), json!({"name": "Echo", "input": {}}), json!([])] {
+    for body in
+        [json!({}), json!({"name": "echo"}), json!({"name": "Echo", "input": {}}), json!([])]
+    {
         assert_eq!(refuse(&app, body).await.1, "A2S300");
     }
     assert_eq!(refuse(&app, json!({"name": "Echo", "version": "soon"})).await.1, "A2S315");
@@ -86,7 +89,8 @@ async fn only_the_digest_that_was_asked_for_runs() {
     let world = World::new().await;
     let digest = publish_echo(&world);
     let app = world.open().await;
-    let body = |digest| json!({"name": "Echo", "digest": digest, "inputs": {"word": "x"}, "wait": true});
+    let body =
+        |digest| json!({"name": "Echo", "digest": digest, "inputs": {"word": "x"}, "wait": true});
     let answer = call(&app, Method::POST, "/v1/executions", &[], body(json!(digest))).await;
     assert_eq!(answer.run().checksum, digest);
     let other = Digest::of_bytes(b"other");
@@ -99,7 +103,7 @@ async fn only_the_digest_that_was_asked_for_runs() {
 async fn a_changed_document_is_refused_wherever_it_was_changed() {
     let other = Digest::of_bytes(b"other");
     type Change = Box<dyn FnOnce(&mut Published)>;
-    let changes: [(&str, Change); 4] = [
+    let changes: [(&str, Change); 5] = [
         (
             "one letter of the description",
             Box::new(|p: &mut Published| {
@@ -107,6 +111,7 @@ async fn a_changed_document_is_refused_wherever_it_was_changed() {
                 p.source = text.replace("Echo for tests", "echo for tests").into_bytes();
             }),
         ),
+        ("what the registry itself has noticed", Box::new(|p: &mut Published| p.damaged = true)),
         ("the entity tag", Box::new(move |p: &mut Published| p.etag = other)),
         ("the list", Box::new(move |p: &mut Published| p.checksum = other)),
         (
@@ -135,7 +140,8 @@ async fn a_changed_document_is_refused_wherever_it_was_changed() {
 #[tokio::test]
 async fn a_dependency_that_does_not_fit_is_refused() {
     let world = World::new().await;
-    let inner = json!({"execution": sequence(json!([task("step", "GET /echo/1", json!({}), json!({}))]))});
+    let inner =
+        json!({"execution": sequence(json!([task("step", "GET /echo/1", json!({}), json!({}))]))});
     let digest = world.registry.publish("Inner", "1.0.0", &inner);
     let outer = |version: &str, pin: Value| {
         let mut dependency = json!({"capability": "Inner", "version": version});
@@ -187,7 +193,8 @@ async fn an_idempotency_key_belongs_to_one_request() {
     let second = send("k1", body.clone()).await.run();
     assert_eq!(first.id, second.id);
     assert_eq!(world.service.count("GET /echo/x"), 1);
-    let (status, code, _) = send("k1", json!({"name": "Echo", "inputs": {"word": "y"}})).await.problem();
+    let (status, code, _) =
+        send("k1", json!({"name": "Echo", "inputs": {"word": "y"}})).await.problem();
     assert_eq!((status, code.as_str()), (422, "A2S303"));
     assert_ne!(send("k2", waiting).await.run().id, first.id);
     assert_eq!(send("", body.clone()).await.problem().1, "A2S300");
@@ -203,7 +210,10 @@ async fn requests_with_one_key_at_the_same_time_start_one_run() {
     let calls = (0..8).map(|_| {
         let (app, body) = (app.clone(), body.clone());
         async move {
-            call(&app, Method::POST, "/v1/executions", &[("idempotency-key", "k")], body).await.run().id
+            call(&app, Method::POST, "/v1/executions", &[("idempotency-key", "k")], body)
+                .await
+                .run()
+                .id
         }
     });
     let ids = futures::future::join_all(calls).await;
@@ -413,7 +423,9 @@ async fn a_plan_shows_what_is_known_and_sends_nothing() {
     let upstream = plan.hosts["api.example"].as_deref();
     assert!(upstream.is_some_and(|upstream| upstream.starts_with("http://127.0.0.1:")));
     assert_eq!(plan.guarding.fail, "closed");
-    let PlannedStepKind::Capability { capability, inputs, steps } = &plan.steps[0].kind else { panic!() };
+    let PlannedStepKind::Capability { capability, inputs, steps } = &plan.steps[0].kind else {
+        panic!()
+    };
     assert_eq!((capability.checksum, &inputs["city"]), (inner, &json!("Paris")));
     assert_eq!(steps[0].step, "call/ask");
     let PlannedStepKind::Task { method, url, inputs, .. } = &steps[0].kind else { panic!() };
@@ -449,4 +461,49 @@ async fn outcomes_are_reported_with_the_token_and_a_failure_to_report_changes_no
     assert_eq!((&outcome["code"], &outcome["blame"]), (&json!("A2S357"), &json!("service")));
     assert_eq!(read(&app, bad.id).await.status, RunStatus::Failed);
     assert_succeeded(&run(&app, "Echo", json!({"word": "y"})).await);
+}
+
+#[tokio::test]
+async fn what_happens_is_counted() {
+    let world = World::new().await;
+    publish_echo(&world);
+    let app = world.open().await;
+    run(&app, "Echo", json!({"word": "x"})).await;
+    // The report is the last thing that is counted.
+    world.registry.outcome().await;
+    app.shutdown(std::time::Duration::from_secs(30)).await;
+    let text = world.metrics();
+    for line in [
+        "runs_total{status=\"succeeded\"} 1",
+        "runs_live 0",
+        "steps_total{kind=\"task\",outcome=\"succeeded\"} 1",
+        "requests_total{status=\"2xx\"} 1",
+        "decisions_total{phase=\"request\",decision=\"allow\",source=\"guardian\"} 1",
+        "decisions_total{phase=\"result\",decision=\"allow\",source=\"guardian\"} 1",
+        "reports_total{status=\"sent\"} 1",
+        "run_seconds_count 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn every_route_is_described_with_its_answers() {
+    let document = App::openapi();
+    let operations =
+        document.paths.paths.values().flat_map(|item| {
+            [&item.get, &item.post, &item.put, &item.delete].into_iter().flatten()
+        });
+    let mut ids = std::collections::BTreeSet::new();
+    for operation in operations {
+        let id = operation.operation_id.as_deref().unwrap();
+        assert!(ids.insert(id), "{id} twice");
+        assert!(operation.summary.as_ref().is_some_and(|summary| !summary.is_empty()), "{id}");
+        assert!(
+            operation.responses.responses.contains_key("200")
+                || operation.responses.responses.contains_key("202"),
+            "{id}"
+        );
+    }
+    assert_eq!(ids.len(), 8);
 }

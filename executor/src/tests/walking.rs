@@ -156,7 +156,10 @@ async fn a_failure_stops_the_steps_beside_it_but_never_a_request_that_changes_so
     let error = run.error.unwrap();
     assert_eq!((error.code.as_str(), error.step.as_deref()), ("A2S332", Some("failing")));
     let statuses: Vec<_> = run.steps.iter().map(|s| (s.step.as_str(), s.status.as_str())).collect();
-    assert!(statuses.contains(&("reading", "cancelled")) && statuses.contains(&("writing", "succeeded")));
+    assert!(
+        statuses.contains(&("reading", "cancelled"))
+            && statuses.contains(&("writing", "succeeded"))
+    );
 }
 
 #[tokio::test]
@@ -175,7 +178,10 @@ async fn no_more_than_the_limit_run_side_by_side_and_the_rest_is_skipped_after_a
     let run = run(&app, "OneByOne", json!({})).await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(world.service.count("GET /echo/never"), 0);
-    assert_eq!(run.steps.last().map(|s| (s.step.as_str(), s.status.as_str())), Some(("never", "skipped")));
+    assert_eq!(
+        run.steps.last().map(|s| (s.step.as_str(), s.status.as_str())),
+        Some(("never", "skipped"))
+    );
 }
 
 #[tokio::test]
@@ -212,7 +218,10 @@ async fn a_condition_takes_one_branch_and_skips_the_other() {
         assert_eq!(lines[7..11], expected);
         assert_eq!(lines[lines.len() - 2], "decide: set {}");
     }
-    assert_eq!((world.service.count("GET /echo/loud"), world.service.count("GET /echo/quiet")), (1, 1));
+    assert_eq!(
+        (world.service.count("GET /echo/loud"), world.service.count("GET /echo/quiet")),
+        (1, 1)
+    );
 }
 
 #[tokio::test]

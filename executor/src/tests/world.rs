@@ -37,6 +37,7 @@ pub(crate) struct World {
     pub(crate) service: Arc<ServiceDouble>,
     pub(crate) config: Config,
     clock: Arc<TestClock>,
+    metrics: Mutex<Registry>,
     _folder: TempDir,
 }
 
@@ -65,7 +66,15 @@ impl World {
         // Pauses between attempts are not what is tested here.
         config.limits.max_pause = Duration::ZERO;
         let clock = Arc::new(TestClock::default());
-        Self { registry, guardian, service, config, clock, _folder: folder }
+        Self {
+            registry,
+            guardian,
+            service,
+            config,
+            clock,
+            metrics: Mutex::default(),
+            _folder: folder,
+        }
     }
 
     pub(crate) async fn open(&self) -> App {
@@ -75,7 +84,18 @@ impl World {
     pub(crate) async fn try_open(&self) -> Result<App, crate::Error> {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let ids: Arc<dyn Ids> = self.clock.clone();
-        App::open(self.config.clone(), clock, ids, &mut Registry::default()).await
+        let mut metrics = Registry::default();
+        let app = App::open(self.config.clone(), clock, ids, &mut metrics).await?;
+        *self.metrics.lock().unwrap() = metrics;
+        Ok(app)
+    }
+
+    /// The metrics of the executor that was opened last, as text.
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.metrics.lock().unwrap())
+            .unwrap();
+        text
     }
 
     /// Makes `events` the journal of their run, as if the executor had died behind the last one.
@@ -92,7 +112,8 @@ impl World {
             ))
             .await;
         }
-        self.change_database(&format!("UPDATE run SET status = 'running' WHERE id = '{run}'")).await;
+        self.change_database(&format!("UPDATE run SET status = 'running' WHERE id = '{run}'"))
+            .await;
     }
 
     pub(crate) async fn change_stored_document(&self, from: &str, to: &str) {
@@ -344,7 +365,8 @@ pub(crate) fn task(id: &str, call: &str, inputs: Value, outputs: Value) -> Value
     let parameters: Vec<_> = names
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
-    let mut operation = json!({"parameters": parameters, "responses": {"200": {"description": "Good"}}});
+    let mut operation =
+        json!({"parameters": parameters, "responses": {"200": {"description": "Good"}}});
     if inputs.get("body").is_some() {
         operation["requestBody"] = json!({"content": {"application/json": {"schema": {}}}});
     }
@@ -387,6 +409,8 @@ pub(crate) struct Published {
     /// What is sent.
     pub(crate) source: Vec<u8>,
     pub(crate) yanked: bool,
+    /// Whether the registry has noticed that the document was changed.
+    pub(crate) damaged: bool,
 }
 
 impl RegistryDouble {
@@ -402,6 +426,7 @@ impl RegistryDouble {
                 etag: digest,
                 source,
                 yanked: false,
+                damaged: false,
             },
         );
         digest
@@ -474,6 +499,13 @@ async fn get_document(
     let Some(found) = versions.iter().find(|published| published.version == version) else {
         return StatusCode::NOT_FOUND.into_response();
     };
+    if found.damaged {
+        let problem = json!({
+            "type": "/errors/A2S222", "title": "damaged", "status": 500, "code": "A2S222",
+            "detail": "the stored document was changed",
+        });
+        return (StatusCode::INTERNAL_SERVER_ERROR, axum::Json(problem)).into_response();
+    }
     let etag = format!("W/\"{}\"", found.etag);
     ([(header::ETAG, etag)], found.source.clone()).into_response()
 }

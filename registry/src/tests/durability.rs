@@ -71,7 +71,8 @@ async fn an_index_that_is_gone_or_broken_or_foreign_is_built_anew() {
     drop(app);
 
     let index = |folder: &tempfile::TempDir| folder.path().join("index");
-    let damages: [(&str, &dyn Fn(&std::path::Path)); 4] = [
+    type Damage<'a> = &'a dyn Fn(&std::path::Path);
+    let damages: [(&str, Damage<'_>); 4] = [
         ("the folder is gone", &|index| std::fs::remove_dir_all(index).unwrap()),
         ("the manifest is garbage", &|index| {
             std::fs::write(index.join("manifest.json"), "{garbage").unwrap();

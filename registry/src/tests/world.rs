@@ -220,15 +220,19 @@ pub(crate) fn document_for(
 
 /// A document that uses others.
 pub(crate) fn chain(name: &str, version: &str, uses: &[(&str, &str)], domains: &str) -> String {
-    let mut dependencies = String::new();
-    let mut steps = String::new();
-    for (index, (used, range)) in uses.iter().enumerate() {
-        dependencies.push_str(&format!("  - capability: {used}\n    version: \"{range}\"\n"));
-        steps.push_str(&format!(
-            "    - {{id: step{index}, type: capability, use: {used}, input_mapping: {{q: \"${{q}}\"}}, \
-             output_mapping: {{answer{index}: \"$.answer\"}}}}\n"
-        ));
-    }
+    let dependencies: String = uses
+        .iter()
+        .map(|(used, range)| format!("  - capability: {used}\n    version: \"{range}\"\n"))
+        .collect();
+    let steps: String = (0..)
+        .zip(uses)
+        .map(|(index, (used, _)): (usize, _)| {
+            format!(
+                "    - {{id: step{index}, type: capability, use: {used}, input_mapping: {{q: \"${{q}}\"}}, \
+                 output_mapping: {{answer{index}: \"$.answer\"}}}}\n"
+            )
+        })
+        .collect();
     seal(&format!(
         "a2s: 1.0.0\nname: {name}\ndescription: Uses others\ndomains: [{domains}]\nversion: \"{version}\"\n\
          checksum: \"<sha256>\"\nauthors: [{{name: Jane Smith}}]\ndependencies:\n{dependencies}\

@@ -12,9 +12,8 @@ fn error(kind: Kind, step: Option<&str>, repeat_safe: bool) -> RunError {
 fn any_kind() -> impl Strategy<Value = EventKind> {
     let step = || prop::sample::select(&STEPS[..]).prop_map(str::to_owned);
     let any_error = || (any::<bool>(), prop::sample::select(Kind::ALL), prop::option::of(step()));
-    let any_error = move || {
-        any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe))
-    };
+    let any_error =
+        move || any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe));
     prop_oneof![
         Just(EventKind::RunResumed {}),
         step().prop_map(|step| EventKind::StepStarted { step, kind: "task".to_owned() }),
@@ -175,7 +174,12 @@ fn a_request_is_in_doubt_until_its_step_has_ended() {
     check(vec![start(), sending("a", 1, false), received(), finished("a")], false, true, 1);
     // A post is tried again only when nothing of it had left.
     check(vec![start(), sending("a", 1, false), retrying()], false, false, 0);
-    check(vec![start(), sending("a", 1, false), retrying(), sending("a", 2, false)], true, false, 1);
+    check(
+        vec![start(), sending("a", 1, false), retrying(), sending("a", 2, false)],
+        true,
+        false,
+        1,
+    );
     check(vec![start(), sending("a", 1, false), failed(Kind::ConnectFailed, true)], false, true, 0);
     check(vec![start(), sending("a", 1, false), failed(Kind::Timeout, false)], false, true, 1);
 }

@@ -54,7 +54,7 @@ impl Owner {
     /// Loads what the folder has and starts the thread.
     pub(super) fn start(folder: Folder, live: Live) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let mut state = State { folder, live, next: None, retired: Vec::new() };
+        let state = State { folder, live, next: None, retired: Vec::new() };
         state.load();
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
@@ -118,7 +118,7 @@ impl State {
     }
 
     /// Loads the current generation. One that cannot be loaded is as good as none.
-    fn load(&mut self) {
+    fn load(&self) {
         let Some(generation) = self.folder.current else { return };
         let path = self.folder.generation(generation);
         let config = config(self.folder.dimensions());

@@ -1,0 +1,255 @@
+//! Driving runs: from a task of their own to their last event, and over from a process that died.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use a2s::api::{EventKind, Run, RunError, RunStatus};
+use futures::FutureExt as _;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
+
+use super::fold::{Progress, Start};
+use super::{LEASE, Live, Runs, cancelled, lock, not_found};
+use crate::clock::milliseconds_between;
+use crate::engine::{Engine, Stop, Why};
+use crate::error::{Error, Kind};
+use crate::plan::Plan;
+use crate::report::outcome_of;
+use crate::source::{Choices, Library};
+
+/// A run that is about to be driven.
+pub(super) struct Drive {
+    pub(super) run: Uuid,
+    pub(super) live: Arc<Live>,
+    pub(super) plan: Plan,
+    pub(super) start: Start,
+    pub(super) progress: Progress,
+    pub(super) slot: OwnedSemaphorePermit,
+}
+
+impl Runs {
+    /// Drives a run in a task of its own.
+    pub(super) fn spawn(self: &Arc<Self>, drive: Drive, resumed: bool) {
+        self.metrics.run_began(resumed);
+        let mut tasks = lock(&self.tasks);
+        // Tasks that have ended are forgotten here, so that the set does not grow.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(Arc::clone(self).drive(drive));
+    }
+
+    /// Drives a run until it ends or must be left.
+    async fn drive(self: Arc<Self>, drive: Drive) {
+        let last_event = self.walk(&drive).await;
+        let Drive { run, live, slot, .. } = drive;
+        self.leave(run, live, last_event).await;
+        self.metrics.run_left();
+        drop(slot);
+    }
+
+    /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
+    async fn leave(&self, run: Uuid, live: Arc<Live>, last_event: Option<EventKind>) {
+        let mut over = false;
+        if let Some(kind) = last_event {
+            let (status, duration_ms) = match &kind {
+                EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
+                _ => (RunStatus::Waiting, 0),
+            };
+            match live.journal.commit(kind).await {
+                Ok(()) => {
+                    over = status.is_final();
+                    tracing::info!(%run, status = status.as_str(), duration_ms, "run ended");
+                    self.metrics.run_ended(status, duration_ms);
+                }
+                Err(error) => tracing::error!(%run, %error, "the end of a run was not recorded"),
+            }
+        }
+        lock(&self.live).remove(&run);
+        // Whoever waits for the run learns of its end when its journal goes.
+        drop(live);
+        if over {
+            match self.get(run).await {
+                Ok(ended) => self.report(&ended).await,
+                Err(error) => tracing::warn!(%run, %error, "an outcome was not reported"),
+            }
+        }
+    }
+
+    /// Walks the plan of a run, and gives what is to be recorded then.
+    async fn walk(&self, drive: &Drive) -> Option<EventKind> {
+        let Drive { run, live, plan, start, progress, slot: _ } = drive;
+        let engine = Engine {
+            run: *run,
+            session: &start.session,
+            plan,
+            progress,
+            effects: AtomicUsize::new(progress.effects()),
+            journal: &live.journal,
+            gate: &self.gate,
+            outbound: &self.outbound,
+            retries: &self.retries,
+            clock: &self.clock,
+            ids: &self.ids,
+            metrics: &self.metrics,
+            max_parallel: self.config.limits.max_parallel,
+        };
+        let walk = AssertUnwindSafe(engine.walk(&start.inputs, &live.halt)).catch_unwind();
+        let mut walk = std::pin::pin!(walk);
+        let ended = tokio::select! {
+            ended = &mut walk => ended,
+            () = tokio::time::sleep(self.config.limits.max_run_time) => {
+                live.halt.stop(Why::TimeUp);
+                walk.await
+            }
+        };
+        let ended = ended.unwrap_or_else(|_| {
+            // The panic itself was reported where it happened.
+            let error = Error::new(Kind::Internal, "the executor failed while it drove this run");
+            Err(Stop::Failed(error.to_run_error(None, None, engine.is_repeat_safe())))
+        });
+        let duration_ms = milliseconds_between(start.at, self.clock.now());
+        last_event(ended, engine.is_repeat_safe(), duration_ms)
+    }
+
+    /// Reports how a run ended. That this fails changes nothing for the run.
+    pub(super) async fn report(&self, run: &Run) {
+        let Some(outcome) = outcome_of(run) else { return };
+        let reported = self.registry.report(&outcome).await;
+        self.metrics.reported(reported.is_ok());
+        if let Err(error) = reported {
+            tracing::warn!(run = %run.id, %error, "an outcome was not reported");
+        }
+    }
+
+    /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, and takes
+    /// over runs that nobody drives.
+    pub(super) async fn keep_leases(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LEASE / 3).await;
+            let live: Vec<Uuid> = lock(&self.live).keys().copied().collect();
+            match self.store.renew(self.lease(), live).await {
+                Ok(unwanted) => {
+                    let live = lock(&self.live);
+                    let unwanted = unwanted.iter().filter_map(|run| live.get(run));
+                    unwanted.for_each(|live| live.halt.stop(Why::Cancelled));
+                }
+                Err(error) => tracing::error!(%error, "leases could not be renewed"),
+            }
+            if let Err(error) = self.take_over().await {
+                tracing::error!(%error, "runs could not be taken over");
+            }
+        }
+    }
+
+    /// Goes on with runs that nobody drives, as far as there is room.
+    pub(super) async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
+        let room = self.slots.available_permits();
+        if room == 0 || self.closing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        for run in self.store.claim(self.lease(), self.clock.now(), room).await? {
+            if let Err(error) = self.resume(run).await {
+                tracing::error!(%run, %error, "a run could not be resumed");
+            }
+        }
+        Ok(())
+    }
+
+    async fn resume(self: &Arc<Self>, run: Uuid) -> Result<(), Error> {
+        // Without room the claim runs out by itself, and the run is claimed again.
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(()) };
+        let events = self.read_all(run).await?;
+        let progress = Progress::of(&events);
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        let start = Start::of(&events)
+            .ok_or_else(|| Error::new(Kind::Internal, format!("run {run} has no beginning")))?;
+        let live = self.enter(run, progress.last);
+        if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
+            lock(&self.live).remove(&run);
+            return Err(error);
+        }
+        tracing::info!(%run, capability = %start.capability.name, "run resumed");
+        if row.cancel_requested {
+            live.halt.stop(Why::Cancelled);
+        }
+        match self.recall_plan(&start, &row.choices).await {
+            Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, slot }, true),
+            Err(error) => {
+                let error = error.to_run_error(None, None, progress.effects() == 0);
+                let duration_ms = milliseconds_between(start.at, self.clock.now());
+                let failed = last_event(Err(Stop::Failed(error)), false, duration_ms);
+                self.leave(run, live, failed).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan that a run was started with, from the documents that were stored with it.
+    async fn recall_plan(&self, start: &Start, choices: &str) -> Result<Plan, Error> {
+        let choices: Choices = serde_json::from_str(choices)
+            .map_err(|error| Error::new(Kind::Store, format!("stored choices: {error}")))?;
+        let pins = || start.dependencies.iter().chain([&start.capability]);
+        let digests: Vec<_> = pins().map(|pin| pin.checksum).collect();
+        let sources = self.store.read_documents(&digests).await?;
+        let mut documents = BTreeMap::new();
+        for pin in pins() {
+            let source = sources.get(&pin.checksum).ok_or_else(|| {
+                Error::new(Kind::Store, format!("the document {} is not stored", pin.checksum))
+            })?;
+            let document = self.registry.open(source, &pin.name, &pin.version)?;
+            if document.digest() != pin.checksum {
+                let message = format!(
+                    "`{}` {} was started with {}, and what is stored has {}",
+                    pin.name,
+                    pin.version,
+                    pin.checksum,
+                    document.digest()
+                );
+                return Err(Error::new(Kind::DigestMismatch, message));
+            }
+            documents.insert(pin.checksum, document);
+        }
+        let library = Library { root: start.capability.checksum, documents, sources, choices };
+        Plan::new(&library, self.config.limits.max_steps)
+    }
+}
+
+/// What is recorded when a walk has ended; nothing when the run goes on later.
+fn last_event(
+    ended: Result<Value, Stop>,
+    repeat_safe: bool,
+    duration_ms: u64,
+) -> Option<EventKind> {
+    let failed = |error: RunError| {
+        let denied = Kind::of_code(&error.code).is_some_and(Kind::is_denial);
+        let status = if denied { RunStatus::Denied } else { RunStatus::Failed };
+        Some(EventKind::RunFinished { status, output: None, error: Some(error), duration_ms })
+    };
+    let of_kind = |kind, words| {
+        let error: Error = Error::new(kind, words);
+        error.to_run_error(None, None, repeat_safe)
+    };
+    match ended {
+        Ok(output) => Some(EventKind::RunFinished {
+            status: RunStatus::Succeeded,
+            output: Some(output),
+            error: None,
+            duration_ms,
+        }),
+        Err(Stop::Failed(error)) => failed(error),
+        Err(Stop::Waiting(error)) => Some(EventKind::RunWaiting { error }),
+        Err(Stop::Halted(Why::Cancelled)) => Some(cancelled(repeat_safe, duration_ms)),
+        Err(Stop::Halted(Why::TimeUp)) => {
+            failed(of_kind(Kind::BudgetExceeded, Why::TimeUp.words()))
+        }
+        Err(Stop::Halted(Why::Suspended)) => None,
+        // Only parts of a run stop for a sibling; the step that failed is the reason of the whole.
+        Err(Stop::Halted(Why::Sibling)) => failed(of_kind(Kind::Internal, "a run ended halfway")),
+        Err(Stop::Broken(error)) => {
+            tracing::error!(%error, "a run is left, because nothing can be recorded");
+            None
+        }
+    }
+}

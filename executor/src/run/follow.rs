@@ -1,0 +1,100 @@
+//! Following the events of a run as they come.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use a2s::api::{Event, EventKind, RunStatus};
+use futures::stream::{self, Stream};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{PAGE, Runs, lock, not_found};
+use crate::error::Error;
+
+/// How often a run that another executor drives is looked at.
+const POLL: Duration = Duration::from_secs(1);
+
+impl Runs {
+    /// The events of a run after number `after`, those to come included; ends when nothing more
+    /// will happen by itself. `None` when that is so already.
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        run: Uuid,
+        after: u64,
+    ) -> Result<Option<impl Stream<Item = Result<Event, Error>> + Send + use<>>, Error> {
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        let over = row.status != RunStatus::Running;
+        if over && self.store.read_events(run, after, 1).await?.is_empty() {
+            return Ok(None);
+        }
+        let following = Following {
+            runs: Arc::clone(self),
+            run,
+            last: after,
+            read: VecDeque::new(),
+            watch: None,
+            over: false,
+        };
+        Ok(Some(stream::try_unfold(following, |mut following| async {
+            Ok(following.next().await?.map(|event| (event, following)))
+        })))
+    }
+}
+
+/// Somebody who reads the events of a run as they come.
+///
+/// Events are always read from the database; the watch only tells when to look again. So nothing is
+/// told twice or left out, however slow the reader is, and no events wait in memory for it.
+struct Following {
+    runs: Arc<Runs>,
+    run: Uuid,
+    last: u64,
+    read: VecDeque<Event>,
+    watch: Option<watch::Receiver<u64>>,
+    over: bool,
+}
+
+impl Following {
+    async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            if let Some(event) = self.read.pop_front() {
+                self.last = event.seq;
+                self.over = matches!(event.kind, EventKind::RunFinished { .. });
+                return Ok(Some(event));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            // Both before the events are read: what is committed in between is seen next time.
+            if self.watch.is_none() {
+                let live = lock(&self.runs.live);
+                self.watch = live.get(&self.run).map(|live| live.journal.watch());
+            }
+            let running = match &self.watch {
+                Some(_) => true,
+                None => {
+                    let row = self.runs.store.read_run(self.run).await?;
+                    row.is_some_and(|row| row.status == RunStatus::Running)
+                }
+            };
+            let page = self.runs.store.read_events(self.run, self.last, PAGE).await?;
+            if !page.is_empty() {
+                self.read = page.into();
+                continue;
+            }
+            match &mut self.watch {
+                Some(watch) => {
+                    if watch.changed().await.is_err() {
+                        self.watch = None;
+                    }
+                }
+                None if running && !self.runs.closing.load(Ordering::SeqCst) => {
+                    tokio::time::sleep(POLL).await;
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+use std::collections::BTreeMap as Map;
+use std::path::PathBuf;
+
+use a2s::CapabilityName;
+use a2s::api::{Guarding, Pin, RunError};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A database, and a clock that stands where a test puts it.
+struct Fixture {
+    store: Store,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+const ONE: Uuid = Uuid::from_u128(1);
+const OTHER: Uuid = Uuid::from_u128(2);
+
+impl Fixture {
+    async fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a/b/runs.sqlite");
+        let store = Store::open(&path, Durability::Normal).await.unwrap();
+        Self { store, path, _folder: folder }
+    }
+
+    async fn create(&self, run: u128, key: Option<&str>, until: i64) -> Created {
+        let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
+        let new = NewRun {
+            choices: "{}".to_owned(),
+            documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
+            key: key.map(str::to_owned),
+            request_digest: asked,
+            first: event(run, 1, started()),
+            lease: lease(ONE, until),
+        };
+        self.store.create(new).await.unwrap()
+    }
+
+    async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), Kind> {
+        let committed = Arc::new(watch::Sender::new(0));
+        let appended = self.store.append(event(run, seq, kind), Arc::clone(&committed)).await;
+        assert_eq!(*committed.borrow(), if appended.is_ok() { seq } else { 0 });
+        appended.map_err(|error| error.kind)
+    }
+
+    async fn claim(&self, owner: Uuid, now: i64) -> Vec<u128> {
+        let claimed = self.store.claim(lease(owner, now + 30), at(now), 10).await.unwrap();
+        claimed.into_iter().map(Uuid::as_u128).collect()
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn lease(owner: Uuid, until: i64) -> Lease {
+    Lease { owner, until: at(until) }
+}
+
+fn event(run: u128, seq: u64, kind: EventKind) -> Event {
+    Event { v: 1, seq, run: Uuid::from_u128(run), at: at(0), kind }
+}
+
+fn started() -> EventKind {
+    let capability = Pin {
+        name: CapabilityName::new("Dogs").unwrap(),
+        version: "1.0.0".parse().unwrap(),
+        checksum: Digest::of_bytes(b"doc"),
+    };
+    EventKind::RunStarted {
+        capability,
+        dependencies: Vec::new(),
+        inputs: serde_json::Map::new(),
+        session: "s".to_owned(),
+        guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
+        upstreams: Map::new(),
+    }
+}
+
+fn step() -> EventKind {
+    EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned() }
+}
+
+fn finished(status: RunStatus) -> EventKind {
+    EventKind::RunFinished { status, output: None, error: None, duration_ms: 0 }
+}
+
+fn waiting() -> EventKind {
+    let error = RunError {
+        code: "A2S371".to_owned(),
+        step: None,
+        attempt: None,
+        message: String::new(),
+        hint: String::new(),
+        repeat_safe: false,
+    };
+    EventKind::RunWaiting { error }
+}
+
+#[tokio::test]
+async fn the_journal_has_one_writer_and_no_gap() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None, 30).await;
+    assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost), "a gap");
+    assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
+    assert_eq!(fixture.append(1, 2, step()).await, Err(Kind::LeaseLost), "a second writer");
+    assert_eq!(fixture.append(9, 1, step()).await, Err(Kind::LeaseLost), "no such run");
+    assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
+    assert_eq!(fixture.append(1, 4, step()).await, Err(Kind::LeaseLost), "after the end");
+    let events = fixture.store.read_events(Uuid::from_u128(1), 0, 10).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
+    let page = fixture.store.read_events(Uuid::from_u128(1), 1, 1).await.unwrap();
+    assert_eq!(page, events[1..2]);
+    let row = fixture.store.read_run(Uuid::from_u128(1)).await.unwrap().unwrap();
+    assert_eq!((row.status, row.choices.as_str()), (RunStatus::Failed, "{}"));
+    assert!(fixture.store.read_run(Uuid::from_u128(9)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn when_an_event_was_lost_every_later_one_fails() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None, 30).await;
+    let nobody = || Arc::new(watch::Sender::new(0));
+    // The second of three is out of turn, and nobody waits for it.
+    fixture.store.append_soon(event(1, 2, step()), nobody());
+    fixture.store.append_soon(event(1, 4, step()), nobody());
+    assert_eq!(fixture.append(1, 5, step()).await, Err(Kind::LeaseLost));
+}
+
+#[tokio::test]
+async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None, 30).await;
+    fixture.create(2, None, 30).await;
+    assert_eq!(fixture.claim(OTHER, 29).await, []);
+    let cancelled = fixture.store.renew(lease(ONE, 60), vec![Uuid::from_u128(1)]).await.unwrap();
+    assert!(cancelled.is_empty());
+    // The second was not renewed.
+    assert_eq!(fixture.claim(OTHER, 31).await, [2]);
+    assert_eq!(fixture.claim(ONE, 31).await, [], "the other one has it now");
+    assert_eq!(fixture.claim(OTHER, 61).await, [1]);
+    fixture.store.release(OTHER).await.unwrap();
+    assert_eq!(fixture.claim(ONE, 62).await, [1, 2]);
+    // What waits or has ended is nobody's.
+    assert_eq!(fixture.append(1, 2, waiting()).await, Ok(()));
+    assert_eq!(fixture.append(2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
+    assert_eq!(fixture.claim(OTHER, 1_000).await, []);
+}
+
+#[tokio::test]
+async fn a_wish_to_cancel_reaches_the_one_who_drives() {
+    let fixture = Fixture::new().await;
+    let run = Uuid::from_u128(1);
+    fixture.create(1, None, 30).await;
+    fixture.create(2, None, 30).await;
+    fixture.store.request_cancel(run).await.unwrap();
+    let live = vec![run, Uuid::from_u128(2)];
+    assert_eq!(fixture.store.renew(lease(ONE, 60), live.clone()).await.unwrap(), [run]);
+    assert_eq!(fixture.store.renew(lease(OTHER, 60), live).await.unwrap(), [] as [Uuid; 0]);
+    assert!(fixture.store.read_run(run).await.unwrap().unwrap().cancel_requested);
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_the_first_run_that_has_it() {
+    let fixture = Fixture::new().await;
+    let digest = Digest::of_bytes(b"key");
+    assert_eq!(fixture.create(1, Some("key"), 30).await, Created::New);
+    let existing = Created::Existing(Uuid::from_u128(1), digest);
+    assert_eq!(fixture.create(2, Some("key"), 30).await, existing);
+    assert!(fixture.store.read_run(Uuid::from_u128(2)).await.unwrap().is_none());
+    assert_eq!(fixture.store.find_key("key").await.unwrap(), Some((Uuid::from_u128(1), digest)));
+    assert_eq!(fixture.store.find_key("other").await.unwrap(), None);
+    assert_eq!(fixture.create(3, None, 30).await, Created::New);
+    assert_eq!(fixture.create(4, None, 30).await, Created::New);
+}
+
+#[tokio::test]
+async fn leases_of_dead_processes_are_dropped_and_those_of_living_ones_are_not() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None, 30).await;
+    let second = Store::open(&fixture.path, Durability::Normal).await.unwrap();
+    assert_eq!(second.claim(lease(OTHER, 60), at(0), 10).await.unwrap(), [] as [Uuid; 0]);
+    drop(second);
+    let Fixture { store, path, _folder } = fixture;
+    drop(store);
+    let third = Store::open(&path, Durability::Normal).await.unwrap();
+    assert_eq!(third.claim(lease(OTHER, 60), at(0), 10).await.unwrap(), [Uuid::from_u128(1)]);
+    let documents = third.read_documents(&[Digest::of_bytes(b"doc"), Digest::of_bytes(b"x")]).await;
+    assert_eq!(documents.unwrap(), Map::from([(Digest::of_bytes(b"doc"), b"doc".to_vec())]));
+}
+
+#[tokio::test]
+async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
+    let fixture = Fixture::new().await;
+    for run in 1..=3 {
+        fixture.create(run, None, 30).await;
+        fixture.append(run, 2, step()).await.unwrap();
+        fixture.append(run, 3, finished(RunStatus::Succeeded)).await.unwrap();
+    }
+    let lives = async |before: Option<u128>, limit| -> Vec<Vec<(u128, u64)>> {
+        let lives = fixture.store.read_lives(before.map(Uuid::from_u128), limit).await.unwrap();
+        let turns = |life: &Vec<Event>| life.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
+        lives.iter().map(turns).collect()
+    };
+    assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
+    assert_eq!(lives(Some(2), 2).await, [[(1, 1), (1, 3)]]);
+}

@@ -1,0 +1,154 @@
+//! The command as a user types it: transcripts of what it prints, and how it exits.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::harness::{World, a2s, redact, shipped};
+
+/// A document with one GET step, to be broken in one place.
+const DOCUMENT: &str = r#"a2s: 1.0.0
+name: GetThing
+description: Gets a thing by its id
+domains: [api.weather.com]
+version: 1.0.0
+checksum: "<calculated_checksum>"
+authors: [{name: Test}]
+execution:
+  type: sequence
+  steps:
+    - id: getThing
+      format: OpenAPI
+      task:
+        openapi: 3.0.3
+        info: {title: Things, version: 1.0.0}
+        servers: [{url: "https://api.weather.com"}]
+        paths:
+          /current/{city}:
+            get:
+              parameters: [{name: city, in: path, required: true, schema: {type: string}}]
+              responses: {"200": {description: The thing}}
+      input_mapping: {city: "${city}"}
+      output_mapping: {text: "$.weather.description"}
+"#;
+
+/// Writes the document with `from` replaced by `to` and its checksum filled in.
+fn document(world: &World, name: &str, from: &str, to: &str) -> String {
+    let text = DOCUMENT.replace("GetThing", name).replacen(from, to, 1);
+    let path = world.write(&format!("{name}.yaml"), &text);
+    world.a2s(&["checksum", "--write", &path]).exits(0);
+    path
+}
+
+#[test]
+fn help_and_usage() {
+    let help = a2s(&["--help"]).exits(0);
+    for command in ["demo", "up", "serve", "validate", "checksum", "verify", "publish", "search", "show", "run", "runs"] {
+        assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
+        assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");
+    }
+    assert!(help.stdout.contains("Exit codes"));
+    a2s(&["nonsense"]).exits(2);
+    a2s(&["verify", "lower-case"]).exits(2);
+    a2s(&["run", "Name", "--input", "no-equals-sign"]).exits(2);
+}
+
+#[test]
+fn a_service_that_is_not_there() {
+    let world = World::down(&[]);
+    for arguments in [&["search", "x"][..], &["show", "X"], &["run", "X"], &["runs"], &["verify", "X"]] {
+        let failed = world.a2s(arguments).exits(4);
+        assert!(failed.stderr.contains("a2s up"), "{failed:?}");
+    }
+    let failed = world.a2s(&["search", "x", "--json"]).exits(4).one();
+    assert_eq!(failed["error"]["code"], "A2S501");
+}
+
+#[test]
+fn validate_reports_every_mistake_of_every_file() {
+    let world = World::down(&[]);
+    let text = DOCUMENT
+        .replacen("description: Gets", "descripton: Gets", 1)
+        .replacen("\"$.weather.description\"", "\"weather\"", 1)
+        .replacen("city: \"${city}\"", "town: \"${city\"", 1);
+    world.write("bad.yaml", &text);
+    world.write("good.yaml", DOCUMENT);
+    world.write("broken.yaml", "a: [1, 2\nb: }");
+    world.write("empty.yaml", "");
+    assert_snapshot!(world.a2s(&["validate", "bad.yaml", "good.yaml", "broken.yaml", "empty.yaml"]).transcript());
+    let all = world.a2s(&["validate", "--json", "."]).exits(1).json();
+    let found: Vec<Value> = all.iter().map(|file| json!([file["file"], file["valid"]])).collect();
+    assert_eq!(
+        found,
+        [
+            json!(["./bad.yaml", false]),
+            json!(["./broken.yaml", false]),
+            json!(["./empty.yaml", false]),
+            json!(["./good.yaml", true])
+        ]
+    );
+    world.a2s(&["validate", "missing.yaml"]).exits(1);
+}
+
+#[test]
+fn checksum_prints_and_writes() {
+    let world = World::down(&[]);
+    let path = world.write("thing.yaml", DOCUMENT);
+    world.a2s(&["verify", &path]).exits(1);
+    let printed = world.a2s(&["checksum", &path]).exits(0).stdout;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), DOCUMENT, "printing writes nothing");
+    assert_eq!(world.a2s(&["checksum", "--write", &path]).exits(0).stdout, printed);
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(written, DOCUMENT.replace("<calculated_checksum>", printed.trim()));
+    world.a2s(&["verify", &path]).exits(0);
+}
+
+#[test]
+fn transcripts_of_the_main_commands() {
+    let world = World::up(&[]);
+    assert_snapshot!("show", world.a2s(&["show", "PostWeatherTweet"]).transcript());
+    assert_snapshot!("plan", world.a2s(&["run", "PostWeatherTweet", "--dry-run", "--input", "location=Paris"]).transcript());
+    let arguments = ["run", "PostWeatherTweet", "--input", "location=Paris", "--input", "message=Now:"];
+    assert_snapshot!("run", world.a2s(&arguments).transcript());
+    let id = world.a2s(&["runs", "--json"]).one()["executions"][0]["id"].as_str().unwrap().to_owned();
+    assert_snapshot!("runs", redact(&world.a2s(&["runs"]).transcript()));
+    assert_snapshot!("run_of_an_id", world.a2s(&["runs", &id]).transcript());
+    assert_snapshot!("publish_again", world.a2s(&["publish", shipped("GetJoke").to_str().unwrap()]).transcript());
+    assert_snapshot!("verify", world.a2s(&["verify", "ListDogBreeds@1.0.0"]).transcript());
+}
+
+#[test]
+fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
+    let world = World::up(&["--upstream", "nowhere.example=http://127.0.0.1:9"]);
+    let cases = [
+        ("MissingInput", "", "", vec![]),
+        ("UnknownInput", "", "", vec!["city=Paris", "town=Paris"]),
+        ("NotFound", "", "", vec!["city=Atlantis"]),
+        ("ServerError", "", "", vec!["city=Brokenville"]),
+        ("NotJson", "", "", vec!["city=Plaintown"]),
+        ("PathMiss", "$.weather.description", "$.weather.text", vec!["city=Paris"]),
+        ("Unreachable", "api.weather.com", "nowhere.example", vec!["city=Paris"]),
+    ];
+    for (name, from, to, inputs) in cases {
+        let text = DOCUMENT.replace("GetThing", name).replace(if from.is_empty() { "\u{0}" } else { from }, to);
+        let path = world.write(&format!("{name}.yaml"), &text);
+        world.a2s(&["checksum", "--write", &path]).exits(0);
+        world.a2s(&["publish", &path]).exits(0);
+        let mut arguments = vec!["run", name];
+        for input in &inputs {
+            arguments.extend(["--input", input]);
+        }
+        let ran = world.a2s(&arguments).exits(1);
+        assert_snapshot!(format!("fails_{name}"), ran.transcript().replace("again in", "again in"));
+    }
+}
+
+#[test]
+fn publishing_mistakes_reports_them_all() {
+    let world = World::up(&[]);
+    let foreign = document(&world, "Foreign", "https://api.weather.com", "https://evil.example");
+    let refused = world.a2s(&["publish", &foreign, "--json"]).exits(1).one();
+    let codes: Vec<_> =
+        refused["error"]["diagnostics"].as_array().unwrap().iter().map(|d| d["code"].clone()).collect();
+    assert_eq!(codes, ["A2S052"]);
+    world.a2s(&["show", "Foreign"]).exits(1);
+}
