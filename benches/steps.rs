@@ -167,8 +167,14 @@ async fn run_bare(
         if guarded {
             post_bare(client, service, &id).await;
         }
-        let answer: Value =
-            client.get(format!("{service}/things/{id}")).send().await.unwrap().json().await.unwrap();
+        let answer: Value = client
+            .get(format!("{service}/things/{id}"))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
         if guarded {
             post_bare(client, service, &id).await;
         }

@@ -84,7 +84,11 @@ impl Client {
     ) -> Result<T, Failure> {
         let body = self.bytes(request).await?;
         serde_json::from_slice(&body).map_err(|error| {
-            Failure::new(Exit::Bad, BAD_ANSWER, format!("{} answered what is not understood: {error}", self.url))
+            Failure::new(
+                Exit::Bad,
+                BAD_ANSWER,
+                format!("{} answered what is not understood: {error}", self.url),
+            )
         })
     }
 
@@ -137,9 +141,13 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let cause = std::error::Error::source(error)
-            .map_or_else(|| error.to_string(), ToString::to_string);
-        Failure::new(Exit::Unreachable, NOT_REACHABLE, format!("{} does not answer: {cause}", self.url))
+        let cause =
+            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        Failure::new(
+            Exit::Unreachable,
+            NOT_REACHABLE,
+            format!("{} does not answer: {cause}", self.url),
+        )
     }
 }
 

@@ -75,7 +75,8 @@ pub(crate) async fn demo(output: &mut Output) -> Result<(), Failure> {
         return Ok(());
     }
     let list: Vec<&str> = broken.iter().map(|claim| claim.text.as_str()).collect();
-    let failure = Failure::new(Exit::Bad, DEMO_BROKEN, format!("did not hold: {}", list.join("; ")));
+    let failure =
+        Failure::new(Exit::Bad, DEMO_BROKEN, format!("did not hold: {}", list.join("; ")));
     Err(Failure { told: output.is_json(), ..failure })
 }
 
@@ -153,7 +154,8 @@ impl<'o> Demo<'o> {
             let answer = publish_one(source, &self.client).await?;
             if !self.output.is_json() {
                 let a2s::api::PublishAnswer { name, version, checksum, .. } = &answer;
-                self.output.line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
+                self.output
+                    .line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
             }
         }
         let published = documents.len();
@@ -162,7 +164,9 @@ impl<'o> Demo<'o> {
             None => false,
         };
         self.claim(
-            format!("{published} documents are published, and publishing one again changes nothing"),
+            format!(
+                "{published} documents are published, and publishing one again changes nothing"
+            ),
             unchanged,
             json!({ "published": published }),
         );
@@ -181,9 +185,10 @@ impl<'o> Demo<'o> {
         if !self.output.is_json() {
             print_answer(&answer, self.output);
         }
-        let first = answer.capabilities.first().ok_or_else(|| {
-            Failure::new(Exit::Bad, DEMO_BROKEN, "the search found nothing")
-        })?;
+        let first = answer
+            .capabilities
+            .first()
+            .ok_or_else(|| Failure::new(Exit::Bad, DEMO_BROKEN, "the search found nothing"))?;
         let (name, digest) = (first.name.clone(), first.checksum);
         self.claim(
             "the intent finds PostWeatherTweet".to_owned(),
@@ -219,16 +224,25 @@ impl<'o> Demo<'o> {
         }
         let sent = self.sent();
         self.claim(
-            "the plan names two steps and two hosts, lacks no input, and nothing was sent".to_owned(),
-            plan.steps.len() == 2 && plan.hosts.len() == 2 && plan.missing.is_empty() && sent == (0, 0),
+            "the plan names two steps and two hosts, lacks no input, and nothing was sent"
+                .to_owned(),
+            plan.steps.len() == 2
+                && plan.hosts.len() == 2
+                && plan.missing.is_empty()
+                && sent == (0, 0),
             json!(plan),
         );
         Ok(())
     }
 
-    async fn run_allowed(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+    async fn run_allowed(
+        &mut self,
+        name: &CapabilityName,
+        digest: a2s::Digest,
+    ) -> Result<(), Failure> {
         self.title("Run it: the guardian is asked before and after each step");
-        let run = self.run(name, digest, "Paris", "Weekend picnic weather update for Paris:").await?;
+        let run =
+            self.run(name, digest, "Paris", "Weekend picnic weather update for Paris:").await?;
         let decisions = decisions(&run);
         let tweet = run.output.as_ref().and_then(|output| output.get("tweet_id")).cloned();
         self.claim(
@@ -242,7 +256,11 @@ impl<'o> Demo<'o> {
         Ok(())
     }
 
-    async fn run_denied(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+    async fn run_denied(
+        &mut self,
+        name: &CapabilityName,
+        digest: a2s::Digest,
+    ) -> Result<(), Failure> {
         self.title("A policy denies");
         let before = self.sent();
         let run = self.run(name, digest, "Paris", "My password is hunter2.").await?;
@@ -256,7 +274,11 @@ impl<'o> Demo<'o> {
         Ok(())
     }
 
-    async fn run_modified(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+    async fn run_modified(
+        &mut self,
+        name: &CapabilityName,
+        digest: a2s::Digest,
+    ) -> Result<(), Failure> {
         self.title("A policy modifies");
         let run = self.run(name, digest, "Paris", "Ask ann@example.com for a seat.").await?;
         let posted = self.social.received().pop().map_or_else(String::new, |last| last.body);
@@ -275,7 +297,8 @@ impl<'o> Demo<'o> {
         self.title("A tampered document");
         let documents = shipped();
         let source = documents.iter().find(|(name, _)| *name == "ListDogBreeds");
-        let source = source.map_or_else(String::new, |(_, s)| String::from_utf8_lossy(s).into_owned());
+        let source =
+            source.map_or_else(String::new, |(_, s)| String::from_utf8_lossy(s).into_owned());
         let tampered = source.replacen("list of dog", "lust of dog", 1);
         let refused = publish_one(tampered.as_bytes(), &self.client).await.err();
         if let Some(failure) = &refused
@@ -296,7 +319,11 @@ impl<'o> Demo<'o> {
         Ok(())
     }
 
-    async fn run_failing(&mut self, name: &CapabilityName, digest: a2s::Digest) -> Result<(), Failure> {
+    async fn run_failing(
+        &mut self,
+        name: &CapabilityName,
+        digest: a2s::Digest,
+    ) -> Result<(), Failure> {
         self.title("A step fails");
         let before = self.sent();
         let run = self.run(name, digest, "Atlantis", "Bad weather ahead?").await?;
@@ -363,7 +390,11 @@ fn inputs(location: &str, message: &str) -> Map<String, Value> {
 
 /// The guardian's decisions of a run, in order.
 fn decisions(run: &Run) -> Vec<&str> {
-    run.steps.iter().flat_map(|step| &step.decisions).map(|Decision { decision, .. }| decision.as_str()).collect()
+    run.steps
+        .iter()
+        .flat_map(|step| &step.decisions)
+        .map(|Decision { decision, .. }| decision.as_str())
+        .collect()
 }
 
 fn cannot_start(error: &std::io::Error) -> Failure {

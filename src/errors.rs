@@ -27,9 +27,16 @@ pub(crate) fn page(id: &str) -> Option<Html<String>> {
 /// The page that lists all codes.
 pub(crate) fn list_page() -> Html<String> {
     let rows: String = all()
-        .map(|(_, code)| format!("<dt><a href=/errors/{0}>{0}</a> {1}<dd>{2}\n", code.id, code.title, code.remedy))
+        .map(|(_, code)| {
+            format!(
+                "<dt><a href=/errors/{0}>{0}</a> {1}<dd>{2}\n",
+                code.id, code.title, code.remedy
+            )
+        })
         .collect();
-    Html(format!("<!doctype html><meta charset=utf-8><title>Errors</title><h1>Errors</h1><dl>{rows}</dl>\n"))
+    Html(format!(
+        "<!doctype html><meta charset=utf-8><title>Errors</title><h1>Errors</h1><dl>{rows}</dl>\n"
+    ))
 }
 
 /// `docs/errors.md`, which a test holds to these tables.

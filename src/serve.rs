@@ -108,8 +108,7 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT);
     let policy = file.policy(arguments.policy.policy);
-    let parts =
-        Parts { registry: false, executor: None, guardian: Some(policy), ship: false };
+    let parts = Parts { registry: false, executor: None, guardian: Some(policy), ship: false };
     serve(global, "guardian", parts, common).await
 }
 
@@ -136,8 +135,12 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     let folder = Folder::open(&data_dir(global), if parts.registry { "registry" } else { name })?;
     let token = folder.token(global.token.as_deref())?;
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {
-        Failure::new(Exit::Bad, CANNOT_SERVE, format!("cannot listen on {}: {error}", common.listen))
-            .with_hint("Stop what listens there, or choose another address with --listen.")
+        Failure::new(
+            Exit::Bad,
+            CANNOT_SERVE,
+            format!("cannot listen on {}: {error}", common.listen),
+        )
+        .with_hint("Stop what listens there, or choose another address with --listen.")
     })?;
     let unguarded = parts.is_unguarded();
     let stack = Stack::start(listener, Arc::new(folder), parts, token, &common.allow_hosts).await?;
@@ -172,8 +175,9 @@ fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output)
 }
 
 fn start_logs(common: &Common) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&common.log)
-        .map_err(|error| Failure::argument(format!("`{}` is no log filter: {error}", common.log)))?;
+    let filter = EnvFilter::try_new(&common.log).map_err(|error| {
+        Failure::argument(format!("`{}` is no log filter: {error}", common.log))
+    })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())

@@ -45,6 +45,7 @@ mod interface;
 mod link;
 mod name;
 mod query;
+mod secret;
 mod task;
 mod template;
 mod tree;
@@ -62,6 +63,7 @@ pub use crate::interface::{Complexity, Field, Interface};
 pub use crate::link::{Candidate, MAX_CHAIN, link};
 pub use crate::name::{CapabilityName, Domain, InvalidName, StepId};
 pub use crate::query::{Query, QueryMiss};
+pub use crate::secret::Secret;
 pub use crate::task::{
     GraphqlTask, Method, OpenApiTask, OperationParameter, ParameterPlace, RequestBody, Style, Task,
     VariableDefinition,

@@ -76,7 +76,9 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 
 pub use crate::clock::{Clock, Ids};
-pub use crate::config::{Config, Durability, FailMode, Guardian, GuardianConfig, Limits, Secret};
+pub use a2s::Secret;
+
+pub use crate::config::{Config, Durability, FailMode, Guardian, GuardianConfig, Limits};
 pub use crate::error::{CODES, Error, Exit, Kind};
 
 use crate::run::Runs;

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{CapabilitySummary, CapabilityVersions, OutcomeReport, Problem, YAML};
-use a2s::{Candidate, CapabilityName, Dependency, Digest, Document};
+use a2s::{Candidate, CapabilityName, Dependency, Digest, Document, Secret};
 use reqwest::header::{ACCEPT, ETAG};
 use reqwest::{Response, StatusCode};
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::config::Secret;
 use crate::error::{Error, Kind};
 
 /// The largest list of versions that is read.

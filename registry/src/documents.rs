@@ -18,8 +18,10 @@ use tokio::sync::Semaphore;
 use crate::Error;
 use crate::store::{Entry, Store};
 
-/// How many documents are remembered; one takes a few KiB.
-const REMEMBERED: usize = 4096;
+/// How many documents are remembered, and how many bytes their texts may have together. What is
+/// remembered of a text is a small part of it.
+const MOST_REMEMBERED: usize = 16_384;
+const MOST_REMEMBERED_BYTES: usize = 64 * 1024 * 1024;
 /// How many documents are compiled at once: it is pure computation.
 const COMPILERS: usize = 2;
 
@@ -108,7 +110,9 @@ struct Reading {
 #[derive(Debug, Default)]
 struct Remembered {
     readings: BTreeMap<Digest, Reading>,
-    order: VecDeque<Digest>,
+    /// The oldest first, with the lengths of the texts.
+    order: VecDeque<(Digest, usize)>,
+    bytes: usize,
 }
 
 impl Documents {
@@ -127,25 +131,11 @@ impl Documents {
         let entries: Vec<_> = entries.into_iter().collect();
         let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
         let mut sources = self.store.sources(&ids).await?;
-        let mut opened = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let result = match sources.remove(&entry.id) {
-                Some(source) => self.check(entry, source).await?,
-                None => Err(Damage { computed: None, reason: "is gone".to_owned() }),
-            };
-            if let Err(damage) = &result {
-                self.damaged.inc();
-                tracing::error!(
-                    name = %entry.name,
-                    version = %entry.version,
-                    recorded = %entry.digest,
-                    reason = damage.reason,
-                    "a stored document is damaged"
-                );
-            }
-            opened.push((entry, result));
-        }
-        Ok(opened)
+        let checks = entries.into_iter().map(|entry| {
+            let source = sources.remove(&entry.id);
+            async move { Ok((entry, self.check(entry, source).await?)) }
+        });
+        futures::future::try_join_all(checks).await
     }
 
     /// Reads the document of one entry.
@@ -160,7 +150,34 @@ impl Documents {
         result.map_err(|damage| damage.into_error(entry))
     }
 
-    async fn check(&self, entry: &Entry, source: Vec<u8>) -> Result<Result<Opened, Damage>, Error> {
+    /// A damaged document is logged and counted here, and nowhere else.
+    async fn check(
+        &self,
+        entry: &Entry,
+        source: Option<Vec<u8>>,
+    ) -> Result<Result<Opened, Damage>, Error> {
+        let result = match source {
+            Some(source) => self.compare(entry, source).await?,
+            None => Err(Damage { computed: None, reason: "is gone".to_owned() }),
+        };
+        if let Err(damage) = &result {
+            self.damaged.inc();
+            tracing::error!(
+                name = %entry.name,
+                version = %entry.version,
+                recorded = %entry.digest,
+                reason = damage.reason,
+                "a stored document is damaged"
+            );
+        }
+        Ok(result)
+    }
+
+    async fn compare(
+        &self,
+        entry: &Entry,
+        source: Vec<u8>,
+    ) -> Result<Result<Opened, Damage>, Error> {
         let (source, reading) = self.read(source).await?;
         let damage = |reason| Ok(Err(Damage { computed: reading.digest, reason }));
         let Some(computed) = reading.digest else {
@@ -201,7 +218,7 @@ impl Documents {
                 (source, Reading { digest: compilation.digest, states_another, facts })
             })
             .await?;
-        self.remembered().insert(key, reading.clone());
+        self.remembered().insert(key, source.len(), reading.clone());
         Ok((source, reading))
     }
 
@@ -224,14 +241,15 @@ impl Documents {
 }
 
 impl Remembered {
-    fn insert(&mut self, key: Digest, reading: Reading) {
+    fn insert(&mut self, key: Digest, length: usize, reading: Reading) {
         if self.readings.insert(key, reading).is_none() {
-            self.order.push_back(key);
+            self.order.push_back((key, length));
+            self.bytes += length;
         }
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
+        while self.order.len() > MOST_REMEMBERED || self.bytes > MOST_REMEMBERED_BYTES {
+            let Some((oldest, length)) = self.order.pop_front() else { return };
             self.readings.remove(&oldest);
+            self.bytes -= length;
         }
     }
 }

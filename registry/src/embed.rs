@@ -29,6 +29,10 @@ static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
 /// `sha256sum` of the table: a test holds the two together.
 static TABLE_DIGEST: &str = include_str!("../data/embedding.a2se.sha256");
 
+/// Raised whenever other code than the table changes stored vectors: how text is cut into pieces, or
+/// what [`index_text`] gives to the vector.
+const RULES: u32 = 1;
+
 /// What turns text into vectors.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -50,7 +54,7 @@ impl Embedder {
         }
     }
 
-    /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab`.
+    /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-1`.
     /// An index keeps it beside its vectors and is rebuilt when it differs.
     pub fn id(&self) -> &str {
         match self {
@@ -86,7 +90,7 @@ impl BuiltIn {
             Width::Int8 => "int8",
         };
         let digest = TABLE_DIGEST.get(..12).unwrap_or(TABLE_DIGEST);
-        Self { table, id: format!("builtin-{}-{width}-{digest}", table.dimensions()) }
+        Self { table, id: format!("builtin-{}-{width}-{digest}-{RULES}", table.dimensions()) }
     }
 
     fn embed(&self, text: &str) -> Option<Vec<f32>> {

@@ -32,6 +32,8 @@ const REBUILD_BATCH: u32 = 64;
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
 /// So many changes are brought to disk at once.
 const FLUSH_CHANGES: usize = 2048;
+/// After so many changes the index is asked whether it is worn.
+const CHECK_CHANGES: usize = 10_000;
 /// Pauses between attempts while store or engine do not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -85,6 +87,7 @@ impl Index {
             progress: progress_sender,
             applied: None,
             unflushed: 0,
+            unchecked: 0,
             flush_at: None,
             failures: 0,
         };
@@ -153,6 +156,8 @@ struct Indexer {
     applied: Option<Seq>,
     /// Changes that are in the index but may not be on disk.
     unflushed: usize,
+    /// Changes since the index was last asked whether it is worn.
+    unchecked: usize,
     flush_at: Option<Instant>,
     failures: u32,
 }
@@ -161,7 +166,13 @@ impl Indexer {
     async fn run(mut self, mut inbox: mpsc::Receiver<Wish>, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let result = self.follow().await;
+            // Stopping does not wait for an index that is being built: what is cut short here is
+            // repeated at the next start.
+            let result = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                result = self.follow() => result,
+            };
             let wake = match &result {
                 Ok(()) => {
                     (self.failures, pause) = (0, FIRST_PAUSE);
@@ -173,17 +184,24 @@ impl Indexer {
                     Some(Instant::now() + pause)
                 }
             };
-            tokio::select! {
+            let wish = tokio::select! {
                 () = stop.cancelled() => break,
-                () = sleep_until(wake) => {}
+                () = sleep_until(wake) => Wish::Follow,
                 wish = inbox.recv() => match wish {
+                    Some(wish) => wish,
                     None => break,
-                    Some(Wish::Follow) => {}
-                    Some(Wish::Rebuild(reply)) => drop(reply.send(self.rebuild().await)),
                 },
+            };
+            if let Wish::Rebuild(reply) = wish {
+                tokio::select! {
+                    () = stop.cancelled() => break,
+                    result = self.rebuild() => drop(reply.send(result)),
+                }
             }
         }
-        if let Err(error) = self.finish().await {
+        if self.progress.borrow().is_ready
+            && let Err(error) = self.finish().await
+        {
             self.note_failure(&error);
         }
         self.vectors.close().await;
@@ -294,7 +312,14 @@ impl Indexer {
         let Some(applied) = self.applied else { return Ok(()) };
         self.vectors.flush().await?;
         self.store.advance(applied).await?;
+        self.unchecked += self.unflushed;
         (self.unflushed, self.flush_at) = (0, None);
+        if self.unchecked >= CHECK_CHANGES {
+            self.unchecked = 0;
+            if self.vectors.status().await?.is_worn {
+                self.rebuild().await?;
+            }
+        }
         Ok(())
     }
 

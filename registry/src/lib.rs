@@ -1,4 +1,83 @@
 //! The registry: publish capabilities and find them by intent.
+//!
+//! [`App::open`] takes a folder, a clock and a metrics registry, and gives a router. Everything
+//! runs in this process: documents in SQLite, the search index in Qdrant Edge, and an embedder in
+//! the binary.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use axum::{body::Body, http::Request};
+//! # use tower::ServiceExt as _;
+//! use registry::{App, Config, Secret};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! let config = Config::in_folder(folder.path(), Some(Secret::new("owner token")));
+//! let clock = Arc::new(|| "2026-03-01T12:00:00Z".parse().expect("a timestamp"));
+//! let app = App::open(config, clock, &mut prometheus_client::registry::Registry::default()).await?;
+//!
+//! // Publishing needs the token. The document is compiled, and kept as it was written.
+//! let draft = r#"
+//! a2s: 1.0.0
+//! name: ListDogBreeds
+//! description: Retrieve a list of dog breeds
+//! domains: [dogapi.dog]
+//! version: "1.0"
+//! checksum: "<checksum>"
+//! authors: [{name: Jane Smith}]
+//! execution:
+//!   type: sequence
+//!   steps:
+//!     - id: listBreeds
+//!       format: OpenAPI
+//!       task:
+//!         openapi: 3.0.1
+//!         info: {title: Dog API, version: 1.0.0}
+//!         servers: [{url: "https://dogapi.dog/api/v2"}]
+//!         paths: {/breeds: {get: {responses: {200: {description: The breeds}}}}}
+//!       output_mapping: {breeds: "$.data"}
+//! "#;
+//! let digest = a2s::compile(draft.as_bytes()).digest.expect("the document is well-formed");
+//! let publish = Request::post("/v1/capabilities")
+//!     .header("authorization", "Bearer owner token")
+//!     .header("content-type", "application/yaml")
+//!     .body(Body::from(draft.replace("<checksum>", &digest.to_string())))?;
+//! assert_eq!(app.router().oneshot(publish).await?.status(), 201);
+//!
+//! // Searching does not. What was published is found, by meaning.
+//! let search = Request::post("/v1/search")
+//!     .header("content-type", "application/json")
+//!     .body(Body::from(r#"{"intent": "pooch kinds"}"#))?;
+//! let answer = app.router().oneshot(search).await?.into_body();
+//! let answer = axum::body::to_bytes(answer, usize::MAX).await?;
+//! let answer: a2s::api::SearchAnswer = serde_json::from_slice(&answer)?;
+//! assert_eq!(answer.capabilities[0].id, "list-dog-breeds");
+//! assert_eq!(answer.capabilities[0].checksum, digest);
+//!
+//! app.close().await;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What holds
+//!
+//! - **Documents are the truth.** Rows and vectors are derived from them; [`App::reindex`] builds
+//!   the index anew, and an index that is missing, broken, of another database or of another
+//!   embedder is built anew at the start.
+//! - **A published version never changes.** The digest of a stored document is computed again on
+//!   every read. One that was changed behind the registry's back is not found, not listed, not
+//!   served (A2S222) and not verified.
+//! - **What is acknowledged is on disk**, and in the index soon after, even if the process is killed
+//!   between the two.
+//! - **Search is absolute and explained.** A hit has a similarity that can be compared between
+//!   answers, and the terms of its score; when nothing is close enough, nothing is found.
+//!
+//! # Map
+//!
+//! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
+//! texts), `vectors` (the index), [`embed`] and `keywords` (text to vectors) and `rank` (which hit
+//! is first). `index` is the task that keeps the index level with the store.
 
 mod catalog;
 mod documents;
@@ -18,11 +97,12 @@ use std::time::Duration;
 
 use axum::Router;
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 
 use crate::catalog::Catalog;
 use crate::documents::Documents;
 use crate::embed::Embedder;
+pub use a2s::Secret;
+
 pub use crate::error::{CODES, Error, Mismatch};
 use crate::http::Shared;
 pub use crate::http::not_found;
@@ -76,30 +156,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { document_bytes: 1024 * 1024, request_time: Duration::from_secs(30) }
-    }
-}
-
-/// A text that must not be printed.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Takes a text and prints it never again.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Whether `given` is the secret. Digests are compared, so how long it takes tells nothing
-    /// about where the two differ.
-    pub(crate) fn is(&self, given: &str) -> bool {
-        Sha256::digest(&self.0) == Sha256::digest(given)
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(…)")
     }
 }
 

@@ -48,7 +48,9 @@ fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Fail
     }
     let text = String::from_utf8_lossy(source);
     let filled = fill(&text, digest)
-        .filter(|filled| a2s::compile(filled.as_bytes()).stated == Some(StatedChecksum::Given(digest)))
+        .filter(|filled| {
+            a2s::compile(filled.as_bytes()).stated == Some(StatedChecksum::Given(digest))
+        })
         .ok_or_else(|| {
             Failure::new(
                 Exit::Bad,
@@ -95,7 +97,8 @@ fn fill(text: &str, digest: Digest) -> Option<String> {
         Some(index) => {
             let line = &lines[index];
             let (key, rest) = line.split_once(':')?;
-            let comment = comment_of(rest).map_or_else(String::new, |comment| format!("  {comment}"));
+            let comment =
+                comment_of(rest).map_or_else(String::new, |comment| format!("  {comment}"));
             let comma = if is_json && rest.trim_end().ends_with(',') { "," } else { "" };
             lines[index] = format!("{key}: {value}{comma}{comment}");
         }
@@ -139,7 +142,10 @@ mod tests {
         check("a: 1\nchecksum: \"<x>\"  # why\nb: 2\n", "a: 1\nchecksum: @  # why\nb: 2\n");
         check("checksum:\nb: 2", "checksum: @\nb: 2");
         check("version: \"1\"\r\nb: 2\r\n", "version: \"1\"\r\nchecksum: @\r\nb: 2\r\n");
-        check("{\n  \"checksum\": \"x\",\n  \"a\": 1\n}\n", "{\n  \"checksum\": @,\n  \"a\": 1\n}\n");
+        check(
+            "{\n  \"checksum\": \"x\",\n  \"a\": 1\n}\n",
+            "{\n  \"checksum\": @,\n  \"a\": 1\n}\n",
+        );
         check("{\"a\": 1}", "{\"checksum\": @,\"a\": 1}");
         assert_eq!(fill("a: 1\n", digest), None);
     }

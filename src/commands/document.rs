@@ -31,7 +31,9 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             expand_folder(path, 0, &mut files)?;
             if files.len() == before {
                 let message = format!("{} has no .yaml, .yml or .json file", path.display());
-                return Err(Failure::argument(message).with_hint("Name a folder with documents, or files."));
+                return Err(
+                    Failure::argument(message).with_hint("Name a folder with documents, or files.")
+                );
             }
         } else {
             files.push(path.clone());

@@ -88,7 +88,9 @@ fn report(file: &str, answer: &PublishAnswer, output: &mut Output) {
         return;
     }
     let word = if *created { "published" } else { "unchanged" };
-    output.line(format_args!("{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
+    output.line(format_args!(
+        "{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"
+    ));
     for warning in warnings {
         output.line(format_args!("  {warning}"));
     }

@@ -126,7 +126,11 @@ fn read_event(block: &[u8]) -> Result<Option<Event>, Failure> {
         return Ok(None);
     }
     serde_json::from_str(&data.join("\n")).map(Some).map_err(|error| {
-        Failure::new(Exit::Bad, BAD_ANSWER, format!("an event of the run is not understood: {error}"))
+        Failure::new(
+            Exit::Bad,
+            BAD_ANSWER,
+            format!("an event of the run is not understood: {error}"),
+        )
     })
 }
 
@@ -134,7 +138,11 @@ fn read_event(block: &[u8]) -> Result<Option<Event>, Failure> {
 pub(crate) fn exit_of(run: &Run) -> Option<Exit> {
     match run.status {
         RunStatus::Succeeded => None,
-        RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled | RunStatus::Waiting | RunStatus::Running => {
+        RunStatus::Denied
+        | RunStatus::Failed
+        | RunStatus::Cancelled
+        | RunStatus::Waiting
+        | RunStatus::Running => {
             Some(run.error.as_ref().map_or(Exit::Bad, |error| exit_of_code(&error.code)))
         }
     }
@@ -164,7 +172,8 @@ fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, Failure> {
     };
     for input in &arguments.inputs {
         let (name, value) = input.split_once('=').ok_or_else(|| {
-            Failure::argument(format!("`{input}` is no input")).with_hint("Write --input name=value.")
+            Failure::argument(format!("`{input}` is no input"))
+                .with_hint("Write --input name=value.")
         })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         inputs.insert(name.to_owned(), value);

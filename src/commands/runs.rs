@@ -38,7 +38,11 @@ pub(super) async fn list_runs(
     Ok(())
 }
 
-pub(super) async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {
+pub(super) async fn show_run(
+    id: &str,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let run: Run = client.get(&["v1", "executions", id]).await?;
     if output.is_json() {
         output.json_line(&run);

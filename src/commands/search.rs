@@ -39,7 +39,9 @@ pub(crate) fn print_answer(answer: &SearchAnswer, output: &mut Output) {
 
 fn print_hit(hit: &Hit, output: &mut Output) {
     let Hit { name, version, description, score, similarity, .. } = hit;
-    output.line(format_args!("{BOLD}{score:.2}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"));
+    output.line(format_args!(
+        "{BOLD}{score:.2}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"
+    ));
     let inputs: Vec<_> = hit
         .parameters
         .iter()

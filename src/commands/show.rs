@@ -19,8 +19,7 @@ pub(super) async fn show(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let Target { name, range } = Target::parse(capability)?;
-    let versions: CapabilityVersions =
-        client.get(&["v1", "capabilities", name.as_str()]).await?;
+    let versions: CapabilityVersions = client.get(&["v1", "capabilities", name.as_str()]).await?;
     let version = choose(&versions, range.as_deref())?;
     let path = ["v1", "capabilities", name.as_str(), &version.to_string()];
     let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
@@ -55,7 +54,9 @@ fn choose(versions: &CapabilityVersions, range: Option<&str>) -> Result<Version,
     };
     if let Ok(exact) = range.parse::<Version>() {
         let known = versions.versions.iter().find(|known| known.version == exact);
-        return known.map(|known| known.version.clone()).ok_or_else(|| none(format!("version {exact}")));
+        return known
+            .map(|known| known.version.clone())
+            .ok_or_else(|| none(format!("version {exact}")));
     }
     let range: VersionReq = range.parse().map_err(|_| none(format!("version `{range}`")))?;
     versions
@@ -103,8 +104,14 @@ fn print(
     };
     output.line(format_args!("  {BOLD}by{BOLD:#}        {}", authors.join(", ")));
     output.line(format_args!("  {BOLD}services{BOLD:#}  {}", services.join(", ")));
-    output.line(format_args!("  {BOLD}effort{BOLD:#}    {} complexity, {changes}", interface.complexity.as_str()));
-    output.line(format_args!("  {BOLD}inputs{BOLD:#}    {}", if interface.inputs.is_empty() { "none" } else { "" }));
+    output.line(format_args!(
+        "  {BOLD}effort{BOLD:#}    {} complexity, {changes}",
+        interface.complexity.as_str()
+    ));
+    output.line(format_args!(
+        "  {BOLD}inputs{BOLD:#}    {}",
+        if interface.inputs.is_empty() { "none" } else { "" }
+    ));
     for input in &interface.inputs {
         let needed = if input.required { "" } else { " (optional)" };
         let about = input.description.as_deref().unwrap_or_default();
@@ -117,8 +124,12 @@ fn print(
     }
     output.line(format_args!("  {BOLD}gives{BOLD:#}     {}", interface.outputs.join(", ")));
     for dependency in &capability.dependencies {
-        let pin = dependency.checksum.map_or_else(String::new, |pin| format!("  {DIM}{pin}{DIM:#}"));
-        output.line(format_args!("  {BOLD}uses{BOLD:#}      {} {}{pin}", dependency.capability, dependency.range));
+        let pin =
+            dependency.checksum.map_or_else(String::new, |pin| format!("  {DIM}{pin}{DIM:#}"));
+        output.line(format_args!(
+            "  {BOLD}uses{BOLD:#}      {} {}{pin}",
+            dependency.capability, dependency.range
+        ));
     }
     output.line(format_args!("  {BOLD}steps{BOLD:#}"));
     capability.for_each_step(|step| {

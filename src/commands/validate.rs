@@ -45,7 +45,12 @@ pub(super) fn validate(paths: &[PathBuf], output: &mut Output) -> Result<(), Fai
     if bad == 0 { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
 }
 
-fn report(file: &std::path::Path, source: &[u8], compilation: &a2s::Compilation, output: &mut Output) {
+fn report(
+    file: &std::path::Path,
+    source: &[u8],
+    compilation: &a2s::Compilation,
+    output: &mut Output,
+) {
     let name = file.display().to_string();
     let valid = compilation.document.is_some();
     if output.is_json() {

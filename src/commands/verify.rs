@@ -18,7 +18,10 @@ pub(super) async fn verify(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let path = Path::new(target);
-    if path.exists() || target == "-" || target.contains(['/', '.']) && Target::parse(target).is_err() {
+    if path.exists()
+        || target == "-"
+        || target.contains(['/', '.']) && Target::parse(target).is_err()
+    {
         return verify_file(path, output);
     }
     let Target { name, range } = Target::parse(target)?;

@@ -26,8 +26,9 @@ impl Folder {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(std::fs::TryLockError::WouldBlock) => {
                 let message = format!("{} is in use by another process", path.display());
-                Err(Failure::new(Exit::Bad, CANNOT_SERVE, message)
-                    .with_hint("Stop that process, or give this one a folder of its own with --data-dir."))
+                Err(Failure::new(Exit::Bad, CANNOT_SERVE, message).with_hint(
+                    "Stop that process, or give this one a folder of its own with --data-dir.",
+                ))
             }
             Err(std::fs::TryLockError::Error(error)) => Err(fail(error)),
         }

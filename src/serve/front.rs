@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use a2s::Secret;
 use a2s::api::{PROBLEM_JSON, Problem};
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -60,7 +61,7 @@ impl Access {
         }
         let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        executor::Secret::new(token).matches(given)
+        Secret::new(token).matches(given)
     }
 }
 
@@ -78,10 +79,7 @@ pub(super) fn front(
         .route("/errors/{code}", get(show_error))
         .route("/", get(async || Redirect::temporary("/docs/")))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
-    services
-        .merge(own)
-        .fallback(no_route)
-        .layer(from_fn_with_state(Arc::new(access), check_caller))
+    services.merge(own).fallback(no_route).layer(from_fn_with_state(Arc::new(access), check_caller))
 }
 
 async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
@@ -92,9 +90,14 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
     }
     if let Some(origin) = text(headers, ORIGIN) {
         let url = Url::parse(&origin).ok();
-        let allowed = url.as_ref().and_then(Url::host_str).is_some_and(|host| access.allows_host(host));
+        let allowed =
+            url.as_ref().and_then(Url::host_str).is_some_and(|host| access.allows_host(host));
         if !allowed {
-            return problem(StatusCode::FORBIDDEN, &BAD_HOST, "pages of other sites may not call this");
+            return problem(
+                StatusCode::FORBIDDEN,
+                &BAD_HOST,
+                "pages of other sites may not call this",
+            );
         }
     }
     if !access.allows_caller(&request) {
@@ -156,7 +159,8 @@ mod tests {
     #[test]
     fn beyond_loopback_the_token_is_needed() {
         let request = |path: &str, token: &str| {
-            let builder = Request::builder().uri(path).header(AUTHORIZATION, format!("Bearer {token}"));
+            let builder =
+                Request::builder().uri(path).header(AUTHORIZATION, format!("Bearer {token}"));
             builder.body(axum::body::Body::empty()).unwrap()
         };
         let open = access("0.0.0.0:8740", &[]);

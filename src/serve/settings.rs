@@ -58,7 +58,11 @@ impl File {
         Common {
             listen: arguments.listen.or(self.listen).unwrap_or(default),
             allow_hosts: hosts.map(|host| host.to_ascii_lowercase()).collect(),
-            log: arguments.log.clone().or_else(|| self.log.clone()).unwrap_or_else(|| DEFAULT_LOG.to_owned()),
+            log: arguments
+                .log
+                .clone()
+                .or_else(|| self.log.clone())
+                .unwrap_or_else(|| DEFAULT_LOG.to_owned()),
             log_format: arguments.log_format.or(self.log_format).unwrap_or(LogFormat::Text),
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Domain;
+use a2s::{Domain, Secret};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -57,9 +57,16 @@ pub(crate) struct ExecutorPart {
 /// Who is asked around every step.
 #[derive(Debug, Clone)]
 pub(crate) enum Guardian {
-    Builtin { policy: Option<PathBuf>, fail: FailMode },
+    Builtin {
+        policy: Option<PathBuf>,
+        fail: FailMode,
+    },
     /// The owner's token is never sent there: a guardian gets a token of its own.
-    Url { url: Url, token: Option<String>, fail: FailMode },
+    Url {
+        url: Url,
+        token: Option<String>,
+        fail: FailMode,
+    },
     Off,
 }
 
@@ -218,7 +225,7 @@ async fn open_registry(
     token: &str,
     metrics: &mut Registry,
 ) -> Result<registry::App, Failure> {
-    let secret = Some(registry::Secret::new(token));
+    let secret = Some(Secret::new(token));
     let config = registry::Config::in_folder(folder.path(), secret);
     let clock: registry::Clock = Arc::new(clock::now);
     let metrics = metrics.sub_registry_with_prefix("registry");
@@ -232,12 +239,12 @@ async fn open_executor(
     token: &str,
     metrics: &mut Registry,
 ) -> Result<executor::App, Failure> {
-    let secret = executor::Secret::new(token);
+    let secret = Secret::new(token);
     let guardian = match part.guardian {
         Guardian::Off => executor::Guardian::Off,
         Guardian::Url { url, token, fail } => executor::Guardian::At(executor::GuardianConfig {
             fail: fail_mode(fail),
-            token: token.map(executor::Secret::new),
+            token: token.map(Secret::new),
             ..executor::GuardianConfig::new(url)
         }),
         Guardian::Builtin { fail, .. } => {
@@ -251,7 +258,8 @@ async fn open_executor(
         }
     };
     let registry = part.registry.unwrap_or_else(|| own_url.clone());
-    let private = if part.allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
+    let private =
+        if part.allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
     let config = executor::Config {
         registry_token: Some(secret.clone()),
         upstreams: part.upstreams,
@@ -300,7 +308,9 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
         match app.reload_policy().await {
             Ok(true) => tracing::info!("the policy changed and is in force"),
             Ok(false) => {}
-            Err(error) => tracing::error!(%error, "the policy changed, but has mistakes; the old one stays"),
+            Err(error) => {
+                tracing::error!(%error, "the policy changed, but has mistakes; the old one stays")
+            }
         }
     }
 }
@@ -329,7 +339,9 @@ async fn show_ready(State(services): State<Arc<Services>>) -> (StatusCode, &'sta
     let guardian = services.guardian.as_ref().is_none_or(guardian::App::is_ready);
     match tokio::join!(registry, executor) {
         (true, true) if guardian => (StatusCode::OK, "ready\n"),
-        (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "the guardian cannot write its audit log\n"),
+        (true, true) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the guardian cannot write its audit log\n")
+        }
         (true, false) => (StatusCode::SERVICE_UNAVAILABLE, "the executor is not ready\n"),
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "the registry is not ready\n"),
     }
@@ -337,7 +349,8 @@ async fn show_ready(State(services): State<Arc<Services>>) -> (StatusCode, &'sta
 
 /// Where this process reaches itself.
 fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
-    let ip = if listen.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listen.ip() };
+    let ip =
+        if listen.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listen.ip() };
     let address = SocketAddr::new(ip, listen.port());
     Url::parse(&format!("http://{address}/")).map_err(|error| cannot_serve(&error))
 }

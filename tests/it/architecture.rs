@@ -81,8 +81,15 @@ fn the_core_touches_no_network_file_clock_or_environment() {
         "guardian/src/policy",
     ];
     const IMPURE: [&str; 9] = [
-        "tokio::", "reqwest::", "std::fs", "std::net::Tcp", "std::env", "SystemTime", "Instant::now",
-        "Timestamp::now", "async fn",
+        "tokio::",
+        "reqwest::",
+        "std::fs",
+        "std::net::Tcp",
+        "std::env",
+        "SystemTime",
+        "Instant::now",
+        "Timestamp::now",
+        "async fn",
     ];
     let mut found = Vec::new();
     for file in PURE.iter().flat_map(|path| sources(path)) {
@@ -99,11 +106,12 @@ fn the_core_touches_no_network_file_clock_or_environment() {
 
 #[test]
 fn files_are_short_enough_to_read() {
-    let long: Vec<_> = ["src", "a2s/src", "aos/src", "registry/src", "executor/src", "guardian/src"]
-        .iter()
-        .flat_map(|folder| sources(folder))
-        .filter(|file| code(file).len() > 800)
-        .collect();
+    let long: Vec<_> =
+        ["src", "a2s/src", "aos/src", "registry/src", "executor/src", "guardian/src"]
+            .iter()
+            .flat_map(|folder| sources(folder))
+            .filter(|file| code(file).len() > 800)
+            .collect();
     assert_eq!(long, [PathBuf::new(); 0]);
 }
 

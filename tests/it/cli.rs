@@ -42,7 +42,10 @@ fn document(world: &World, name: &str, from: &str, to: &str) -> String {
 #[test]
 fn help_and_usage() {
     let help = a2s(&["--help"]).exits(0);
-    for command in ["demo", "up", "serve", "validate", "checksum", "verify", "publish", "search", "show", "run", "runs"] {
+    for command in [
+        "demo", "up", "serve", "validate", "checksum", "verify", "publish", "search", "show",
+        "run", "runs",
+    ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");
     }
@@ -55,7 +58,9 @@ fn help_and_usage() {
 #[test]
 fn a_service_that_is_not_there() {
     let world = World::down(&[]);
-    for arguments in [&["search", "x"][..], &["show", "X"], &["run", "X"], &["runs"], &["verify", "X"]] {
+    for arguments in
+        [&["search", "x"][..], &["show", "X"], &["run", "X"], &["runs"], &["verify", "X"]]
+    {
         let failed = world.a2s(arguments).exits(4);
         assert!(failed.stderr.contains("a2s up"), "{failed:?}");
     }
@@ -74,7 +79,9 @@ fn validate_reports_every_mistake_of_every_file() {
     world.write("good.yaml", DOCUMENT);
     world.write("broken.yaml", "a: [1, 2\nb: }");
     world.write("empty.yaml", "");
-    assert_snapshot!(world.a2s(&["validate", "bad.yaml", "good.yaml", "broken.yaml", "empty.yaml"]).transcript());
+    assert_snapshot!(
+        world.a2s(&["validate", "bad.yaml", "good.yaml", "broken.yaml", "empty.yaml"]).transcript()
+    );
     let all = world.a2s(&["validate", "--json", "."]).exits(1).json();
     let found: Vec<Value> = all.iter().map(|file| json!([file["file"], file["valid"]])).collect();
     assert_eq!(
@@ -106,13 +113,23 @@ fn checksum_prints_and_writes() {
 fn transcripts_of_the_main_commands() {
     let world = World::up(&[]);
     assert_snapshot!("show", world.a2s(&["show", "PostWeatherTweet"]).transcript());
-    assert_snapshot!("plan", world.a2s(&["run", "PostWeatherTweet", "--dry-run", "--input", "location=Paris"]).transcript());
-    let arguments = ["run", "PostWeatherTweet", "--input", "location=Paris", "--input", "message=Now:"];
+    assert_snapshot!(
+        "plan",
+        world
+            .a2s(&["run", "PostWeatherTweet", "--dry-run", "--input", "location=Paris"])
+            .transcript()
+    );
+    let arguments =
+        ["run", "PostWeatherTweet", "--input", "location=Paris", "--input", "message=Now:"];
     assert_snapshot!("run", world.a2s(&arguments).transcript());
-    let id = world.a2s(&["runs", "--json"]).one()["executions"][0]["id"].as_str().unwrap().to_owned();
+    let id =
+        world.a2s(&["runs", "--json"]).one()["executions"][0]["id"].as_str().unwrap().to_owned();
     assert_snapshot!("runs", redact(&world.a2s(&["runs"]).transcript()));
     assert_snapshot!("run_of_an_id", world.a2s(&["runs", &id]).transcript());
-    assert_snapshot!("publish_again", world.a2s(&["publish", shipped("GetJoke").to_str().unwrap()]).transcript());
+    assert_snapshot!(
+        "publish_again",
+        world.a2s(&["publish", shipped("GetJoke").to_str().unwrap()]).transcript()
+    );
     assert_snapshot!("verify", world.a2s(&["verify", "ListDogBreeds@1.0.0"]).transcript());
 }
 
@@ -129,7 +146,9 @@ fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
         ("Unreachable", "api.weather.com", "nowhere.example", vec!["city=Paris"]),
     ];
     for (name, from, to, inputs) in cases {
-        let text = DOCUMENT.replace("GetThing", name).replace(if from.is_empty() { "\u{0}" } else { from }, to);
+        let text = DOCUMENT
+            .replace("GetThing", name)
+            .replace(if from.is_empty() { "\u{0}" } else { from }, to);
         let path = world.write(&format!("{name}.yaml"), &text);
         world.a2s(&["checksum", "--write", &path]).exits(0);
         world.a2s(&["publish", &path]).exits(0);
@@ -147,8 +166,12 @@ fn publishing_mistakes_reports_them_all() {
     let world = World::up(&[]);
     let foreign = document(&world, "Foreign", "https://api.weather.com", "https://evil.example");
     let refused = world.a2s(&["publish", &foreign, "--json"]).exits(1).one();
-    let codes: Vec<_> =
-        refused["error"]["diagnostics"].as_array().unwrap().iter().map(|d| d["code"].clone()).collect();
+    let codes: Vec<_> = refused["error"]["diagnostics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| d["code"].clone())
+        .collect();
     assert_eq!(codes, ["A2S052"]);
     world.a2s(&["show", "Foreign"]).exits(1);
 }

@@ -35,7 +35,8 @@ pub(crate) struct Ran {
 impl Ran {
     /// The transcript, with everything that differs from run to run replaced.
     pub(crate) fn transcript(&self) -> String {
-        let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", self.code, self.stdout, self.stderr);
+        let text =
+            format!("exit {}\n-- stdout\n{}-- stderr\n{}", self.code, self.stdout, self.stderr);
         redact(&text)
     }
 
@@ -152,7 +153,8 @@ impl World {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not ready: {line}"));
+        let ready: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("not ready: {line}"));
         let url = ready["url"].as_str().unwrap().to_owned();
         self.server = Some(Server { child, url });
     }

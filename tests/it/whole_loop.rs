@@ -112,7 +112,8 @@ fn a_row_changed_by_hand_is_never_offered_verified_or_run() {
     });
     world.start();
     let found = world.a2s(&["search", "list dog breeds", "--json"]).exits(0).one();
-    let names: Vec<_> = found["capabilities"].as_array().unwrap().iter().map(|hit| &hit["name"]).collect();
+    let names: Vec<_> =
+        found["capabilities"].as_array().unwrap().iter().map(|hit| &hit["name"]).collect();
     assert!(!names.contains(&&json!("ListDogBreeds")), "{found}");
     let verified = world.a2s(&["verify", "ListDogBreeds", "--json"]).exits(1).one();
     assert_eq!(verified["valid"], false);
@@ -130,10 +131,14 @@ fn one_letter_changes_the_digest_and_layout_does_not() {
     let refused = world.a2s(&["verify", &letter]).exits(1);
     assert!(refused.stdout.contains("A2S031"), "{refused:?}");
     let content = a2s::parse_value(source.as_bytes()).unwrap();
-    let json = world.write("layout.json", &serde_json::to_string_pretty(&reversed(&content)).unwrap());
+    let json =
+        world.write("layout.json", &serde_json::to_string_pretty(&reversed(&content)).unwrap());
     let verified = world.a2s(&["verify", &json]).exits(0);
     let original = world.a2s(&["checksum", shipped("ListDogBreeds").to_str().unwrap()]).exits(0);
-    assert_eq!(verified.stdout.split_whitespace().next(), original.stdout.split_whitespace().next());
+    assert_eq!(
+        verified.stdout.split_whitespace().next(),
+        original.stdout.split_whitespace().next()
+    );
 }
 
 /// The same content with the members of every object in reverse order.
@@ -182,7 +187,8 @@ fn loopback_answers_its_own_names_and_the_owner_only() {
     let search = format!("{}v1/search", world.url());
     let runs = format!("{}v1/executions", world.url());
     let post = |headers: &[(&str, &str)]| {
-        let headers: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
+        let headers: Vec<_> =
+            headers.iter().copied().chain([("content-type", "application/json")]).collect();
         send(reqwest::Method::POST, &search, &headers, Some(r#"{"intent": "dogs"}"#.to_owned())).0
     };
     assert_eq!(post(&[]), 200);

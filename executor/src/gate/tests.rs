@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use a2s::Method;
+use a2s::{Method, Secret};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::*;
-use crate::config::{Config, GuardianConfig, Secret};
+use crate::config::{Config, GuardianConfig};
 use crate::outbound::Outbound;
 use crate::request::fixture::{Still, inputs, openapi};
 

@@ -181,6 +181,9 @@ fn a_variable_that_steps_set_stays_a_template() {
 }
 
 proptest! {
+    // Each case compiles two documents.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_plan_is_the_same_every_time(
         needs in prop::collection::vec("[a-z]{1,4}", 1..4),

@@ -101,19 +101,19 @@ impl World {
     /// Makes `events` the journal of their run, as if the executor had died behind the last one.
     pub(crate) async fn rewrite_journal(&self, events: &[Event]) {
         let run = events[0].run;
-        self.change_database(&format!("DELETE FROM event WHERE run = '{run}'")).await;
-        for event in events {
+        let rows = events.iter().map(|event| {
             let value = serde_json::to_value(event).unwrap();
             let kind = value["type"].as_str().unwrap();
             let text = value.to_string().replace('\'', "''");
-            self.change_database(&format!(
-                "INSERT INTO event VALUES ('{run}', {}, '{kind}', '{text}')",
-                event.seq
-            ))
-            .await;
-        }
-        self.change_database(&format!("UPDATE run SET status = 'running' WHERE id = '{run}'"))
-            .await;
+            format!("('{run}', {}, '{kind}', '{text}')", event.seq)
+        });
+        let rows = rows.collect::<Vec<_>>().join(", ");
+        self.change_database(&format!(
+            "DELETE FROM event WHERE run = '{run}';
+             INSERT INTO event VALUES {rows};
+             UPDATE run SET status = 'running' WHERE id = '{run}'"
+        ))
+        .await;
     }
 
     pub(crate) async fn change_stored_document(&self, from: &str, to: &str) {
@@ -127,7 +127,7 @@ impl World {
     pub(crate) async fn change_database(&self, sql: &str) {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&self.config.database);
         let mut connection = options.connect().await.unwrap();
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
     }
 

@@ -30,7 +30,11 @@ impl FromRequestParts<Arc<Shared>> for Owner {
             .and_then(|value| value.split_once(' '))
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim());
-        if given.is_some_and(|given| token.is(given)) { Ok(Self) } else { Err(Error::Unauthorised) }
+        if given.is_some_and(|given| token.matches(given)) {
+            Ok(Self)
+        } else {
+            Err(Error::Unauthorised)
+        }
     }
 }
 

@@ -28,6 +28,9 @@ use super::{
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 const READERS: u32 = 4;
+/// How long a request waits for its turn.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it waits for another program that has the file open.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -51,6 +54,7 @@ impl Sqlite {
             .busy_timeout(BUSY_TIMEOUT);
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.clone())
             .await
             .map_err(Error::unusable)?;
@@ -63,6 +67,7 @@ impl Sqlite {
         })?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.create_if_missing(false))
             .await
             .map_err(Error::unusable)?;

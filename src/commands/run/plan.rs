@@ -22,10 +22,8 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
         let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
         output.line(format_args!("  talks to {host}{DIM}{elsewhere}{DIM:#}"));
     }
-    output.line(format_args!(
-        "  guardian {}, fails {}",
-        plan.guarding.guardian, plan.guarding.fail
-    ));
+    output
+        .line(format_args!("  guardian {}, fails {}", plan.guarding.guardian, plan.guarding.fail));
     if !plan.missing.is_empty() {
         output.line(format_args!("  {WARN}still needed{WARN:#}: {}", plan.missing.join(", ")));
     }
@@ -37,13 +35,18 @@ fn print_steps(steps: &[PlannedStep], depth: usize, output: &mut Output) {
         let name = &step.step;
         match &step.kind {
             PlannedStepKind::Task { format, method, url, inputs } => {
-                output.line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}{format}{DIM:#} {method} {url}"));
+                output.line(format_args!(
+                    "{indent}{BOLD}{name}{BOLD:#} {DIM}{format}{DIM:#} {method} {url}"
+                ));
                 for (place, value) in inputs {
                     output.line(format_args!("{indent}  {place} = {value}"));
                 }
             }
             PlannedStepKind::Capability { capability, inputs, steps } => {
-                output.line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}capability{DIM:#} {}", capability.name));
+                output.line(format_args!(
+                    "{indent}{BOLD}{name}{BOLD:#} {DIM}capability{DIM:#} {}",
+                    capability.name
+                ));
                 for (name, value) in inputs {
                     output.line(format_args!("{indent}  {name} = {value}"));
                 }
@@ -58,7 +61,8 @@ fn print_steps(steps: &[PlannedStep], depth: usize, output: &mut Output) {
                 print_steps(steps, depth + 1, output);
             }
             PlannedStepKind::Condition { condition, if_true, if_false } => {
-                output.line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}if{DIM:#} {condition}"));
+                output
+                    .line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}if{DIM:#} {condition}"));
                 print_steps(if_true, depth + 1, output);
                 if !if_false.is_empty() {
                     output.line(format_args!("{indent}{DIM}else{DIM:#}"));

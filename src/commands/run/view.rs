@@ -129,7 +129,8 @@ fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
         DecisionSource::FailedClosed => " (no answer, failed closed)",
         DecisionSource::FailedOpen => " (no answer, failed open)",
     };
-    let message = if decision.message.is_empty() { String::new() } else { format!(": {}", decision.message) };
+    let message =
+        if decision.message.is_empty() { String::new() } else { format!(": {}", decision.message) };
     output.line(format_args!(
         "  {}  {DIM}guardian {when}{DIM:#} {style}{}{style:#}{source}{DIM}{message}{DIM:#}",
         indent(step),

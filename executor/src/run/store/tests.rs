@@ -47,7 +47,7 @@ impl Fixture {
 
     async fn claim(&self, owner: Uuid, now: i64) -> Vec<u128> {
         let claimed = self.store.claim(lease(owner, now + 30), at(now), 10).await.unwrap();
-        claimed.into_iter().map(Uuid::as_u128).collect()
+        claimed.iter().map(Uuid::as_u128).collect()
     }
 }
 

@@ -26,6 +26,10 @@ const LOG_SEGMENT: usize = 4 * 1024 * 1024;
 const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
 const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
 
+/// From so many points on, a search index within the engine pays; it is made anew whenever the
+/// number has grown by half.
+const OPTIMIZE_FROM: usize = 10_000;
+
 /// How long queries that are under way are waited for at the end.
 const READER_ATTEMPTS: u32 = 1000;
 const READER_PAUSE: Duration = Duration::from_millis(5);
@@ -54,7 +58,7 @@ impl Owner {
     /// Loads what the folder has and starts the thread.
     pub(super) fn start(folder: Folder, live: Live) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let state = State { folder, live, next: None, retired: Vec::new() };
+        let state = State { folder, live, next: None, optimized: 0, retired: Vec::new() };
         state.load();
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
@@ -89,6 +93,8 @@ struct State {
     live: Live,
     /// The generation being built.
     next: Option<(u64, EdgeShard)>,
+    /// How many points there were when they were last given an index of their own.
+    optimized: usize,
     /// Generations out of use that a query may still hold.
     retired: Vec<(u64, Arc<EdgeShard>)>,
 }
@@ -140,11 +146,15 @@ impl State {
         })
     }
 
-    fn flush(&self) -> Result<(), Error> {
-        match self.live.get() {
-            Some(shard) => flush(&shard),
-            None => Ok(()),
+    fn flush(&mut self) -> Result<(), Error> {
+        let Some(shard) = self.live.get() else { return Ok(()) };
+        // Fresh points are searched one by one; from time to time they get an index of their own.
+        let points = shard.info().points_count;
+        if points >= OPTIMIZE_FROM && points >= self.optimized + self.optimized / 2 {
+            self.optimized = points;
+            guard(|| shard.optimize())?;
         }
+        flush(&shard)
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -180,6 +190,7 @@ impl State {
             self.next.take().ok_or_else(|| failed("nothing is being built"))?;
         guard(|| shard.optimize())?;
         flush(&shard)?;
+        self.optimized = shard.info().points_count;
         let before = self.folder.current;
         self.folder.commit(generation)?;
         let retired = self.live.replace(Some(Arc::new(shard)));
