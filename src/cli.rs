@@ -74,7 +74,8 @@ pub(crate) enum Command {
     Checksum {
         /// The document, or - for standard input
         file: PathBuf,
-        /// Write the checksum into the file
+        /// Write the checksum into the file, and the checksums of its dependencies where their pins
+        /// are placeholders (asks the registry)
         #[arg(long)]
         write: bool,
     },

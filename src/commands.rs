@@ -47,7 +47,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
     let client = || Client::new(&global.url, global.token.clone(), Some(data_dir(global)));
     match command {
         Command::Validate { files } => validate::validate(&files, output),
-        Command::Checksum { file, write } => checksum::checksum(&file, write, output),
+        Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,
         Command::Verify { target } => verify::verify(&target, client, output).await,
         Command::Publish { files } => publish::publish(&files, &client()?, output).await,
         Command::Search { intent, limit, strategy } => {

@@ -108,6 +108,12 @@ impl Service {
         Self { host, router }
     }
 
+    /// The host that it stands in for.
+    #[must_use]
+    pub fn host(&self) -> &Domain {
+        &self.host
+    }
+
     /// Starts it on a free port of loopback.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub struct Config {
     pub durability: Durability,
     /// Where capabilities come from.
     pub registry: Url,
-    /// The token that outcomes are reported with; without one they are still reported.
+    /// The token that the registry is asked and told with; without one it is asked all the same.
     pub registry_token: Option<Secret>,
     /// Who is asked before and after every tool step.
     pub guardian: Guardian,

@@ -94,7 +94,9 @@ impl Metrics {
     /// A run ended, or began to wait.
     pub(crate) fn run_ended(&self, status: RunStatus, milliseconds: u64) {
         self.runs.get_or_create(&StatusLabel { status: status.as_str() }).inc();
-        self.run_seconds.observe(seconds(milliseconds));
+        if status.is_final() {
+            self.run_seconds.observe(seconds(milliseconds));
+        }
     }
 
     /// A step ended.

@@ -93,7 +93,7 @@ impl Runs {
             metrics,
             live: Mutex::default(),
             tasks: Mutex::default(),
-            slots: Arc::new(Semaphore::new(config.limits.max_runs)),
+            slots: Arc::new(Semaphore::new(slots_of(&config) as usize)),
             closing: AtomicBool::new(false),
             owner: Uuid::from_bytes(ids.random()),
             clock,
@@ -295,9 +295,8 @@ impl Runs {
 
     /// Whether all runs have left within `limit`.
     async fn wait_until_idle(&self, limit: Duration) -> bool {
-        let all = u32::try_from(self.config.limits.max_runs).unwrap_or(u32::MAX);
         // Every run holds a slot until it has left.
-        tokio::time::timeout(limit, self.slots.acquire_many(all)).await.is_ok()
+        tokio::time::timeout(limit, self.slots.acquire_many(slots_of(&self.config))).await.is_ok()
     }
 
     fn check_open(&self) -> Result<(), Error> {
@@ -373,6 +372,11 @@ fn digest_of(request: &ExecutionRequest) -> Digest {
     let mut asked = serde_json::json!([name, version, digest, inputs, session]);
     asked.sort_all_objects();
     Digest::of_bytes(asked.to_string().as_bytes())
+}
+
+/// How many runs there may be at the same time, as semaphores count.
+fn slots_of(config: &Config) -> u32 {
+    u32::try_from(config.limits.max_runs).unwrap_or(u32::MAX)
 }
 
 fn not_found(run: Uuid) -> Error {

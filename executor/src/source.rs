@@ -4,13 +4,14 @@
 //! checksum in the document and the digest of what arrived must all be one.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{CapabilitySummary, CapabilityVersions, OutcomeReport, Problem, YAML};
-use a2s::{Candidate, CapabilityName, Dependency, Digest, Document, Secret};
+use a2s::{Candidate, CapabilityName, Dependency, Diagnostic, Digest, Document, Secret};
+use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
-use reqwest::{Response, StatusCode};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -64,7 +65,7 @@ pub(crate) struct RegistryClient {
     /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
     /// Nothing is saved by knowing a version's digest: its bytes are fetched for every run, so that
     /// a change in the registry is seen.
-    compiled: Mutex<BTreeMap<Digest, Arc<Document>>>,
+    compiled: Mutex<IndexMap<Digest, Arc<Document>>>,
 }
 
 impl RegistryClient {
@@ -151,11 +152,8 @@ impl RegistryClient {
     /// # Errors
     /// When it does not answer, or not with success.
     pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<(), Error> {
-        let mut request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.reveal());
-        }
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
+        let response = self.send(request).await?;
         if response.status().is_success() {
             return Ok(());
         }
@@ -212,54 +210,41 @@ impl RegistryClient {
             return Err(mismatch(summary, &format!("its `ETag` says {stated}")));
         }
         let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
-        let document = self.open(&source, name, version)?;
+        let document = self.open(&source, name, version).await?;
         verify(&document, summary)?;
         Ok((document, source))
     }
 
     /// Compiles a document, or finds that these bytes were compiled before.
-    pub(crate) fn open(
+    pub(crate) async fn open(
         &self,
         source: &[u8],
         name: &CapabilityName,
         version: &Version,
     ) -> Result<Arc<Document>, Error> {
         let key = Digest::of_bytes(source);
-        let known = |compiled: &Mutex<BTreeMap<Digest, Arc<Document>>>| {
-            compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
-        };
-        if let Some(document) = known(&self.compiled) {
-            return Ok(document);
+        if let Some(document) = self.compiled().get(&key) {
+            return Ok(Arc::clone(document));
         }
-        let document = Document::open(source).map(Arc::new).map_err(|diagnostics| {
-            let errors: Vec<_> = diagnostics.iter().filter(|d| d.is_error()).collect();
-            // A checksum that does not match is not a mistake of the author but a changed document.
-            match errors.iter().find(|d| d.code == CHECKSUM_MISMATCH) {
-                Some(changed) => Error::new(
-                    Kind::DigestMismatch,
-                    format!("`{name}` {version} was changed: {}", changed.message),
-                ),
-                None => Error::new(
-                    Kind::DocumentRefused,
-                    match errors.first() {
-                        Some(first) => {
-                            format!(
-                                "`{name}` {version} has {} errors, first: {first}",
-                                errors.len()
-                            )
-                        }
-                        None => format!("`{name}` {version} cannot be compiled"),
-                    },
-                ),
-            }
+        // A large document keeps a processor busy for a while: not one that serves others.
+        let owned = source.to_vec();
+        let opened = tokio::task::spawn_blocking(move || Document::open(&owned)).await;
+        let opened = opened.map_err(|_| {
+            Error::new(Kind::Internal, format!("the compiler failed on `{name}` {version}"))
         })?;
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = opened.map(Arc::new).map_err(|found| refusal(name, version, &found))?;
+        let mut compiled = self.compiled();
         if compiled.len() >= MAX_COMPILED {
-            // Which one goes hardly matters; the order of digests is as good as random.
-            compiled.pop_first();
+            // The one that was compiled first.
+            compiled.shift_remove_index(0);
         }
         compiled.insert(key, Arc::clone(&document));
         Ok(document)
+    }
+
+    /// Nothing panics while it holds this lock; if it did, a part of a cache would be left.
+    fn compiled(&self) -> MutexGuard<'_, IndexMap<Digest, Arc<Document>>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn address(&self, path: &[&str]) -> Url {
@@ -271,7 +256,14 @@ impl RegistryClient {
     }
 
     async fn get(&self, address: Url, accept: &str) -> Result<Response, Error> {
-        let request = self.http.get(address).header(ACCEPT, accept);
+        self.send(self.http.get(address).header(ACCEPT, accept)).await
+    }
+
+    /// Sends a request with the token: beyond loopback a registry wants it for reading, too.
+    async fn send(&self, mut request: RequestBuilder) -> Result<Response, Error> {
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.reveal());
+        }
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 
@@ -402,6 +394,21 @@ fn choose_dependency<'v>(
         };
         Error::new(Kind::DependencyRefused, message)
     })
+}
+
+/// Why a document cannot be used. A checksum that does not match is not a mistake of its author,
+/// but says that the document was changed.
+fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Error {
+    let errors: Vec<_> = found.iter().filter(|diagnostic| diagnostic.is_error()).collect();
+    if let Some(changed) = errors.iter().find(|error| error.code == CHECKSUM_MISMATCH) {
+        let message = format!("`{name}` {version} was changed: {}", changed.message);
+        return Error::new(Kind::DigestMismatch, message);
+    }
+    let message = match errors.first() {
+        Some(first) => format!("`{name}` {version} has {} errors, first: {first}", errors.len()),
+        None => format!("`{name}` {version} cannot be compiled"),
+    };
+    Error::new(Kind::DocumentRefused, message)
 }
 
 /// Whether what arrived is what was announced.

@@ -1,17 +1,38 @@
-//! `a2s checksum`: print the checksum of a document, or fill it in.
+//! `a2s checksum`: print the checksum of a document, or fill it in, and with it the pins of its
+//! dependencies.
 
 use std::io::Write as _;
 use std::path::Path;
 
-use a2s::{Digest, StatedChecksum};
-use serde_json::json;
+use a2s::api::CapabilityVersions;
+use a2s::{Diagnostic, Digest, StatedChecksum};
+use semver::VersionReq;
+use serde_json::{Value, json};
 
 use super::document;
+use crate::client::Client;
 use crate::failure::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::Output;
 
-pub(super) fn checksum(file: &Path, write: bool, output: &mut Output) -> Result<(), Failure> {
-    let source = document::read(file)?;
+/// The code of a pin that is still a placeholder.
+const PIN: &str = "A2S068";
+
+pub(super) async fn checksum(
+    file: &Path,
+    write: bool,
+    client: impl FnOnce() -> Result<Client, Failure>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut source = document::read(file)?;
+    let mut pinned = 0;
+    if write {
+        let pins: Vec<Diagnostic> =
+            a2s::compile(&source).diagnostics.into_iter().filter(|d| d.code == PIN).collect();
+        if !pins.is_empty() {
+            source = fill_pins(&source, &pins, &client()?).await?;
+            pinned = pins.len();
+        }
+    }
     let compilation = a2s::compile(&source);
     let Some(digest) = compilation.digest else {
         let name = file.display().to_string();
@@ -26,19 +47,68 @@ pub(super) fn checksum(file: &Path, write: bool, output: &mut Output) -> Result<
         return Err(Failure::told(Exit::Bad));
     };
     let filled = compilation.stated == Some(StatedChecksum::Given(digest));
-    if write && !filled {
+    if write && (pinned > 0 || !filled) {
         write_checksum(file, &source, digest)?;
     }
     if output.is_json() {
         output.json_line(&json!({
             "file": file.display().to_string(),
             "checksum": digest,
-            "written": write && !filled,
+            "written": write && (pinned > 0 || !filled),
+            "pinned": pinned,
         }));
     } else {
         output.line(format_args!("{digest}"));
     }
     Ok(())
+}
+
+/// The document with the digests of the published versions in place of the placeholders of pins.
+async fn fill_pins(
+    source: &[u8],
+    pins: &[Diagnostic],
+    client: &Client,
+) -> Result<Vec<u8>, Failure> {
+    let content = a2s::parse_value(source).unwrap_or_default();
+    let mut lines: Vec<String> =
+        String::from_utf8_lossy(source).split('\n').map(str::to_owned).collect();
+    for pin in pins {
+        let dependency = pin
+            .path
+            .strip_prefix("dependencies[")
+            .and_then(|rest| rest.split_once(']'))
+            .and_then(|(index, _)| content["dependencies"].get(index.parse::<usize>().ok()?));
+        let member = |name| dependency.and_then(|d| d[name].as_str());
+        let (Some(name), Some(range)) = (member("capability"), member("version")) else { continue };
+        let digest = published_digest(name, range, client).await?;
+        let placeholder = dependency.map_or(&Value::Null, |d| &d["checksum"]);
+        if let (Some(line), Some(placeholder)) =
+            (lines.get_mut(pin.position.line.saturating_sub(1)), placeholder.as_str())
+        {
+            let column = pin.position.column.saturating_sub(1);
+            let at = line.char_indices().nth(column).map_or(0, |(at, _)| at);
+            let filled = line[at..].replacen(placeholder, &digest.to_string(), 1);
+            line.replace_range(at.., &filled);
+        }
+    }
+    Ok(lines.join("\n").into_bytes())
+}
+
+/// The digest of the version that an unpinned dependency would get.
+async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Digest, Failure> {
+    let versions: CapabilityVersions = client.get(&["v1", "capabilities", name]).await?;
+    let fits = |version| range.parse::<VersionReq>().is_ok_and(|range| range.matches(version));
+    versions
+        .versions
+        .iter()
+        .filter(|version| !version.yanked && fits(&version.version))
+        .max_by_key(|version| (version.version.pre.is_empty(), &version.version))
+        .map(|version| version.checksum)
+        .ok_or_else(|| {
+            let message = format!("no live version of {name} lies in `{range}`");
+            Failure::new(Exit::Bad, BAD_ARGUMENT, message)
+                .with_hint(format!("Publish one, or see `a2s show {name}` for those there are."))
+        })
 }
 
 /// Puts the checksum into the file: the old text stays until the new one is complete.

@@ -78,15 +78,16 @@ async fn show_forecast(Query(wanted): Query<Wanted>) -> Response {
     if wanted.latitude.abs() > 90.0 || wanted.longitude.abs() > 180.0 || wanted.forecast_days > 16 {
         return refuse("A value is out of range.".to_owned());
     }
-    // From 30 °C at the equator down to -15 °C at the poles, in tenths of a degree.
-    let now = (300.0 - wanted.latitude.abs() * 5.0).round() / 10.0;
+    // From 30 °C at the equator down to -15 °C at the poles, in whole tenths of a degree.
+    let tenths = (300.0 - wanted.latitude.abs() * 5.0).round();
+    let degrees = |warmer: f64| (tenths + warmer) / 10.0;
     let mut answer = json!({
         "latitude": wanted.latitude, "longitude": wanted.longitude, "timezone": "GMT"
     });
     let mut current = Map::from_iter([("time".to_owned(), json!("2026-06-01T12:00"))]);
     for name in wanted.current.split(',').filter(|name| !name.is_empty()) {
         let value = match name {
-            "temperature_2m" => json!(now),
+            "temperature_2m" => json!(degrees(0.0)),
             "relative_humidity_2m" => json!(60),
             "wind_speed_10m" => json!(12.5),
             unknown => return refuse(format!("There is no variable {unknown}.")),
@@ -101,8 +102,8 @@ async fn show_forecast(Query(wanted): Query<Wanted>) -> Response {
     let mut daily = Map::from_iter([("time".to_owned(), json!(times))]);
     for name in wanted.daily.split(',').filter(|name| !name.is_empty()) {
         let value = match name {
-            "temperature_2m_max" => json!(vec![now + 2.0; wanted.forecast_days]),
-            "temperature_2m_min" => json!(vec![now - 8.0; wanted.forecast_days]),
+            "temperature_2m_max" => json!(vec![degrees(20.0); wanted.forecast_days]),
+            "temperature_2m_min" => json!(vec![degrees(-80.0); wanted.forecast_days]),
             "precipitation_probability_max" => {
                 json!(days.clone().map(|day| day * 5).collect::<Vec<_>>())
             }

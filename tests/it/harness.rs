@@ -106,9 +106,51 @@ pub(crate) struct World {
     server: Option<Server>,
 }
 
-struct Server {
+/// A process that serves. It is killed when it is dropped.
+pub(crate) struct Server {
     child: Child,
     url: String,
+    data: PathBuf,
+}
+
+impl Server {
+    /// Starts `a2s` with `arguments`, and waits until it says that it is ready.
+    fn start(arguments: &[&str], data: PathBuf, flags: &[String]) -> Self {
+        let mut child = command(&[])
+            .args(arguments)
+            .args(["--json", "--listen", "127.0.0.1:0", "--log", "error", "--data-dir"])
+            .arg(&data)
+            .args(flags)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("not ready: {line}"));
+        let url = ready["url"].as_str().unwrap().to_owned();
+        Self { child, url, data }
+    }
+
+    /// Where it answers.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Runs the command against it.
+    pub(crate) fn a2s(&self, arguments: &[&str]) -> Ran {
+        let environment = [("A2S_URL", self.url()), ("A2S_DATA_DIR", self.data.to_str().unwrap())];
+        a2s_in(Path::new("."), &environment, arguments)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has stopped already is as good as killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl World {
@@ -143,32 +185,26 @@ impl World {
 
     /// Starts the services and waits until they say that they are ready.
     pub(crate) fn start(&mut self) {
-        let mut child = command(&[])
-            .args(["up", "--json", "--listen", "127.0.0.1:0", "--log", "error", "--data-dir"])
-            .arg(self.data())
-            .args(&self.flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready: Value =
-            serde_json::from_str(&line).unwrap_or_else(|_| panic!("not ready: {line}"));
-        let url = ready["url"].as_str().unwrap().to_owned();
-        self.server = Some(Server { child, url });
+        self.server = Some(Server::start(&["up"], self.data(), &self.flags));
+    }
+
+    /// One service alone, on the same data folder.
+    pub(crate) fn service(&self, name: &str, flags: &[&str]) -> Server {
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        Server::start(&["serve", name], self.data(), &flags)
+    }
+
+    /// The flags that send connections to the stand-ins.
+    pub(crate) fn upstreams(&self) -> Vec<&str> {
+        self.flags.iter().map(String::as_str).collect()
     }
 
     /// Ends the services at once, as a power cut would.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            server.child.kill().unwrap();
-            server.child.wait().unwrap();
-        }
+        self.server = None;
     }
 
     /// Asks the services to stop, and waits until they have.
-    #[cfg(unix)]
     pub(crate) fn stop(&mut self) {
         if let Some(mut server) = self.server.take() {
             let pid = server.child.id().to_string();
@@ -209,11 +245,5 @@ impl World {
     /// The stand-in for a host.
     pub(crate) fn standin(&self, host: &str) -> &Standin {
         self.standins.iter().find(|standin| standin.host().as_str() == host).unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its world has to fail")]
 
 mod harness;
+mod http;
 
 mod architecture;
+mod capabilities;
 mod cli;
+mod contract;
+mod documents;
 mod whole_loop;

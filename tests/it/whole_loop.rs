@@ -5,31 +5,7 @@ use serde_json::{Value, json};
 use sqlx::Row as _;
 
 use crate::harness::{RUNTIME, World, shipped};
-
-/// The body of an answer, whatever its status.
-fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
-    send(reqwest::Method::GET, url, headers, None)
-}
-
-fn send(
-    method: reqwest::Method,
-    url: &str,
-    headers: &[(&str, &str)],
-    body: Option<String>,
-) -> (u16, String) {
-    RUNTIME.block_on(async {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut request = client.request(method, url);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        if let Some(body) = body {
-            request = request.body(body);
-        }
-        let response = request.send().await.unwrap();
-        (response.status().as_u16(), response.text().await.unwrap())
-    })
-}
+use crate::http::{get, send};
 
 #[test]
 fn everything_is_still_there_after_a_restart() {
@@ -74,7 +50,7 @@ fn a_published_version_never_changes() {
     let url = format!("{}v1/capabilities", world.url());
     let token = format!("Bearer {}", world.token());
     let headers = [("authorization", token.as_str()), ("content-type", "application/yaml")];
-    let publish = |text: String| send(reqwest::Method::POST, &url, &headers, Some(text)).0;
+    let publish = |text: String| send("POST", &url, &headers, Some(text)).0;
     assert_eq!(publish(std::fs::read_to_string(&other).unwrap()), 409);
     assert_eq!(publish(source.clone()), 200);
     // Another spelling of the same content is the same version; the first text is kept.
@@ -153,6 +129,27 @@ fn reversed(value: &Value) -> Value {
 }
 
 #[test]
+fn pins_are_filled_in_from_the_registry() {
+    let world = World::up(&[]);
+    let source = std::fs::read_to_string(shipped("WeatherAlertCapability")).unwrap();
+    let placeholders: String = source
+        .lines()
+        .map(|line| match line.split_once("checksum: ") {
+            Some((indent, _)) => format!("{indent}checksum: \"<later>\"\n"),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let path = world.write("pins.yaml", &placeholders);
+    world.a2s(&["verify", &path]).exits(1);
+    let printed = world.a2s(&["checksum", "--write", &path]).exits(0).stdout;
+    assert_eq!(
+        printed,
+        world.a2s(&["checksum", shipped("WeatherAlertCapability").to_str().unwrap()]).stdout
+    );
+    world.a2s(&["verify", &path]).exits(0);
+}
+
+#[test]
 fn without_its_guardian_a_run_sends_nothing() {
     let world = World::up(&["--guardian", "http://127.0.0.1:9/aos"]);
     let run = world.a2s(&["run", "ListDogBreeds"]).exits(4);
@@ -189,7 +186,7 @@ fn loopback_answers_its_own_names_and_the_owner_only() {
     let post = |headers: &[(&str, &str)]| {
         let headers: Vec<_> =
             headers.iter().copied().chain([("content-type", "application/json")]).collect();
-        send(reqwest::Method::POST, &search, &headers, Some(r#"{"intent": "dogs"}"#.to_owned())).0
+        send("POST", &search, &headers, Some(r#"{"intent": "dogs"}"#.to_owned())).0
     };
     assert_eq!(post(&[]), 200);
     assert_eq!(post(&[("host", "evil.example")]), 403);
@@ -212,4 +209,28 @@ fn the_demo_holds_every_claim() {
     let demo = crate::harness::a2s(&["demo", "--json"]).exits(0).one();
     assert_eq!(demo["good"], true, "{demo}");
     assert!(demo["claims"].as_array().unwrap().len() >= 8);
+}
+
+#[test]
+fn three_services_apart_do_what_one_process_does() {
+    let world = World::down(&[]);
+    let guardian = world.service("guardian", &[]);
+    let registry = world.service("registry", &[]);
+    let aos = format!("{}aos", guardian.url());
+    let mut flags = vec!["--registry", registry.url(), "--guardian", aos.as_str()];
+    flags.extend(world.upstreams());
+    let executor = world.service("executor", &flags);
+
+    let found = registry.a2s(&["search", "pooch kinds", "--json"]).exits(0).one();
+    assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
+    let run = executor.a2s(&["run", "ListDogBreeds", "--json"]).exits(0).one();
+    assert_eq!(run["checksum"], found["capabilities"][0]["checksum"]);
+    assert_eq!(world.standin("dogapi.dog").requests(), 1);
+    assert_eq!(registry.a2s(&["run", "ListDogBreeds"]).code, 1, "a registry runs nothing");
+
+    drop(guardian);
+    executor.a2s(&["run", "ListDogBreeds"]).exits(4);
+    assert_eq!(world.standin("dogapi.dog").requests(), 1);
+    drop(registry);
+    executor.a2s(&["run", "ListDogBreeds"]).exits(4);
 }

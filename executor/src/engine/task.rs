@@ -57,8 +57,6 @@ impl<'r> Engine<'r> {
             Stop::Failed(error)
         };
         let answer = match outcome {
-            // Nothing left, so there is no result to ask about.
-            Err(failure) if !failure.sent => return Err(failed(&failure.error)),
             Err(failure) => Err(failure.error),
             Ok(response) => read_response(task, &response).map_err(Error::from),
         };

@@ -198,7 +198,7 @@ impl Runs {
             let source = sources.get(&pin.checksum).ok_or_else(|| {
                 Error::new(Kind::Store, format!("the document {} is not stored", pin.checksum))
             })?;
-            let document = self.registry.open(source, &pin.name, &pin.version)?;
+            let document = self.registry.open(source, &pin.name, &pin.version).await?;
             if document.digest() != pin.checksum {
                 let message = format!(
                     "`{}` {} was started with {}, and what is stored has {}",

@@ -18,6 +18,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::config::Durability;
@@ -27,6 +28,8 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite")
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 const MAX_BATCH: usize = 256;
+/// How long an event that nobody waits for may wait itself.
+const LINGER: Duration = Duration::from_millis(2);
 /// Connections that read.
 const READERS: u32 = 4;
 
@@ -360,6 +363,13 @@ impl Store {
 async fn write(mut connection: SqliteConnection, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        // Events that nobody waits for take the next commit that somebody does wait for, when it
+        // comes soon: that saves most of the writes to the disk.
+        let soon = Instant::now() + LINGER;
+        while batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
+            let Ok(Some(job)) = timeout_at(soon, jobs.recv()).await else { break };
+            batch.push(job);
+        }
         match commit(&mut connection, &batch).await {
             Ok(outcomes) => {
                 for (job, outcome) in batch.drain(..).zip(outcomes) {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunStatus};
+use a2s::api::{Event, EventKind, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_gapless, assert_succeeded, call, events, events_after, read, run, sequence,
-    start, task, transcript,
+    World, assert_gapless, assert_succeeded, call, events, events_after, read, read_events, run,
+    sequence, start, task, transcript,
 };
 
 fn publish(world: &World, held: &str) {
@@ -232,6 +232,28 @@ async fn what_is_in_doubt_is_told_even_when_the_run_was_cancelled() {
     // What is in doubt goes before what is wished: somebody must look.
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
     assert_eq!(world.service.count("POST /tell"), 0);
+}
+
+#[tokio::test]
+async fn a_wish_to_cancel_outlives_a_crash() {
+    let world = World::new().await;
+    publish(&world, "POST");
+    let app = world.open().await;
+    let id = start(&app, "Three", json!({"word": "hello"})).await;
+    world.service.arrived("POST /hold/middle", 1).await;
+    let before = read_events(&app, id).await;
+    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
+    app.crash().await;
+    // As if it had died a moment earlier, before the second post left.
+    let sending =
+        |event: &Event| matches!(&event.kind, EventKind::Sending { step, .. } if step == "middle");
+    let at = before.iter().position(sending).unwrap();
+    world.rewrite_journal(&before[..at]).await;
+    let app = world.open().await;
+    let lines = transcript(&events(&app, id).await);
+    assert_eq!(lines[at..], ["resumed", "cancelled A2S370"]);
+    assert_eq!(read(&app, id).await.steps[1].status, "cancelled");
+    assert_eq!(world.service.count("POST /hold/middle"), 1);
 }
 
 #[tokio::test]

@@ -133,6 +133,9 @@ async fn a_service_that_is_not_there_is_named() {
     let run =
         fail(&world, json!([task("step", "POST /say", json!({}), json!({}))]), json!({})).await;
     check(&run, "A2S351", &["api.example"]);
+    // The guardian learns how it ended, as of every step that it was asked about.
+    let asked = world.guardian.asked();
+    assert_eq!((asked.len(), &asked[1]["method"]), (2, &serde_json::json!("steps/toolCallResult")));
     // Nothing left, so even a post may be tried again, and running again is safe.
     let error = run.error.unwrap();
     assert_eq!((error.attempt, error.repeat_safe), (Some(3), true));

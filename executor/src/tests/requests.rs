@@ -103,7 +103,7 @@ async fn only_the_digest_that_was_asked_for_runs() {
 async fn a_changed_document_is_refused_wherever_it_was_changed() {
     let other = Digest::of_bytes(b"other");
     type Change = Box<dyn FnOnce(&mut Published)>;
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 6] = [
         (
             "one letter of the description",
             Box::new(|p: &mut Published| {
@@ -114,6 +114,13 @@ async fn a_changed_document_is_refused_wherever_it_was_changed() {
         ("what the registry itself has noticed", Box::new(|p: &mut Published| p.damaged = true)),
         ("the entity tag", Box::new(move |p: &mut Published| p.etag = other)),
         ("the list", Box::new(move |p: &mut Published| p.checksum = other)),
+        (
+            "the content, with a checksum of its own",
+            Box::new(|p: &mut Published| {
+                let steps = json!([task("step", "GET /echo/evil", json!({}), json!({}))]);
+                p.source = document("Echo", "1.0.0", &json!({"execution": sequence(steps)}));
+            }),
+        ),
         (
             "the whole document",
             Box::new(|p: &mut Published| {

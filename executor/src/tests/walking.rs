@@ -296,3 +296,38 @@ async fn an_error_inside_a_capability_step_names_the_inner_step() {
     let steps: Vec<_> = run.steps.iter().map(|s| (s.step.as_str(), s.status.as_str())).collect();
     assert_eq!(steps, [("call", "failed"), ("call/bad", "failed")]);
 }
+
+#[tokio::test]
+async fn a_graphql_step_posts_its_variables_and_maps_over_the_whole_answer() {
+    let world = World::new().await;
+    world.service.script([(200, json!({"data": {"post": {"id": "t1"}}}))]);
+    world.registry.publish(
+        "Post",
+        "1.0.0",
+        &json!({"execution": sequence(json!([{
+            "id": "post",
+            "format": "GraphQL",
+            "task": {
+                "endpoint": "https://api.example/script",
+                "query": "mutation Post($text: String!) { post(text: $text) { id } }",
+            },
+            "input_mapping": {"variables": {"text": "${text}"}},
+            "output_mapping": {"id": "$.data.post.id"},
+        }]))}),
+    );
+    let app = world.open().await;
+    let run = run(&app, "Post", json!({"text": "\"} hi"})).await;
+    assert_succeeded(&run);
+    assert_eq!(run.output, Some(json!({"id": "t1"})));
+    let (call, body) = &world.service.asked()[0];
+    assert_eq!(call, "POST /script");
+    assert_eq!(body["variables"], json!({"text": "\"} hi"}));
+    let asked = &world.guardian.asked()[0]["params"]["toolCallRequest"];
+    assert_eq!(asked["inputs"][0]["name"], "variables.text");
+    let events = events(&app, run.id).await;
+    let sending = events.iter().find_map(|event| match &event.kind {
+        EventKind::Sending { repeat_safe, .. } => Some(*repeat_safe),
+        _ => None,
+    });
+    assert_eq!(sending, Some(false), "a mutation changes something");
+}

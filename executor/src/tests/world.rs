@@ -269,8 +269,26 @@ fn parse_stream(text: &str) -> Vec<Event> {
     blocks.map(parse).collect()
 }
 
+/// The events of a run so far, up to the last request that was sent.
+pub(crate) async fn read_events(app: &App, run: Uuid) -> Vec<Event> {
+    let mut attempts = 0;
+    for step in read(app, run).await.steps {
+        attempts += step.attempts;
+    }
+    collect_until(app, run, |events| {
+        let sent = events.iter().filter(|e| matches!(e.kind, EventKind::Sending { .. })).count();
+        sent == attempts as usize
+    })
+    .await
+}
+
 /// Waits until an event of the run is one that is looked for. The stream is closed then.
 pub(crate) async fn wait_for(app: &App, run: Uuid, wanted: impl Fn(&EventKind) -> bool) {
+    collect_until(app, run, |events| events.iter().any(|event| wanted(&event.kind))).await;
+}
+
+/// The events of a run until they are enough. The stream is closed then.
+async fn collect_until(app: &App, run: Uuid, enough: impl Fn(&[Event]) -> bool) -> Vec<Event> {
     use futures::StreamExt as _;
     let request = Request::get(format!("/v1/executions/{run}/events")).body(Body::empty());
     let response = app.router().oneshot(request.unwrap()).await.unwrap();
@@ -280,13 +298,14 @@ pub(crate) async fn wait_for(app: &App, run: Uuid, wanted: impl Fn(&EventKind) -
         while let Some(chunk) = stream.next().await {
             text += std::str::from_utf8(&chunk.unwrap()).unwrap();
             let whole = text.rfind("\n\n").map_or(0, |end| end + 2);
-            if parse_stream(&text[..whole]).iter().any(|event| wanted(&event.kind)) {
-                return;
+            let events = parse_stream(&text[..whole]);
+            if enough(&events) {
+                return events;
             }
         }
         panic!("the run ended without the event: {text}");
     };
-    tokio::time::timeout(PATIENCE, found).await.expect("the event comes");
+    tokio::time::timeout(PATIENCE, found).await.expect("the event comes")
 }
 
 /// What a run did, a line for each event.

@@ -161,7 +161,8 @@ impl World {
     }
 }
 
-/// A copy of a folder, as a crash at this moment would leave it.
+/// A copy of a registry's folder, as a crash at this moment would leave it. The database is copied
+/// first: an index that is ahead of it is harmless, the other way round would be a loss.
 pub(crate) fn copy_folder(from: &Path) -> TempDir {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
@@ -176,7 +177,13 @@ pub(crate) fn copy_folder(from: &Path) -> TempDir {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    copy(from, folder.path());
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+    }
+    copy(&from.join("index"), &folder.path().join("index"));
     folder
 }
 

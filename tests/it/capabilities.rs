@@ -1,0 +1,441 @@
+//! The shipped capabilities: each compiles, fits the others, and runs against stand-ins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use a2s::{Action, Block, Candidate, CapabilityName, Document, Task};
+use serde_json::{Value, json};
+
+use crate::harness::{World, root};
+
+/// Every shipped document by the name of its file.
+fn shipped() -> BTreeMap<String, Document> {
+    std::fs::read_dir(root().join("capabilities"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            assert_eq!(path.extension().unwrap(), "yaml", "{}", path.display());
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let source = std::fs::read(&path).unwrap();
+            let document = Document::open(&source).unwrap_or_else(|errors| {
+                panic!("{}: {}", path.display(), errors[0]);
+            });
+            (name, document)
+        })
+        .collect()
+}
+
+#[test]
+fn every_document_is_named_as_its_file_and_without_remarks() {
+    let documents = shipped();
+    assert!(documents.len() >= 20);
+    for (name, document) in &documents {
+        let capability = document.capability();
+        assert_eq!(capability.name.as_str(), name);
+        assert_eq!(document.warnings(), [], "{name}");
+        for parameter in &capability.parameters {
+            assert!(!parameter.patterns.is_empty(), "{name}: {} has no pattern", parameter.name);
+        }
+    }
+}
+
+/// What a registry that has all of them would know about each.
+fn candidate(name: &CapabilityName, documents: &BTreeMap<String, Document>) -> Candidate {
+    let document = &documents[name.as_str()];
+    let capability = document.capability();
+    let direct = capability.dependencies.iter().map(|d| d.capability.clone());
+    let below: Vec<_> = direct.clone().map(|name| candidate(&name, documents)).collect();
+    Candidate {
+        version: capability.version.clone(),
+        checksum: document.digest(),
+        yanked: false,
+        domains: capability.domains.clone(),
+        depth: below.iter().map(|candidate| candidate.depth + 1).max().unwrap_or(0),
+        uses: direct.chain(below.into_iter().flat_map(|candidate| candidate.uses)).collect(),
+    }
+}
+
+#[test]
+fn every_document_fits_those_that_it_uses() {
+    let documents = shipped();
+    let published: BTreeMap<_, _> = documents
+        .values()
+        .map(|document| {
+            let name = &document.capability().name;
+            (name.clone(), vec![candidate(name, &documents)])
+        })
+        .collect();
+    for (name, document) in &documents {
+        assert_eq!(a2s::link(document.capability(), &published), [], "{name}");
+        for dependency in &document.capability().dependencies {
+            assert!(dependency.checksum.is_some(), "{name} does not pin {}", dependency.capability);
+        }
+    }
+}
+
+#[test]
+fn together_they_show_the_whole_language() {
+    let mut shown = BTreeSet::new();
+    for (name, document) in &shipped() {
+        let capability = document.capability();
+        shown.insert(format!("execution {}", capability.execution.kind()));
+        let source = std::fs::read_to_string(root().join(format!("capabilities/{name}.yaml")));
+        if source.unwrap().matches("$ref: \"#/tasks/").count() >= 2 {
+            shown.insert("shared task".to_owned());
+        }
+        capability.for_each_step(|step| {
+            shown.insert(format!("step {}", step.action.kind()));
+            match &step.action {
+                Action::Task { task, .. } => {
+                    shown.insert(task.format().to_owned());
+                    if let Task::OpenApi(task) = task {
+                        let body = if task.body.is_some() { " with body" } else { "" };
+                        shown.insert(format!("{}{body}", task.method.as_str()));
+                        shown.extend(task.parameters.iter().map(|p| format!("{:?}", p.place)));
+                    }
+                }
+                Action::Block(Block::Condition { if_true, .. }) => {
+                    shown.extend(
+                        if_true
+                            .iter()
+                            .map(|step| format!("condition, then {}", step.action.kind())),
+                    );
+                }
+                Action::Capability { .. } | Action::Block(_) => {}
+            }
+        });
+        let inputs = document.interface().inputs;
+        let declared = |input: &str| capability.parameters.iter().any(|p| p.name == input);
+        if inputs.iter().any(|input| !declared(&input.name)) {
+            shown.insert("free variable".to_owned());
+        }
+        if capability.output.is_some() {
+            shown.insert("output".to_owned());
+        }
+    }
+    for wanted in [
+        "execution sequence",
+        "execution parallel",
+        "execution condition",
+        "step task",
+        "step capability",
+        "step sequence",
+        "step parallel",
+        "step condition",
+        "condition, then parallel",
+        "shared task",
+        "OpenAPI",
+        "GraphQL",
+        "GET",
+        "POST with body",
+        "Path",
+        "Query",
+        "Header",
+        "free variable",
+        "output",
+    ] {
+        assert!(shown.contains(wanted), "no shipped document shows {wanted}: {shown:?}");
+    }
+}
+
+#[test]
+fn every_host_has_a_stand_in_and_every_stand_in_a_use() {
+    let hosts: BTreeSet<_> =
+        shipped().values().flat_map(|document| document.capability().domains.clone()).collect();
+    let standins: BTreeSet<_> =
+        a2s_cli::standin::all().iter().map(|standin| standin.host().clone()).collect();
+    assert_eq!(hosts, standins);
+}
+
+/// What each capability is given, and what it has to give.
+fn samples() -> Vec<(&'static str, Value, Value)> {
+    let tweet = |number: u32| (129_384_755 + number).to_string();
+    vec![
+        (
+            "CompareCityWeather",
+            json!({ "first_city": "Oslo", "second_city": "Nairobi" }),
+            json!({ "cities": [
+                { "city": "Oslo", "latitude": 59.91273, "longitude": 10.74609, "temperature": 0.0, "wind_speed": 12.5 },
+                { "city": "Nairobi", "latitude": -1.28333, "longitude": 36.81667, "temperature": 29.4, "wind_speed": 12.5 }
+            ] }),
+        ),
+        (
+            "DefineWord",
+            json!({ "word": "lighthouse" }),
+            json!({
+                "word": "lighthouse",
+                "phonetics": ["/ˈlaɪthaʊs/"],
+                "definitions": [
+                    "A tower with a lamp that guides ships.",
+                    "Somebody or something that shows the way.",
+                    "To furnish a coast with such towers."
+                ],
+                "synonyms": ["beacon"]
+            }),
+        ),
+        (
+            "DescribePlace",
+            json!({ "place": "Kyoto", "country_code": "JP" }),
+            json!({
+                "place": "Kyoto",
+                "summary": "Kyoto is a subject that people like to read about.",
+                "link": "https://en.wikipedia.org/wiki/Kyoto",
+                "country": { "name": "Japan", "currency": "JPY", "languages": ["Japanese"] }
+            }),
+        ),
+        (
+            "FindEarthquakes",
+            json!({ "magnitude": 5 }),
+            json!({
+                "earthquakes": [
+                    {
+                        "mag": 5.8, "place": "120 km W of Port Example", "time": 1_780_000_300_000_u64,
+                        "url": "https://earthquake.usgs.gov/earthquakes/eventpage/1780000300000"
+                    },
+                    {
+                        "mag": 6.4, "place": "south of the Placeholder Islands", "time": 1_780_000_100_000_u64,
+                        "url": "https://earthquake.usgs.gov/earthquakes/eventpage/1780000100000"
+                    }
+                ],
+                "places": ["120 km W of Port Example", "south of the Placeholder Islands"]
+            }),
+        ),
+        (
+            "GetCityWeather",
+            json!({ "city": "Paris" }),
+            json!({
+                "place": "Paris, France",
+                "temperature": 5.6,
+                "wind_speed": 12.5,
+                "forecast": {
+                    "days": ["2026-06-01", "2026-06-02", "2026-06-03"],
+                    "highs": [7.6, 7.6, 7.6],
+                    "lows": [-2.4, -2.4, -2.4]
+                }
+            }),
+        ),
+        (
+            "GetCountry",
+            json!({ "country_code": "FR" }),
+            json!({
+                "name": "France", "native_name": "France", "capital": "Paris", "currency": "EUR",
+                "calling_code": "33", "flag": "🇫🇷", "continent": "Europe", "languages": ["French"]
+            }),
+        ),
+        (
+            "GetExchangeRate",
+            json!({ "from_currency": "EUR", "to_currency": "USD" }),
+            json!({ "rate": 1.25, "date": "2026-06-01", "text": "1 EUR = 1.25 USD" }),
+        ),
+        (
+            "GetJoke",
+            json!({}),
+            json!({ "joke": "Why did the borrow checker leave the party? Somebody else was still holding its drink." }),
+        ),
+        (
+            "GetPublicHolidays",
+            json!({ "country_code": "DE", "year": 2026 }),
+            json!({
+                "holidays": [
+                    {
+                        "date": "2026-01-01", "localName": "Neujahr", "name": "New Year's Day",
+                        "countryCode": "DE", "global": true, "types": ["Public"]
+                    },
+                    {
+                        "date": "2026-01-06", "localName": "Heilige Drei Könige", "name": "Epiphany",
+                        "countryCode": "DE", "global": false, "types": ["Public"]
+                    },
+                    {
+                        "date": "2026-10-03", "localName": "Tag der Deutschen Einheit", "name": "German Unity Day",
+                        "countryCode": "DE", "global": true, "types": ["Public"]
+                    }
+                ],
+                "names": ["New Year's Day", "Epiphany", "German Unity Day"],
+                "nationwide_dates": ["2026-01-01", "2026-10-03"]
+            }),
+        ),
+        (
+            "GetRepository",
+            json!({ "owner": "unlicensed", "repo": "thing" }),
+            json!({
+                "full_name": "unlicensed/thing",
+                "description": "What unlicensed keeps in thing",
+                "url": "https://github.com/unlicensed/thing",
+                "language": "Rust", "stars": 1234, "forks": 56, "open_issues": 7,
+                "last_push": "2026-05-04T03:02:01Z",
+                "licences": []
+            }),
+        ),
+        (
+            "GetWeatherAlert",
+            json!({ "state": "FL" }),
+            json!({
+                "events": ["Hurricane Warning", "Rip Current Statement"],
+                "severities": ["Severe", "Minor"],
+                "severe_headlines": ["Hurricane Warning for the Florida Keys"]
+            }),
+        ),
+        (
+            "GetWeatherForecast",
+            json!({ "latitude": 10, "longitude": 20 }),
+            json!({
+                "temperature": 25.0, "humidity": 60, "wind_speed": 12.5,
+                "days": ["2026-06-01", "2026-06-02", "2026-06-03"],
+                "highs": [27.0, 27.0, 27.0],
+                "lows": [17.0, 17.0, 17.0],
+                "rain_chances": [5, 10, 15]
+            }),
+        ),
+        (
+            "GetWikipediaSummary",
+            json!({ "topic": "Alan Turing/AC?" }),
+            json!({
+                "title": "Alan Turing/AC?",
+                "summary": "Alan Turing/AC? is a subject that people like to read about.",
+                "link": "https://en.wikipedia.org/wiki/Alan_Turing/AC?"
+            }),
+        ),
+        (
+            "PostTweet",
+            json!({ "text": "Hello \"world\" ${text}" }),
+            json!({ "tweet_id": tweet(1), "tweet_text": "Hello \"world\" ${text}" }),
+        ),
+        (
+            "PostWeatherTweet",
+            json!({ "location": "Central Park", "message": "Weekend picnic:" }),
+            json!({ "WEATHER_TEXT": "Sunny with light clouds, high of 24 °C", "tweet_id": tweet(2) }),
+        ),
+        (
+            "SearchBooks",
+            json!({ "query": "ada keeper" }),
+            json!({
+                "found": 1,
+                "books": [{
+                    "key": "/works/OL1W", "title": "The Lighthouse Keeper",
+                    "author_name": ["Ada Quill"], "first_publish_year": 1931
+                }],
+                "titles": ["The Lighthouse Keeper"]
+            }),
+        ),
+        (
+            "SendNotification",
+            json!({ "topic": "test-topic", "title": "A title", "message": "Two\nlines" }),
+            json!({ "message_id": "msg000000001", "sent_at": 1_780_000_001 }),
+        ),
+        (
+            "ShareMessage",
+            json!({ "message": "We are open", "audience": "public", "topic": "unused" }),
+            json!({ "audience": "public", "message_id": tweet(3) }),
+        ),
+        (
+            "ShareMessage",
+            json!({ "message": "We are closed", "audience": "members", "topic": "club" }),
+            json!({ "audience": "members", "message_id": "msg000000002" }),
+        ),
+        (
+            "WeatherAlertCapability",
+            json!({ "state": "FL", "ALERT_TOPIC": "storms" }),
+            json!({
+                "state": "FL",
+                "severities": ["Severe", "Minor"],
+                "headlines": ["Hurricane Warning for the Florida Keys"],
+                "notifications": { "tweet": tweet(4), "push": "msg000000003" }
+            }),
+        ),
+        (
+            "WeatherAlertCapability",
+            json!({ "state": "AK", "ALERT_TOPIC": "storms" }),
+            json!({ "state": "AK", "severities": [], "headlines": [], "notifications": {} }),
+        ),
+    ]
+}
+
+/// One after the other, as some stand-ins count.
+#[test]
+fn every_capability_runs_against_its_stand_ins() {
+    let world = World::up(&[]);
+    let mut ran = BTreeSet::new();
+    for (name, inputs, expected) in samples() {
+        let inputs = world.write("inputs.json", &inputs.to_string());
+        let run = world.a2s(&["run", name, "--inputs", &inputs, "--json"]);
+        let run = run.exits(0).one();
+        assert_eq!(run["status"], "succeeded", "{name}: {run}");
+        assert_eq!(run["output"], expected, "{name}: {run}");
+        ran.insert(name.to_owned());
+    }
+    // Its result is long; that the breeds arrive whole is enough.
+    let run = world.a2s(&["run", "ListDogBreeds", "--json"]).exits(0).one();
+    assert_eq!(run["output"]["breeds"][3]["attributes"]["name"], "Poodle", "{run}");
+    ran.insert("ListDogBreeds".to_owned());
+    assert_eq!(ran, shipped().into_keys().collect());
+
+    let received = world.standin("api.weather.com").received();
+    assert_eq!(received[0].target, "/current/Central%20Park");
+    let received = world.standin("openlibrary.org").received();
+    assert!(
+        received[0].target.contains("fields=key,title,author_name,first_publish_year")
+            || received[0].target.contains("fields=key%2Ctitle%2Cauthor_name%2Cfirst_publish_year"),
+        "{received:?}"
+    );
+    let received = world.standin("ntfy.sh").received();
+    let body: Value = serde_json::from_str(&received[0].body).unwrap();
+    assert_eq!(
+        body,
+        json!({
+            "topic": "test-topic", "title": "A title", "message": "Two\nlines", "priority": 4, "tags": ["bell"]
+        })
+    );
+}
+
+/// What the services refuse is a failed run that names the step and the reason.
+#[test]
+fn a_refusal_by_a_service_names_step_and_reason() {
+    let world = World::up(&[]);
+    for (name, inputs, step, reason) in [
+        (
+            "PostWeatherTweet",
+            json!({ "location": "Atlantis", "message": "x" }),
+            "getWeather",
+            "404",
+        ),
+        (
+            "PostWeatherTweet",
+            json!({ "location": "Brokenville", "message": "x" }),
+            "getWeather",
+            "500",
+        ),
+        (
+            "PostWeatherTweet",
+            json!({ "location": "Plaintown", "message": "x" }),
+            "getWeather",
+            "JSON",
+        ),
+        ("PostTweet", json!({ "text": " " }), "createTweet", "1 to 280 characters"),
+        ("GetCountry", json!({ "country_code": "XX" }), "readCountry", "`$.data.country` is null"),
+        (
+            "GetCityWeather",
+            json!({ "city": "Atlantis" }),
+            "findCity",
+            "`$` is an object with the members `generationtime_ms`",
+        ),
+        (
+            "GetExchangeRate",
+            json!({ "from_currency": "EUR", "to_currency": "XXX" }),
+            "readRate",
+            "422",
+        ),
+        (
+            "SendNotification",
+            json!({ "topic": "a b", "title": "t", "message": "m" }),
+            "publish",
+            "400",
+        ),
+    ] {
+        let inputs = world.write("inputs.json", &inputs.to_string());
+        let run = world.a2s(&["run", name, "--inputs", &inputs, "--json"]).exits(1).one();
+        assert_eq!(run["status"], "failed", "{name}: {run}");
+        assert_eq!(run["error"]["step"], step, "{name}: {run}");
+        let message = run["error"]["message"].as_str().unwrap();
+        assert!(message.contains(reason), "{name}: {message}");
+    }
+    assert_eq!(world.standin("api.twitter.com").requests(), 1, "no tweet without weather");
+}
