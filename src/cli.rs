@@ -58,7 +58,7 @@ pub(crate) enum Command {
     /// See the whole loop at work, on this machine alone
     Demo,
     /// Start registry, executor and guardian on one port
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Start one service alone
     Serve {
         #[command(subcommand)]
@@ -97,8 +97,7 @@ pub(crate) enum Command {
         /// How many hits at most (1 to 100)
         #[arg(long, default_value_t = 10)]
         limit: usize,
-        /// highest_score, most_similar, most_reliable, most_used or simplest
-        #[arg(long)]
+        #[arg(long, help = "highest_score, most_similar, most_reliable, most_used or simplest")]
         strategy: Option<String>,
     },
     /// Show a published capability
@@ -163,7 +162,7 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutorArgs {
-    /// Where the registry answers [default: http://127.0.0.1:8741]
+    /// Where the registry answers [default: port 8741 of this machine]
     #[arg(long, env = "A2S_REGISTRY_URL")]
     pub(crate) registry: Option<Url>,
     #[command(flatten)]
@@ -221,7 +220,7 @@ pub(crate) enum LogFormat {
 #[derive(Debug, Args)]
 pub(crate) struct GuardingArgs {
     /// Who is asked around every step: an AOS guardian's URL, builtin (with `up` alone), or off
-    /// [default: up builtin, executor http://127.0.0.1:8743/aos]
+    /// [default: up builtin, executor /aos at port 8743 of this machine]
     #[arg(long, env = "A2S_GUARDIAN", value_parser = parse_guardian)]
     pub(crate) guardian: Option<GuardianChoice>,
     /// The bearer token that a guardian at a URL is asked with
@@ -264,7 +263,7 @@ pub(crate) enum Service {
     /// The registry: publish and search
     Registry(ServeArgs),
     /// The executor: plan and run
-    Executor(ExecutorArgs),
+    Executor(Box<ExecutorArgs>),
     /// The reference guardian: AOS at /aos
     Guardian(GuardianArgs),
 }

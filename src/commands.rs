@@ -61,12 +61,12 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Runs { id: None, limit } => runs::list_runs(limit, &client()?, output).await,
         Command::Cancel { id } => runs::cancel_run(&id, &client()?, output).await,
         Command::Demo => demo::demo(output).await,
-        Command::Up(arguments) => serve::up(global, arguments).await,
+        Command::Up(arguments) => serve::up(global, *arguments).await,
         Command::Serve { service: Service::Registry(arguments) } => {
             serve::registry(global, arguments).await
         }
         Command::Serve { service: Service::Executor(arguments) } => {
-            serve::executor(global, arguments).await
+            serve::executor(global, *arguments).await
         }
         Command::Serve { service: Service::Guardian(arguments) } => {
             serve::guardian(global, arguments).await

@@ -62,7 +62,7 @@ pub(crate) async fn demo(output: &mut Output) -> Result<(), Failure> {
             .collect();
         output.json_line(&json!({ "good": broken.is_empty(), "claims": parts }));
     } else {
-        let total = count(claims.len(), "claim").to_string();
+        let total = count(claims.len(), "claim");
         output.line(format_args!(""));
         if broken.is_empty() {
             output.line(format_args!("{GOOD}all {total} held{GOOD:#}"));

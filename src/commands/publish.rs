@@ -30,7 +30,7 @@ pub(super) async fn publish(
             Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
             Err(failure) => {
                 exit = Some(Failure::told(failure.exit));
-                report_failure(&file, &source, failure, output);
+                report_failure(&file, &source, &failure, output);
             }
         }
     }
@@ -96,7 +96,7 @@ fn report(file: &str, answer: &PublishAnswer, output: &mut Output) {
     }
 }
 
-fn report_failure(file: &str, source: &[u8], failure: Failure, output: &mut Output) {
+fn report_failure(file: &str, source: &[u8], failure: &Failure, output: &mut Output) {
     if output.is_json() {
         let mut line = failure.to_json();
         line["file"] = json!(file);
@@ -109,6 +109,6 @@ fn report_failure(file: &str, source: &[u8], failure: Failure, output: &mut Outp
         output.diagnostic(file, &text, diagnostic);
     }
     if failure.diagnostics.is_empty() {
-        output.failure(&failure);
+        output.failure(failure);
     }
 }

@@ -33,7 +33,10 @@ pub(crate) fn print_answer(answer: &SearchAnswer, output: &mut Output) {
     if let Some(message) = &metadata.message {
         output.line(format_args!("{WARN}{message}{WARN:#}"));
     }
-    let matches = count(metadata.total_matches, "capability").to_string().replace("ys", "ies");
+    let matches = match metadata.total_matches {
+        1 => "1 capability".to_owned(),
+        more => format!("{more} capabilities"),
+    };
     output.line(format_args!("{DIM}{matches} in {:.1} ms{DIM:#}", metadata.search_time_ms));
 }
 

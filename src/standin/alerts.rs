@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 
-/// The alert service, in GeoJSON. There is a severe and a minor alert in Florida (`FL`) and none
+/// The alert service, in `GeoJSON`. There is a severe and a minor alert in Florida (`FL`) and none
 /// elsewhere; what is no code of two letters is refused, and so is who does not say their name.
 #[must_use]
 pub fn alerts() -> Service {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 
-/// The catalogue of earthquakes, in GeoJSON, newest first.
+/// The catalogue of earthquakes, in `GeoJSON`, newest first.
 #[must_use]
 pub fn earthquakes() -> Service {
     let router = Router::new().route("/fdsnws/event/1/query", get(query));

@@ -137,18 +137,16 @@ fn transcripts_of_the_main_commands() {
 fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
     let world = World::up(&["--upstream", "nowhere.example=http://127.0.0.1:9"]);
     let cases = [
-        ("MissingInput", "", "", vec![]),
-        ("UnknownInput", "", "", vec!["city=Paris", "town=Paris"]),
-        ("NotFound", "", "", vec!["city=Atlantis"]),
-        ("ServerError", "", "", vec!["city=Brokenville"]),
-        ("NotJson", "", "", vec!["city=Plaintown"]),
+        ("MissingInput", "\0", "", vec![]),
+        ("UnknownInput", "\0", "", vec!["city=Paris", "town=Paris"]),
+        ("NotFound", "\0", "", vec!["city=Atlantis"]),
+        ("ServerError", "\0", "", vec!["city=Brokenville"]),
+        ("NotJson", "\0", "", vec!["city=Plaintown"]),
         ("PathMiss", "$.weather.description", "$.weather.text", vec!["city=Paris"]),
         ("Unreachable", "api.weather.com", "nowhere.example", vec!["city=Paris"]),
     ];
     for (name, from, to, inputs) in cases {
-        let text = DOCUMENT
-            .replace("GetThing", name)
-            .replace(if from.is_empty() { "\u{0}" } else { from }, to);
+        let text = DOCUMENT.replace("GetThing", name).replace(from, to);
         let path = world.write(&format!("{name}.yaml"), &text);
         world.a2s(&["checksum", "--write", &path]).exits(0);
         world.a2s(&["publish", &path]).exits(0);
@@ -157,7 +155,7 @@ fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
             arguments.extend(["--input", input]);
         }
         let ran = world.a2s(&arguments).exits(1);
-        assert_snapshot!(format!("fails_{name}"), ran.transcript().replace("again in", "again in"));
+        assert_snapshot!(format!("fails_{name}"), ran.transcript());
     }
 }
 

@@ -52,6 +52,9 @@ fn the_description_of_the_api_is_committed_and_current() {
     assert!(committed == current, "docs/openapi.json is stale: UPDATE_DOCS=1 cargo test --test it");
 }
 
+/// Method, path, headers and body of a bad request, and the status of the answer to it.
+type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16);
+
 #[test]
 fn bad_requests_are_answered_with_problems() {
     let world = World::up(&[]);
@@ -60,7 +63,7 @@ fn bad_requests_are_answered_with_problems() {
     let owner = ("authorization", token.as_str());
     let deep = "[".repeat(20_000);
     let huge = "x".repeat(3 << 20);
-    let cases: &[(&str, &str, &[(&str, &str)], &str, u16)] = &[
+    let cases: &[Case<'_>] = &[
         ("POST", "v1/search", &[json], "{", 400),
         ("POST", "v1/search", &[json], r#"{"intent": "x", "limitt": 3}"#, 400),
         ("POST", "v1/search", &[json], r#"{"intent": "x", "strategy": "best"}"#, 422),

@@ -93,17 +93,15 @@ impl Writer {
             Value::Array(items) if !items.is_empty() => {
                 for item in items {
                     lines += &self.comment(&margin);
-                    lines += &format!("{margin}-{}", self.below(item, indent, aliases));
+                    let item = self.below(item, indent, aliases);
+                    lines.extend([&margin, "-", &item]);
                 }
             }
             Value::Object(members) if !members.is_empty() => {
                 for (key, member) in members {
                     lines += &self.comment(&margin);
-                    lines += &format!(
-                        "{margin}{}:{}",
-                        self.key(key),
-                        self.below(member, indent, aliases)
-                    );
+                    let (key, member) = (self.key(key), self.below(member, indent, aliases));
+                    lines.extend([&margin, &key, ":", &member]);
                 }
             }
             scalar => lines = format!("{margin}{}\n", self.flow(scalar)),
@@ -199,7 +197,7 @@ impl Writer {
                 '\n' => quoted += "\\n",
                 '\t' => quoted += "\\t",
                 c if is_printable(c) && self.choose(6) > 0 => quoted.push(c),
-                c => quoted += &format!("\\U{:08x}", u32::from(c)),
+                c => quoted.extend(["\\U", &format!("{:08x}", u32::from(c))]),
             }
         }
         quoted + "\""
