@@ -81,7 +81,7 @@ pub(crate) enum Command {
     },
     /// Check that a file, or what the registry keeps, is what its checksum says
     Verify {
-        /// A file, or NAME[@VERSION]
+        #[arg(help = "A file, or NAME[@VERSION]")]
         target: String,
     },
     /// Publish documents
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     },
     /// Show a published capability
     Show {
-        /// NAME[@RANGE]
+        #[arg(help = "NAME[@RANGE]")]
         capability: String,
         /// Print the document as it was published
         #[arg(long)]
@@ -129,7 +129,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// NAME[@RANGE]
+    #[arg(help = "NAME[@RANGE]")]
     pub(crate) capability: String,
     /// One input: name=value; the value is read as JSON when it is JSON, else as text
     #[arg(long = "input", value_name = "NAME=VALUE")]
