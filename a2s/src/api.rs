@@ -8,8 +8,8 @@ mod run;
 pub use problem::Problem;
 pub use registry::{
     Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, OutcomeReport,
-    ParameterSummary, PublishAnswer, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest,
-    Strategy, Term, VerifyAnswer, VerifyRequest, Weights,
+    PublishAnswer, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Strategy, Term,
+    VerifyAnswer, VerifyRequest, Weights,
 };
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,

@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::api::ParameterSummary;
-use a2s::{CapabilityName, Complexity, Dependency, Digest, Document, Domain, StatedChecksum};
+use a2s::{
+    CapabilityName, Complexity, Dependency, Digest, Document, Domain, Field, StatedChecksum,
+};
 use prometheus_client::metrics::counter::Counter;
 use semver::Version;
 use tokio::sync::Semaphore;
@@ -33,7 +34,7 @@ pub(crate) struct Facts {
     pub(crate) description: String,
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
-    pub(crate) parameters: Vec<ParameterSummary>,
+    pub(crate) parameters: Vec<Field>,
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -46,16 +47,7 @@ impl Facts {
             description: capability.description.clone(),
             domains: capability.domains.clone(),
             complexity: interface.complexity,
-            parameters: interface
-                .inputs
-                .into_iter()
-                .map(|input| ParameterSummary {
-                    name: input.name,
-                    required: input.required,
-                    description: input.description,
-                    patterns: input.patterns,
-                })
-                .collect(),
+            parameters: interface.inputs,
             dependencies: capability.dependencies.clone(),
         }
     }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
-use crate::interface::Complexity;
+use crate::interface::{Complexity, Field};
 use crate::name::{CapabilityName, Domain};
 
 /// The answer to a publish.
@@ -184,26 +184,11 @@ pub struct Hit {
     #[schema(value_type = String)]
     pub checksum: Digest,
     /// What the capability asks for.
-    pub parameters: Vec<ParameterSummary>,
+    pub parameters: Vec<Field>,
     /// Absolute similarity of meaning, 0 to 1: comparable between answers.
     pub similarity: f64,
     /// How the score came about; the contributions add up to it.
     pub explanation: Vec<Term>,
-}
-
-/// One input of a capability, as a hit shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ParameterSummary {
-    /// Name of the input.
-    pub name: String,
-    /// Whether a run needs a value.
-    pub required: bool,
-    /// What it means, when the author says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Patterns that extract it from a query: `in *`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub patterns: Vec<String>,
 }
 
 /// One term of a score.
