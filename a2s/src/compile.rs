@@ -49,7 +49,7 @@ pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> 
 
 fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     let (root, diagnostics) = tree::parse(source);
-    let mut findings = Findings { diagnostics };
+    let mut findings = Findings { diagnostics, incomplete: false };
     let Some(root) = root else {
         return Compilation {
             digest: None,
@@ -68,7 +68,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     if let Some(capability) = &capability {
         check_data_flow(capability, &root, &mut findings);
     }
-    let mut diagnostics = findings.diagnostics;
+    let Findings { mut diagnostics, incomplete } = findings;
     for diagnostic in &mut diagnostics {
         if diagnostic.position == Position::default() {
             diagnostic.position = root.position;
@@ -78,7 +78,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     diagnostics.dedup();
     let document = match (capability, digest, stated) {
         (Some(capability), Some(digest), Some(stated))
-            if !diagnostics.iter().any(Diagnostic::is_error) =>
+            if !incomplete && !diagnostics.iter().any(Diagnostic::is_error) =>
         {
             Some(Document { content, digest, stated, capability, warnings: diagnostics.clone() })
         }

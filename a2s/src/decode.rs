@@ -38,6 +38,8 @@ pub(crate) struct Site {
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Whether something required is missing. The error that says so may follow.
+    pub(crate) incomplete: bool,
 }
 
 impl Findings {

@@ -291,10 +291,12 @@ fn open_guardian(
     policy: Option<PathBuf>,
     metrics: &mut Registry,
 ) -> Result<guardian::App, Failure> {
+    let told = policy.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()));
     let policy = policy.map_or(guardian::PolicySource::AllowAll, guardian::PolicySource::File);
     let config = guardian::Config::new(policy, folder.path());
     let metrics = metrics.sub_registry_with_prefix("guardian");
-    guardian::App::open(config, clock::now, metrics).map_err(|error| cannot_serve(&error))
+    guardian::App::open(config, clock::now, metrics)
+        .map_err(|error| cannot_serve(&format_args!("{told}{error}")))
 }
 
 /// Loads the policy again when its file changes. A policy with mistakes leaves the old one in force.

@@ -93,6 +93,30 @@ fn every_invalid_document_says_why() {
 }
 
 #[test]
+fn a_required_field_is_missing_however_it_went() {
+    let required = ["a2s", "name", "description", "domains", "version", "authors", "execution"];
+    for (file, source) in documents("valid") {
+        let content = a2s::parse_value(source.as_bytes()).unwrap();
+        for key in required {
+            for instead in [None, Some(format!("x-{key}")), Some(format!("{key}x"))] {
+                let mut content = content.clone();
+                let members = content.as_object_mut().unwrap();
+                let value = members.shift_remove(key).unwrap();
+                members.extend(instead.clone().map(|instead| (instead, value)));
+                let compilation = compile(content.to_string().as_bytes());
+                assert!(compilation.document.is_none(), "{file} without {key}: {instead:?}");
+                let names_it = compilation.diagnostics.iter().any(|diagnostic| {
+                    let hint = diagnostic.hint.as_deref().unwrap_or_default();
+                    diagnostic.is_error()
+                        && (diagnostic.message.contains(key) || hint.contains(key))
+                });
+                assert!(names_it, "{file} without {key}: {:?}", compilation.diagnostics);
+            }
+        }
+    }
+}
+
+#[test]
 fn every_remark_is_placed_and_reads_like_the_others() {
     for (file, source) in documents("invalid").into_iter().chain(documents("valid")) {
         for diagnostic in compile(source.as_bytes()).diagnostics {

@@ -92,8 +92,14 @@ impl<'n> Fields<'n> {
         findings: &mut Findings,
     ) -> Option<Taken<'n>> {
         let taken = self.take(key);
+        if taken.is_none() {
+            findings.incomplete = true;
+        }
         // A slip of the pen is reported once, as the unknown field that it makes.
-        let misspelt = || self.members.iter().any(|m| did_you_mean(&m.key, [key]).is_some());
+        let misspelt = || {
+            let mut unknown = self.members.iter().filter(|member| !is_extension(&member.key));
+            unknown.any(|member| did_you_mean(&member.key, [key]).is_some())
+        };
         if taken.is_none() && !misspelt() {
             let message = format!("{} needs the field `{key}`", self.what);
             let hint = match example(key) {
@@ -125,7 +131,7 @@ impl<'n> Fields<'n> {
     pub(crate) fn finish(self, findings: &mut Findings) {
         for member in self.members {
             let key = member.key.as_str();
-            if self.known.contains(&key) || key.starts_with("x-") {
+            if self.known.contains(&key) || is_extension(key) {
                 continue;
             }
             let path = member_path(&self.path, key);
@@ -185,6 +191,11 @@ impl<'n> Taken<'n> {
         };
         members.iter().map(entry).collect()
     }
+}
+
+/// Whether a field is the author's own, which the language ignores.
+fn is_extension(key: &str) -> bool {
+    key.starts_with("x-")
 }
 
 /// How a required field looks.

@@ -1,7 +1,15 @@
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::routing::get;
 use insta::assert_json_snapshot;
 use serde_json::json;
+use tower::ServiceExt as _;
 
-use super::world::{World, document, settled};
+use super::world::{World, clock, document, settled};
+use crate::{App, Config};
 
 #[tokio::test]
 async fn a_document_is_given_as_published_or_as_json() {
@@ -172,6 +180,42 @@ async fn verify_tells_whether_the_content_is_what_was_published() {
     let missing = json!({"name": "Tool", "version": "9.0.0"});
     assert_eq!(world.post("/v1/verify", &missing).await.code(), "A2S221");
     assert_eq!(world.post("/v1/verify", &json!({"name": "Other"})).await.code(), "A2S220");
+}
+
+#[tokio::test]
+async fn the_routes_go_together_with_those_of_another_service() {
+    let world = World::new().await;
+    let other = Router::new()
+        .route("/v1/executions", get(|| async { "runs" }))
+        .route("/healthz", get(|| async { "well" }));
+    let router = world.app.routes().merge(other).fallback(crate::not_found);
+    let status = async |path: &str| {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        router.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(status("/v1/capabilities").await, 200);
+    assert_eq!(status("/v1/executions").await, 200);
+    assert_eq!(status("/healthz").await, 200);
+    assert_eq!(status("/v1/search").await, 405);
+    assert_eq!(status("/v1/nothing").await, 404);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::in_folder(folder.path(), None);
+    config.limits.request_time = Duration::from_millis(20);
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let app = App::open(config, clock(), &mut metrics).await.unwrap();
+    let body = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let request = Request::post("/v1/search").body(body).unwrap();
+    let answer = app.router().oneshot(request).await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
+    let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    assert!(String::from_utf8_lossy(&body).contains("A2S208"));
 }
 
 #[test]
