@@ -220,7 +220,7 @@ async fn a_body_that_never_ends_is_given_up() {
 
 #[test]
 fn the_description_of_the_interface_names_every_route() {
-    let openapi = serde_json::to_value(crate::App::openapi()).unwrap();
+    let openapi = serde_json::to_value(App::openapi()).unwrap();
     let routes: Vec<_> = openapi["paths"]
         .as_object()
         .unwrap()
