@@ -9,5 +9,6 @@ mod architecture;
 mod capabilities;
 mod cli;
 mod contract;
+mod crash;
 mod documents;
 mod whole_loop;

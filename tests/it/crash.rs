@@ -1,0 +1,143 @@
+//! `kill -9` in the middle of a run: finished steps are not repeated, and one whose outcome is
+//! unknown is repeated only where that is safe.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::harness::{RUNTIME, World};
+use crate::http;
+
+/// A service whose path `/slow` never answers the first time.
+struct Slow {
+    url: String,
+    /// Method and path of each request, as they come in.
+    log: Arc<Mutex<Vec<String>>>,
+    arrived: mpsc::UnboundedReceiver<String>,
+}
+
+type Shared = (Arc<Mutex<Vec<String>>>, mpsc::UnboundedSender<String>);
+
+impl Slow {
+    fn start() -> Self {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (tell, arrived) = mpsc::unbounded_channel();
+        let router =
+            axum::Router::new().fallback(Self::answer).with_state((Arc::clone(&log), tell));
+        let url = RUNTIME.block_on(async {
+            let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            tokio::spawn(async move { axum::serve(listener, router).await });
+            url
+        });
+        Self { url, log, arrived }
+    }
+
+    async fn answer(State((log, tell)): State<Shared>, request: Request) -> Json<Value> {
+        let line = format!("{} {}", request.method(), request.uri().path());
+        let times = {
+            let mut log = log.lock().unwrap();
+            log.push(line.clone());
+            log.iter().filter(|known| **known == line).count()
+        };
+        tell.send(line.clone()).unwrap();
+        if line.ends_with("/slow") && times == 1 {
+            std::future::pending::<()>().await;
+        }
+        Json(json!({ "value": times }))
+    }
+
+    /// Waits until a request has come in.
+    fn wait_for(&mut self, line: &str) {
+        while RUNTIME.block_on(self.arrived.recv()).unwrap() != line {}
+    }
+
+    fn count(&self, line: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|known| *known == line).count()
+    }
+}
+
+fn document(method: &str) -> String {
+    let step = |id: &str, method: &str, path: &str| {
+        json!({
+            "id": id,
+            "format": "OpenAPI",
+            "task": {
+                "openapi": "3.0.3",
+                "info": {"title": "Slow", "version": "1"},
+                "servers": [{"url": "https://slow.example"}],
+                "paths": {path: {method: {"responses": {"200": {"description": "Done"}}}}}
+            },
+            "output_mapping": {id: "$.value"}
+        })
+    };
+    let mut document = json!({
+        "a2s": "1.0.0",
+        "name": "Slow",
+        "description": "Asks a slow service",
+        "domains": ["slow.example"],
+        "version": "1.0.0",
+        "authors": [{"name": "Test"}],
+        "execution": {"type": "sequence", "steps": [
+            step("first", "post", "/first"), step("second", method, "/slow"), step("third", "get", "/third")
+        ]}
+    });
+    let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
+    document["checksum"] = json!(digest);
+    document.to_string()
+}
+
+/// Kills the services while the second step is under way, starts them again, and gives the run as
+/// it ends.
+fn crash_in(method: &str, slow: &mut Slow) -> (World, Value) {
+    let upstream = format!("slow.example={}", slow.url);
+    let mut world = World::up(&["--upstream", &upstream]);
+    let path = world.write("slow.json", &document(method));
+    world.a2s(&["publish", &path]).exits(0);
+    let owner = format!("Bearer {}", world.token());
+    let headers = [("authorization", owner.as_str()), ("content-type", "application/json")];
+    let start = format!("{}v1/executions", world.url());
+    let (status, run) =
+        http::send("POST", &start, &headers, Some(r#"{"name": "Slow"}"#.to_owned()));
+    assert_eq!(status, 202, "{run}");
+    let id = serde_json::from_str::<Value>(&run).unwrap()["id"].as_str().unwrap().to_owned();
+    slow.wait_for(&format!("{} /slow", method.to_uppercase()));
+    world.kill();
+    world.start();
+    // The stream ends when the run does.
+    let url = format!("{}v1/executions/{id}", world.url());
+    let (status, events) = http::get(&format!("{url}/events"), &headers);
+    assert_eq!(status, 200, "{events}");
+    let (_, run) = http::get(&url, &headers);
+    (world, serde_json::from_str(&run).unwrap())
+}
+
+#[test]
+fn a_read_that_was_under_way_is_repeated_and_nothing_else_is() {
+    let mut slow = Slow::start();
+    let (_world, run) = crash_in("get", &mut slow);
+    assert_eq!(run["status"], "succeeded", "{run}");
+    assert_eq!(run["output"], json!({"first": 1, "second": 2, "third": 1}));
+    assert_eq!(slow.count("POST /first"), 1);
+    assert_eq!(slow.count("GET /slow"), 2);
+    assert_eq!(slow.count("GET /third"), 1);
+}
+
+#[test]
+fn a_write_whose_outcome_is_unknown_waits_for_a_person() {
+    let mut slow = Slow::start();
+    let (world, run) = crash_in("post", &mut slow);
+    assert_eq!(run["status"], "waiting", "{run}");
+    assert_eq!(run["error"]["code"], "A2S371");
+    assert_eq!(run["error"]["step"], "second");
+    assert_eq!(run["error"]["repeat_safe"], false);
+    assert_eq!(slow.count("POST /first"), 1);
+    assert_eq!(slow.count("POST /slow"), 1, "never twice");
+    assert_eq!(slow.count("GET /third"), 0);
+    let cancelled = world.a2s(&["cancel", run["id"].as_str().unwrap(), "--json"]).exits(0).one();
+    assert_eq!(cancelled["status"], "cancelled");
+}
