@@ -11,4 +11,5 @@ mod cli;
 mod contract;
 mod crash;
 mod documents;
+mod guardian;
 mod whole_loop;
