@@ -295,8 +295,10 @@ fn open_guardian(
     let policy = policy.map_or(guardian::PolicySource::AllowAll, guardian::PolicySource::File);
     let config = guardian::Config::new(policy, folder.path());
     let metrics = metrics.sub_registry_with_prefix("guardian");
-    guardian::App::open(config, clock::now, metrics)
-        .map_err(|error| cannot_serve(&format_args!("{told}{error}")))
+    guardian::App::open(config, clock::now, metrics).map_err(|error| {
+        let failure = cannot_serve(&error);
+        Failure { message: format!("{told}{}", failure.message), ..failure }
+    })
 }
 
 /// Loads the policy again when its file changes. A policy with mistakes leaves the old one in force.
@@ -357,8 +359,11 @@ fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
     Url::parse(&format!("http://{address}/")).map_err(|error| cannot_serve(&error))
 }
 
-fn cannot_serve(error: &(impl std::fmt::Display + ?Sized)) -> Failure {
-    Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string())
+/// The operator who starts a service sees the causes, too, which callers of its API never do.
+fn cannot_serve(error: &dyn std::error::Error) -> Failure {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    Failure::new(Exit::Bad, CANNOT_SERVE, causes.join(": "))
 }
 
 /// The system's clock and randomness, as the executor is given them.

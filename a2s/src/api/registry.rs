@@ -71,7 +71,8 @@ pub struct CapabilityVersions {
     /// Name of the capability.
     #[schema(value_type = String)]
     pub name: CapabilityName,
-    /// The version that an unpinned user gets: the newest stable one not yanked.
+    /// The version that an unpinned user gets: the newest stable one not yanked, else the newest
+    /// pre-release not yanked.
     #[schema(value_type = Option<String>)]
     pub latest: Option<Version>,
     /// All versions, newest first.
