@@ -67,8 +67,11 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
     }
     let execution = |index: usize| {
         let params = &heard[index]["params"];
-        let call =
-            if index.is_multiple_of(2) { &params["toolCallRequest"] } else { &params["toolCallResult"] };
+        let call = if index.is_multiple_of(2) {
+            &params["toolCallRequest"]
+        } else {
+            &params["toolCallResult"]
+        };
         call["executionId"].clone()
     };
     assert_eq!(execution(0), execution(1));
