@@ -62,7 +62,7 @@ impl Ran {
 }
 
 /// Replaces ids, times, ports and folders by what they are.
-pub(crate) fn redact(text: &str) -> String {
+fn redact(text: &str) -> String {
     const RULES: [(&str, &str); 7] = [
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<id>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
