@@ -1,19 +1,24 @@
 //! Data flow: every reference is an input, or an output that is surely set before it is read.
 
+mod absent;
+mod examples;
+mod reader;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code;
 use crate::decode::{Findings, Site};
-use crate::diagnostic::did_you_mean;
-use crate::document::{Action, Block, Capability, Output, Step};
-use crate::template::{Reference, Template};
-use crate::tree::{Kind, Node, item_path, member_path};
+use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
+use crate::document::{Action, Block, Capability, OnError, Output, Step};
+use crate::template::Reference;
+use crate::tree::{Node, member_path};
+use reader::Reader;
 
 /// Names shorter than this are too much alike to take one for a misspelt other.
 const MIN_LIKELY: usize = 4;
 
-/// Every variable that a capability reads.
+/// Every variable that a capability reads, but for those that a `for_each` or a `catch` brings.
 pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut add = |reader: Reader<'_>| {
@@ -21,8 +26,28 @@ pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
         names.extend(read.into_iter().map(|reference| reference.variable().to_owned()));
     };
     add(Reader::Execution);
-    capability.for_each_step(|step| add(Reader::Step(step)));
+    capability.for_each_step(|step| {
+        add(Reader::Items(step));
+        add(Reader::Step(step));
+    });
     add(Reader::Output);
+    capability.for_each_step(|step| {
+        for (name, _) in locals(step) {
+            names.remove(name);
+        }
+    });
+    names
+}
+
+/// The variables that a step brings for those below it, and the field that names each.
+fn locals(step: &Step) -> Vec<(&str, &'static str)> {
+    let mut names = Vec::new();
+    if let Some(for_each) = &step.control.for_each {
+        names.push((for_each.name.as_str(), "for_each"));
+    }
+    if let OnError::Catch { name, .. } = &step.control.on_error {
+        names.push((name.as_str(), "catch"));
+    }
     names
 }
 
@@ -34,6 +59,8 @@ pub(crate) fn check_data_flow(capability: &Capability, root: &Node, findings: &m
         findings,
         setters: BTreeMap::new(),
         order: BTreeMap::new(),
+        locals: BTreeMap::new(),
+        inside: Vec::new(),
         beside: Vec::new(),
         doubted: BTreeSet::new(),
     };
@@ -46,90 +73,17 @@ pub(crate) fn check_data_flow(capability: &Capability, root: &Node, findings: &m
                 setters.push(step);
             }
         }
+        for (name, _) in locals(step) {
+            flow.locals.entry(name).or_insert(step);
+        }
     });
     flow.check_dependencies();
     let mut set = BTreeSet::new();
     flow.check_reader(Reader::Execution, &set);
     flow.walk(&capability.execution, &mut set);
     flow.check_reader(Reader::Output, &set);
-    flow.check_parameters();
-}
-
-/// What can read variables.
-#[derive(Debug, Clone, Copy)]
-enum Reader<'c> {
-    /// The condition of `execution` itself.
-    Execution,
-    /// A step, without the steps below it.
-    Step(&'c Step),
-    /// The top-level `output`.
-    Output,
-}
-
-impl<'c> Reader<'c> {
-    fn references(self, capability: &'c Capability) -> Vec<&'c Reference> {
-        let of_block = |block: &'c Block| match block {
-            Block::Condition { condition, .. } => condition.references().iter().collect(),
-            Block::Sequence(_) | Block::Parallel(_) => Vec::new(),
-        };
-        match self {
-            Self::Execution => of_block(&capability.execution),
-            Self::Step(step) => match &step.action {
-                Action::Task { inputs, .. } => {
-                    inputs.values().flat_map(Template::references).collect()
-                }
-                Action::Capability { inputs, .. } => {
-                    inputs.values().flat_map(Template::references).collect()
-                }
-                Action::Block(block) => of_block(block),
-            },
-            Self::Output => capability.output.iter().flat_map(Template::references).collect(),
-        }
-    }
-
-    /// The place where it reads `reference`.
-    fn site(self, root: &Node, reference: &Reference) -> Site {
-        let (owner, fields): (_, &[&str]) = match self {
-            Self::Execution => ("execution", &["condition"]),
-            Self::Step(step) => {
-                (step.pointer.as_str(), &["condition", "input_mapping", "input_template"])
-            }
-            Self::Output => ("", &["output"]),
-        };
-        let node = root.at(owner).unwrap_or(root);
-        let found = fields.iter().find_map(|field| {
-            let value = &node.member(field)?.value;
-            find_reference(value, &member_path(owner, field), reference)
-        });
-        found.unwrap_or_else(|| Site { path: owner.to_owned(), position: node.position })
-    }
-
-    fn subject(self) -> String {
-        match self {
-            Self::Execution => "the condition of `execution`".to_owned(),
-            Self::Step(step) => format!("`{}`", step.id),
-            Self::Output => "`output`".to_owned(),
-        }
-    }
-}
-
-/// The first string at or below `node` that holds `reference`.
-fn find_reference(node: &Node, path: &str, reference: &Reference) -> Option<Site> {
-    match &node.kind {
-        Kind::String(text) => text
-            .match_indices("${")
-            .filter_map(|(at, _)| text[at + 2..].split('}').next())
-            .any(|inner| Reference::parse(inner).as_ref() == Ok(reference))
-            .then(|| Site { path: path.to_owned(), position: node.position }),
-        Kind::Array(items) => items
-            .iter()
-            .enumerate()
-            .find_map(|(index, item)| find_reference(item, &item_path(path, index), reference)),
-        Kind::Object(members) => members.iter().find_map(|member| {
-            find_reference(&member.value, &member_path(path, &member.key), reference)
-        }),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) => None,
-    }
+    flow.check_use();
+    examples::check_examples(capability, root, findings);
 }
 
 struct Flow<'c, 'f> {
@@ -140,6 +94,10 @@ struct Flow<'c, 'f> {
     setters: BTreeMap<&'c str, Vec<&'c Step>>,
     /// The steps by pointer, counted in the order of the document.
     order: BTreeMap<&'c str, usize>,
+    /// A step that brings each of the variables of `for_each` and `catch`.
+    locals: BTreeMap<&'c str, &'c Step>,
+    /// Those of them that can be read where the walk is.
+    inside: Vec<&'c str>,
     /// The steps that run at the same time as the one that is walked.
     beside: Vec<&'c Step>,
     /// Variables that were reported as misspelt.
@@ -180,21 +138,43 @@ impl<'c> Flow<'c, '_> {
         }
     }
 
-    fn check_parameters(&mut self) {
-        // A capability step may leave a required input of its child to the caller, by its name.
-        let may_pass_on = !self.capability.dependencies.is_empty();
-        if may_pass_on || self.findings.has_errors() {
+    /// Warns of parameters and outputs that nothing reads.
+    fn check_use(&mut self) {
+        if self.findings.has_errors() {
             return;
         }
-        let read = references(self.capability);
-        for (index, parameter) in self.capability.parameters.iter().enumerate() {
+        let (capability, root) = (self.capability, self.root);
+        let read = references(capability);
+        let position = |path: &str| root.at(path).map_or(root.position, |node| node.position);
+        // A capability step may leave a required input of its child to the caller, by its name.
+        if !capability.dependencies.is_empty() {
+            return;
+        }
+        for (index, parameter) in capability.parameters.iter().enumerate() {
             if !read.contains(&parameter.name) {
                 let path = format!("parameters[{index}]");
-                let at = self.root.at(&path).map_or(self.root.position, |node| node.position);
                 let message = format!("nothing reads the parameter `{}`", parameter.name);
+                let at = position(&path);
                 self.findings.warning(code::UNUSED_PARAMETER, &path, at, message);
             }
         }
+        // Without `output`, everything that is set is part of the result.
+        if capability.output.is_none() {
+            return;
+        }
+        capability.for_each_step(|step| {
+            for output in step.action.outputs() {
+                if !read.contains(output.variable()) {
+                    let name = output.dotted();
+                    let mapping = member_path(&step.pointer, "output_mapping");
+                    let member = root.at(&mapping).and_then(|node| node.member(&name));
+                    let at = member.map_or(step.position, |member| member.position);
+                    let message = format!("nothing reads `{name}`, and `output` leaves it out");
+                    let path = member_path(&mapping, &name);
+                    self.findings.warning(code::UNUSED_OUTPUT, &path, at, message);
+                }
+            }
+        });
     }
 
     /// Walks a block with the variables that are surely `set` on entry, and adds those that are
@@ -202,7 +182,7 @@ impl<'c> Flow<'c, '_> {
     fn walk(&mut self, block: &'c Block, set: &mut BTreeSet<&'c str>) {
         match block {
             Block::Sequence(steps) => self.walk_steps(steps, set),
-            Block::Parallel(steps) => {
+            Block::Parallel { steps, .. } => {
                 self.check_conflicts(steps);
                 let entry = set.clone();
                 for (index, step) in steps.iter().enumerate() {
@@ -231,11 +211,68 @@ impl<'c> Flow<'c, '_> {
     }
 
     fn walk_step(&mut self, step: &'c Step, set: &mut BTreeSet<&'c str>) {
-        self.check_reader(Reader::Step(step), set);
+        self.check_locals(step);
+        self.check_reader(Reader::Items(step), set);
+        let around = self.inside.len();
+        let loop_name = step.control.for_each.as_ref().map(|for_each| for_each.name.as_str());
+        self.inside.extend(loop_name);
+        // Each iteration begins with what was set on entry, and gives it back as it was.
+        let mut own = set.clone();
+        self.check_reader(Reader::Step(step), &own);
+        self.check_absent(step, &own);
         if let Action::Block(block) = &step.action {
-            self.walk(block, set);
+            self.walk(block, &mut own);
         }
-        set.extend(step.action.outputs().iter().map(Output::variable));
+        own.extend(step.action.outputs().iter().map(Output::variable));
+        match &step.control.on_error {
+            OnError::Stop => {}
+            OnError::Continue => own.clone_from(set),
+            OnError::Catch { name, steps } => {
+                let mut caught = set.clone();
+                self.inside.push(name);
+                self.walk_steps(steps, &mut caught);
+                own = own.intersection(&caught).copied().collect();
+            }
+        }
+        self.inside.truncate(around);
+        set.extend(own);
+        if loop_name.is_some() {
+            // Afterwards each name is the list of what the iterations set, null where they did not.
+            set.extend(writes(step).into_iter().map(|(_, output)| output.variable()));
+        }
+    }
+
+    /// The names that a step brings belong to it alone.
+    fn check_locals(&mut self, step: &'c Step) {
+        for (name, field) in locals(step) {
+            let taken = if self.capability.parameter(name).is_some() {
+                Some("a parameter".to_owned())
+            } else if self.capability.variables.contains_key(name) {
+                Some("a shared variable".to_owned())
+            } else if let Some(setter) = self.setters.get(name).and_then(|setters| setters.first())
+            {
+                Some(format!("an output of `{}`", setter.id))
+            } else if self.inside.contains(&name) {
+                Some("the variable of a step around it".to_owned())
+            } else {
+                None
+            };
+            let Some(taken) = taken else { continue };
+            let path = member_path(&step.pointer, field);
+            let node = self.root.at(&path);
+            let at = node.and_then(|node| node.get("as")).or(node);
+            let at = at.map_or(step.position, |node| node.position);
+            let message = format!("`{name}` is the name of {taken} already");
+            let hint = format!("Choose another name with `{field}: {{as: …}}`.");
+            self.findings.error_with_hint(code::DUPLICATE_ID, &path, at, message, hint);
+        }
+    }
+
+    fn check_absent(&mut self, step: &Step, set: &BTreeSet<&str>) {
+        let root = self.root;
+        let site = |reference: &Reference| Reader::Step(step).site(root, reference);
+        let is_set = |name: &str| set.contains(name);
+        absent::check_absent(self.capability, step, &is_set, &site, self.findings);
     }
 
     fn check_reader(&mut self, reader: Reader<'c>, set: &BTreeSet<&str>) {
@@ -243,9 +280,21 @@ impl<'c> Flow<'c, '_> {
         for reference in reader.references(self.capability) {
             let name = reference.variable();
             let known = set.contains(name)
+                || self.inside.contains(&name)
                 || self.capability.variables.contains_key(name)
-                || self.capability.parameters.iter().any(|parameter| parameter.name == name);
+                || self.capability.parameter(name).is_some();
             if known || !reported.insert(reference) {
+                continue;
+            }
+            if let Some(step) = self.locals.get(name) {
+                let message = format!(
+                    "{} reads `${{{reference}}}`, which is known only inside `{}`",
+                    reader.subject(),
+                    step.id
+                );
+                let hint = "Map what is needed outside to an output of the step.";
+                let Site { path, position } = reader.site(self.root, reference);
+                self.findings.error_with_hint(code::LATER_OUTPUT, &path, position, message, hint);
                 continue;
             }
             let Some(setters) = self.setters.get(name) else {
@@ -254,8 +303,21 @@ impl<'c> Flow<'c, '_> {
             };
             let (message, hint) = self.explain(reader, reference, setters);
             let Site { path, position } = reader.site(self.root, reference);
-            self.findings.error_with_hint(code::LATER_OUTPUT, &path, position, message, hint);
+            let mut late = Diagnostic::error(code::LATER_OUTPUT, &path, position, message);
+            for step in setters.iter().take(MAX_RELATED) {
+                let set_here = self.output_position(step, name);
+                late = late.with_related(set_here, format!("`{}` sets it here", step.id));
+            }
+            self.findings.diagnostics.push(late.with_hint(hint));
         }
+    }
+
+    /// Where a step maps an output that sets `variable`, or a member of it.
+    fn output_position(&self, step: &Step, variable: &str) -> Position {
+        let mapping = self.root.at(&member_path(&step.pointer, "output_mapping"));
+        let mut members = mapping.and_then(Node::members).into_iter().flatten();
+        let member = members.find(|member| member.key.split('.').next() == Some(variable));
+        member.map_or(step.position, |member| member.position)
     }
 
     /// Why `reader` may find nothing although `setters` set what it reads, and what to do.
@@ -274,12 +336,16 @@ impl<'c> Flow<'c, '_> {
         };
         let number = match reader {
             Reader::Execution => None,
-            Reader::Step(step) => self.order.get(step.pointer.as_str()).copied(),
+            Reader::Items(step) | Reader::Step(step) => {
+                self.order.get(step.pointer.as_str()).copied()
+            }
             Reader::Output => Some(usize::MAX),
         };
         let is_later = |step: &&Step| number < self.order.get(step.pointer.as_str()).copied();
-        let is_itself =
-            |step: &&Step| matches!(reader, Reader::Step(own) if own.pointer == step.pointer);
+        let is_itself = |step: &&Step| match reader {
+            Reader::Items(own) | Reader::Step(own) => own.pointer == step.pointer,
+            Reader::Execution | Reader::Output => false,
+        };
         if setters.iter().all(is_itself) {
             return (
                 format!("{subject} reads `${{{reference}}}`, which only it sets, afterwards"),
@@ -312,6 +378,7 @@ impl<'c> Flow<'c, '_> {
             .keys()
             .copied()
             .chain(self.capability.variables.keys().map(String::as_str))
+            .chain(self.inside.iter().copied())
             .chain(self.capability.parameters.iter().map(|parameter| parameter.name.as_str()))
             .filter(|known| known.len() >= MIN_LIKELY);
         let Some(close) = did_you_mean(name, known).filter(|_| name.len() >= MIN_LIKELY) else {
@@ -337,9 +404,9 @@ impl<'c> Flow<'c, '_> {
                     });
                     first.map(|first| (first, step, output))
                 });
-                let Some(((first, known), step, output)) = clash else { continue };
+                let Some(((first_step, known), step, output)) = clash else { continue };
                 let (one, other) = (known.dotted(), output.dotted());
-                let (first, second) = (&first.id, &step.id);
+                let (first, second) = (&first_step.id, &step.id);
                 let message = match one.len().cmp(&other.len()) {
                     Ordering::Equal => {
                         format!("`{first}` and `{second}` both set `{one}` at the same time")
@@ -351,11 +418,17 @@ impl<'c> Flow<'c, '_> {
                         "`{second}` sets the whole of `{other}` while `{first}` sets `{one}`"
                     ),
                 };
+                let place = |step: &Step, name: &str| {
+                    let mapping = self.root.at(&member_path(&step.pointer, "output_mapping"));
+                    let member = mapping.and_then(|node| node.member(name));
+                    member.map_or(step.position, |member| member.position)
+                };
                 let mapping = member_path(&step.pointer, "output_mapping");
-                let member = self.root.at(&mapping).and_then(|node| node.member(&other));
-                let at = member.map_or(step.position, |member| member.position);
                 let path = member_path(&mapping, &other);
-                self.findings.error(code::PARALLEL_CONFLICT, &path, at, message);
+                let at = place(step, &other);
+                let clash = Diagnostic::error(code::PARALLEL_CONFLICT, &path, at, message);
+                let clash = clash.with_related(place(first_step, &one), "first set here");
+                self.findings.diagnostics.push(clash);
             }
         }
     }
@@ -364,8 +437,6 @@ impl<'c> Flow<'c, '_> {
 /// What a step and those below it set.
 fn writes(step: &Step) -> Vec<(&Step, &Output)> {
     let mut outputs: Vec<_> = step.action.outputs().iter().map(|output| (step, output)).collect();
-    if let Action::Block(block) = &step.action {
-        outputs.extend(block.children().into_iter().flat_map(writes));
-    }
+    outputs.extend(step.children().into_iter().flat_map(writes));
     outputs
 }

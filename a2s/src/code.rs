@@ -35,11 +35,12 @@ codes! {
     BAD_VALUE = "A2S013", "value that the field does not take", "Write one of the values that the field takes.";
     BAD_NAME = "A2S014", "malformed name", "Follow the rule for this kind of name.";
     BAD_VERSION = "A2S015", "malformed version", "Write a semantic version in quotes: \"1.0.0\".";
-    LANGUAGE_VERSION = "A2S016", "language version not known here", "Use `a2s: 1.0.0`.";
+    LANGUAGE_VERSION = "A2S016", "language version not known here", "Use `a2s: 1.0.0` or `a2s: 1.1.0`.";
     DUPLICATE_ID = "A2S017", "name used twice", "Give each step and parameter a name of its own.";
     PLACEHOLDER = "A2S018", "template placeholder left in", "Replace the `<…>` by a value.";
     BAD_REF = "A2S019", "`$ref` that leads nowhere", "Point `$ref` at `#/tasks/NAME`, and define that task.";
     TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
+    NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
     // Checksum.
     CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Run `a2s checksum --write FILE`.";
     CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If the change is meant, give it a new version and run `a2s checksum --write FILE`; if not, get the original.";
@@ -52,6 +53,8 @@ codes! {
     UNUSED_PARAMETER = "A2S045", "parameter that nothing reads", "Use it as `${name}` or remove it.";
     BAD_OUTPUT_NAME = "A2S046", "malformed output name", "Write a name such as `tweet_id` or `ids.tweet`.";
     LIKELY_MISSPELT = "A2S047", "reference that looks like a slip of the pen", "Mend the name, or declare it under `parameters`.";
+    ABSENT_INPUT = "A2S048", "optional parameter where a value is needed", "Give the parameter a default, or make it required.";
+    UNUSED_OUTPUT = "A2S049", "output that nothing reads", "Remove it, or read it as `${name}`.";
     // Tasks.
     BAD_OPENAPI = "A2S050", "malformed OpenAPI task", "Mend the specification at the place shown.";
     BAD_GRAPHQL = "A2S051", "malformed GraphQL task", "Give `endpoint` and `query`, and mend the query at the place shown.";
@@ -60,6 +63,9 @@ codes! {
     AMBIGUOUS_INPUT = "A2S054", "input that could go to several places", "Write it under `pathParameters`, `queryParameters`, `headerParameters` or `cookieParameters`.";
     MISSING_INPUT = "A2S055", "required input of a task not mapped", "Map it in `input_mapping`.";
     UNSUPPORTED = "A2S056", "valid, but not supported yet", "Express the task without this feature for now.";
+    WRONG_KIND = "A2S057", "input of a type that the task does not take", "Map a value of the type that the specification names.";
+    QUERY_MISS = "A2S058", "JSONPath that cannot match the declared response", "Correct the path, or the response's schema in the task.";
+    BAD_EXAMPLE = "A2S059", "example that does not fit the capability", "Give each input a value that it takes, and answers for task steps.";
     // Dependencies.
     UNDECLARED_DEPENDENCY = "A2S060", "capability used but not declared", "Declare it under `dependencies` with a version range.";
     UNUSED_DEPENDENCY = "A2S061", "dependency that no step uses", "Remove it, or use it in a `capability` step.";
@@ -71,6 +77,8 @@ codes! {
     DEPENDENCY_DOMAINS = "A2S067", "domains of a dependency not declared", "Add the dependency's domains to `domains`.";
     DEPENDENCY_PIN = "A2S068", "dependency pin is a placeholder", "Write the checksum that `a2s show` prints, or leave `checksum` out.";
     DEPENDENCY_DEPTH = "A2S069", "dependencies nested too deep", "Keep chains of capabilities at most 8 deep.";
+    DEPENDENCY_PERMISSIONS = "A2S070", "permissions of a dependency not declared", "Add the dependency's permissions to `permissions`.";
+    DEPENDENCY_INPUTS = "A2S071", "inputs that a dependency does not take", "Map the inputs that `a2s show` lists.";
 }
 
 #[cfg(test)]

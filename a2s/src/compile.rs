@@ -49,7 +49,7 @@ pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> 
 
 fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     let (root, diagnostics) = tree::parse(source);
-    let mut findings = Findings { diagnostics, incomplete: false };
+    let mut findings = Findings { diagnostics, ..Findings::default() };
     let Some(root) = root else {
         return Compilation {
             digest: None,
@@ -68,7 +68,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     if let Some(capability) = &capability {
         check_data_flow(capability, &root, &mut findings);
     }
-    let Findings { mut diagnostics, incomplete } = findings;
+    let Findings { mut diagnostics, incomplete, older: _ } = findings;
     for diagnostic in &mut diagnostics {
         if diagnostic.position == Position::default() {
             diagnostic.position = root.position;

@@ -1,14 +1,16 @@
 //! Tree to model: reads each part of a document, and reports everything that is not as the
 //! language says. Reading goes on after an error, so that one answer names them all.
 
+mod examples;
 mod fields;
 mod header;
+mod parameters;
 mod steps;
 
 use semver::Version;
 
 use crate::code::{self, Code};
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, Related, did_you_mean};
 use crate::document::Capability;
 use crate::name::CapabilityName;
 use crate::template::Template;
@@ -16,7 +18,6 @@ use crate::tree::{Kind, Node};
 
 pub(crate) use fields::{Fields, Shape, Taken, is_placeholder};
 pub(crate) use header::decode_digest;
-pub(crate) use steps::short;
 
 /// Whether placeholders may still stand where checksums go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(crate) struct Findings {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Whether something required is missing. The error that says so may follow.
     pub(crate) incomplete: bool,
+    /// Whether the document says that it is written in a2s 1.0, without the fields of 1.1.
+    pub(crate) older: bool,
 }
 
 impl Findings {
@@ -90,6 +93,46 @@ impl Findings {
         self.diagnostics.push(diagnostic.into_warning());
     }
 
+    /// Adds the error of something that came with a2s 1.1, in a document of 1.0. There is one for
+    /// all such places, because one line mends them all.
+    pub(crate) fn demand_newer(&mut self, path: &str, at: Position, what: &str) {
+        if !self.older {
+            return;
+        }
+        let code = code::NEWER_FIELD;
+        match self.diagnostics.iter_mut().find(|known| known.code == code.id) {
+            None => self.error(code, path, at, format!("{what} came with a2s 1.1")),
+            Some(first) if first.related.len() < MAX_RELATED => {
+                first.related.push(Related { message: format!("so did {what}"), position: at });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Adds the error of a word that is none of the `known` ones; `what` is what they are.
+    pub(crate) fn unknown_word(
+        &mut self,
+        field: &Taken<'_>,
+        what: &str,
+        found: &str,
+        known: &[&str],
+    ) {
+        if is_placeholder(found) {
+            self.placeholder(field, found);
+            return;
+        }
+        let hint = match did_you_mean(found, known.iter().copied()) {
+            Some(close) => format!("Did you mean `{close}`?"),
+            None => {
+                let list: Vec<_> = known.iter().map(|kind| format!("`{kind}`")).collect();
+                format!("Write one of {}.", list.join(", "))
+            }
+        };
+        let message = format!("`{}` is no {what}", short(found));
+        let at = field.node.position;
+        self.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+    }
+
     /// Adds the error of a wrong kind of value. `demand` says what belongs there.
     pub(crate) fn wrong_type(&mut self, field: &Taken<'_>, wanted: Shape, demand: &str) {
         // The beginning of a collection says less than the key it belongs to.
@@ -104,6 +147,9 @@ impl Findings {
             (_, Kind::Null) => "Fill it in.",
             (Shape::Text, Kind::Number(_) | Kind::Bool(_)) => "Put it in quotes.",
             (Shape::Text, _) => "Write one text.",
+            (Shape::Integer | Shape::Boolean, Kind::String(_)) => "Write it without quotes.",
+            (Shape::Integer, _) => "Write a whole number.",
+            (Shape::Boolean, _) => "Write `true` or `false`.",
             (Shape::List, Kind::Object(_)) => "Write a list: each item begins with `- `.",
             (Shape::List, _) => "Write a list: each item on a line of its own after `- `.",
             (Shape::Mapping, Kind::Array(_)) => "Write a mapping: fields without `- ` before them.",
@@ -140,6 +186,7 @@ pub(crate) fn decode_capability(
     }
     let mut fields = Fields::open(&Taken::root(root), "a capability", findings)?;
     let language = header::decode_language(fields.require("a2s", findings), findings);
+    findings.older = language.as_ref().is_some_and(|version| version.minor == 0);
     let name = header::decode_name(fields.require("name", findings), findings);
     let description = header::decode_description(fields.require("description", findings), findings);
     header::decode_charset(fields.take("charset"), findings);
@@ -148,8 +195,11 @@ pub(crate) fn decode_capability(
     // Compared with the digest by the compiler.
     fields.take("checksum");
     let authors = header::decode_authors(fields.require("authors", findings), findings);
-    let parameters = header::decode_parameters(fields.take("parameters"), findings);
+    let permissions =
+        header::decode_permissions(fields.take_newer("permissions", findings), findings);
+    let parameters = parameters::decode_parameters(fields.take("parameters"), findings);
     let dependencies = header::decode_dependencies(fields.take("dependencies"), mode, findings);
+    let examples = examples::decode_examples(fields.take_newer("examples", findings), findings);
     let tasks = fields.take("tasks");
     let execution = fields.require("execution", findings);
     let output =
@@ -165,10 +215,21 @@ pub(crate) fn decode_capability(
         domains,
         version: version.unwrap_or(Version::new(1, 0, 0)),
         authors,
+        permissions,
         parameters,
         dependencies,
+        examples,
         variables,
         execution,
         output,
     })
+}
+
+/// A foreign text cut to a length that fits a message.
+pub(crate) fn short(text: &str) -> String {
+    if text.chars().count() <= 60 {
+        text.to_owned()
+    } else {
+        text.chars().take(59).chain(['…']).collect()
+    }
 }

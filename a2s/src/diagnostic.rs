@@ -24,6 +24,22 @@ pub struct Diagnostic {
     /// How to mend it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Other places that belong to it: where a name was first written, for example.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<Related>,
+}
+
+/// The most second places of one remark.
+pub(crate) const MAX_RELATED: usize = 4;
+
+/// A second place of a remark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Related {
+    /// What stands there, in a few words.
+    pub message: String,
+    /// The place in the text.
+    #[serde(flatten)]
+    pub position: Position,
 }
 
 /// Whether a remark stands in the way.
@@ -57,6 +73,7 @@ impl Diagnostic {
             path: path.to_owned(),
             position,
             hint: Some(code.remedy.to_owned()),
+            related: Vec::new(),
         }
     }
 
@@ -68,6 +85,14 @@ impl Diagnostic {
     /// The same with a more exact hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same with a second place, when that is known.
+    pub(crate) fn with_related(mut self, position: Position, message: impl Into<String>) -> Self {
+        if position.line > 0 {
+            self.related.push(Related { message: message.into(), position });
+        }
+        self
     }
 
     /// Whether it stands in the way.

@@ -100,7 +100,9 @@ impl Interface {
             .iter()
             .map(|parameter| Field {
                 name: parameter.name.clone(),
-                required: used.contains(&parameter.name) && !set.contains(&parameter.name),
+                required: parameter.required
+                    && used.contains(&parameter.name)
+                    && !set.contains(&parameter.name),
                 description: parameter.description.clone(),
                 patterns: parameter.patterns.clone(),
             })

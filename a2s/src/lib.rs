@@ -33,6 +33,7 @@
 //! ```
 
 pub mod api;
+pub mod author;
 mod check;
 mod checksum;
 mod code;
@@ -54,14 +55,15 @@ pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};
 pub use crate::compile::{Compilation, compile, compile_with_checksum, parse_value};
 pub use crate::condition::{Condition, ConditionError};
-pub use crate::diagnostic::{Diagnostic, Position, Severity};
+pub use crate::diagnostic::{Diagnostic, Position, Related, Severity};
 pub use crate::document::{
-    Action, Author, Block, Capability, Dependency, Document, Output, Parameter, Place,
-    StatedChecksum, Step, TaskInputs, VariableType,
+    Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Document, Example,
+    ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
+    TaskInputs, ValueType,
 };
 pub use crate::interface::{Complexity, Field, Interface};
 pub use crate::link::{Candidate, MAX_CHAIN, link};
-pub use crate::name::{CapabilityName, Domain, InvalidName, StepId};
+pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId};
 pub use crate::query::{Query, QueryMiss};
 pub use crate::secret::Secret;
 pub use crate::task::{

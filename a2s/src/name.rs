@@ -26,6 +26,11 @@ pub struct StepId(String);
 #[serde(try_from = "String", into = "String")]
 pub struct Domain(String);
 
+/// What a caller must hold: `weather.read`, `social:write`; at most 100 characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Permission(String);
+
 const MAX_NAME: usize = 100;
 
 impl CapabilityName {
@@ -107,6 +112,31 @@ impl StepId {
     }
 
     /// The id as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Permission {
+    /// Checks `text` and makes it a permission.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or has another character than lower-case letters, digits and
+    /// `. _ : / -`.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let shaped = text.starts_with(plain)
+            && text.chars().all(|c| plain(c) || matches!(c, '.' | '_' | ':' | '/' | '-'));
+        if !shaped || text.len() > MAX_NAME {
+            return Err(InvalidName(format!(
+                "a permission is a name such as `weather.read`: lower-case letters, digits and `.`, `_`, `:`, `/`, `-`, at most {MAX_NAME}"
+            )));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The permission as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -223,6 +253,7 @@ macro_rules! text_type {
 text_type!(CapabilityName);
 text_type!(StepId);
 text_type!(Domain);
+text_type!(Permission);
 
 #[cfg(test)]
 mod tests {

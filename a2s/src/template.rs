@@ -68,8 +68,23 @@ impl Template {
     /// # Errors
     /// The first reference that leads nowhere.
     pub fn render(&self, variables: &Map<String, Value>) -> Result<Value, MissingReference> {
-        Ok(match self {
+        Ok(self.render_present(variables, &|_| false)?.unwrap_or(Value::Null))
+    }
+
+    /// The same, but what is exactly a reference to a variable that `is_absent` is left out: a
+    /// member, an item, or the whole value, which is none then. So are values that were not given
+    /// for optional parameters.
+    ///
+    /// # Errors
+    /// The first reference that leads nowhere.
+    pub fn render_present(
+        &self,
+        variables: &Map<String, Value>,
+        is_absent: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<Value>, MissingReference> {
+        Ok(Some(match self {
             Self::Literal(value) => value.clone(),
+            Self::Reference(reference) if is_absent(&reference.variable) => return Ok(None),
             Self::Reference(reference) => reference.resolve(variables)?.clone(),
             Self::Text(pieces) => {
                 let mut text = String::new();
@@ -84,16 +99,19 @@ impl Template {
                 }
                 Value::String(text)
             }
-            Self::Array(items) => Value::Array(
-                items.iter().map(|item| item.render(variables)).collect::<Result<_, _>>()?,
-            ),
-            Self::Object(members) => Value::Object(
-                members
-                    .iter()
-                    .map(|(key, member)| Ok((key.clone(), member.render(variables)?)))
-                    .collect::<Result<_, _>>()?,
-            ),
-        })
+            Self::Array(items) => {
+                let items = items.iter().map(|item| item.render_present(variables, is_absent));
+                Value::Array(items.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+            }
+            Self::Object(members) => {
+                let mut object = Map::new();
+                for (key, member) in members {
+                    let value = member.render_present(variables, is_absent)?;
+                    object.extend(value.map(|value| (key.clone(), value)));
+                }
+                Value::Object(object)
+            }
+        }))
     }
 
     /// The value with what is known replaced; references without a value stay as `${path}`.
@@ -264,6 +282,12 @@ impl Reference {
         &self.variable
     }
 
+    /// Whether it is a variable as a whole, without a way below it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.way.is_empty()
+    }
+
     /// The value that the path leads to.
     ///
     /// # Errors
@@ -350,6 +374,24 @@ mod tests {
         check(
             &json!({"a": ["${n}", {"b": "${a-b}"}], "c": 1}),
             &json!({"a": [3, {"b": true}], "c": 1}),
+        );
+    }
+
+    #[test]
+    fn what_was_not_given_is_left_out_where_it_stands_alone() {
+        let template = |text: &str| {
+            let (tree, _) = crate::tree::parse(text.as_bytes());
+            Template::decode(&tree.unwrap(), "", &mut Findings::default())
+        };
+        let variables = json!({"a": 1, "gone": null});
+        let render = |text: &str| {
+            let is_absent = |name: &str| name == "gone";
+            template(text).render_present(variables.as_object().unwrap(), &is_absent).unwrap()
+        };
+        assert_eq!(render("'${gone}'"), None);
+        assert_eq!(
+            render("{x: '${a}', y: '${gone}', z: ['${gone}', '${a}'], t: 'no ${gone}'}"),
+            Some(json!({"x": 1, "z": [1], "t": "no null"}))
         );
     }
 

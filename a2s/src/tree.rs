@@ -213,7 +213,8 @@ fn refuse_duplicates(members: &[Member], path: &str, diagnostics: &mut Vec<Diagn
             format!("`{}` is written twice", member.key)
         };
         let path = member_path(path, &member.key);
-        diagnostics.push(Diagnostic::error(code::DUPLICATE_KEY, &path, member.position, message));
+        let twice = Diagnostic::error(code::DUPLICATE_KEY, &path, member.position, message);
+        diagnostics.push(twice.with_related(first, "first written here"));
     }
 }
 

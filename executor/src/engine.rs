@@ -4,6 +4,7 @@
 //! decision in the journal first. A run that was left in the middle is walked again from the
 //! start: steps whose end is recorded give their outputs back without doing anything.
 
+mod answer;
 mod halt;
 mod task;
 
@@ -28,6 +29,7 @@ use crate::run::fold::{Progress, Recorded, failed_status};
 use crate::run::journal::Journal;
 use crate::scope::Scope;
 
+use answer::Answer;
 pub(crate) use halt::{Halt, Why};
 
 /// What walking one run needs.
@@ -122,7 +124,7 @@ impl<'r> Engine<'r> {
     ) -> Result<(), Stop> {
         match block {
             Block::Sequence(steps) => self.run_sequence(unit, path, steps, scope, halt).await,
-            Block::Parallel(steps) => self.run_parallel(unit, path, steps, scope, halt).await,
+            Block::Parallel { steps, .. } => self.run_parallel(unit, path, steps, scope, halt).await,
             Block::Condition { condition, if_true, if_false } => {
                 let holds = self.decide(path, condition, scope)?;
                 let (taken, skipped) =
@@ -276,15 +278,13 @@ impl<'r> Engine<'r> {
                     return Err(self.failed(path, &Error::new(Kind::Internal, message)));
                 };
                 let given = self.render_inputs(path, child, inputs, scope.variables())?;
-                (self.run_unit(child, path, &given, halt).await?, outputs)
+                let body = self.run_unit(child, path, &given, halt).await?;
+                (Answer { body, head: None }, outputs)
             }
         };
-        let take = |output: &'r Output| match output.query.evaluate(&answer) {
+        let take = |output: &'r Output| match answer.take(output) {
             Ok(value) => Ok((output, value)),
-            Err(miss) => {
-                let error = Error::new(Kind::OutputMissing, miss.to_string());
-                Err(self.failed(path, &error.at(format_args!("output `{}`", output.dotted()))))
-            }
+            Err(error) => Err(self.failed(path, &error)),
         };
         outputs.iter().map(take).collect()
     }

@@ -164,7 +164,7 @@ impl Unit {
         });
         match &self.document.capability().execution {
             Block::Sequence(steps) => self.render_steps(steps, path, &known),
-            block @ (Block::Parallel(_) | Block::Condition { .. }) => {
+            block @ (Block::Parallel { .. } | Block::Condition { .. }) => {
                 let kind = self.render_block(block, path, &known);
                 vec![PlannedStep { step: path.to_owned(), kind }]
             }
@@ -234,7 +234,9 @@ impl Unit {
         let steps = |steps: &[Step]| self.render_steps(steps, path, known);
         match block {
             Block::Sequence(children) => PlannedStepKind::Sequence { steps: steps(children) },
-            Block::Parallel(children) => PlannedStepKind::Parallel { steps: steps(children) },
+            Block::Parallel { steps: children, .. } => {
+                PlannedStepKind::Parallel { steps: steps(children) }
+            }
             Block::Condition { condition, if_true, if_false } => PlannedStepKind::Condition {
                 condition: condition.source().to_owned(),
                 if_true: steps(if_true),

@@ -1,25 +1,11 @@
 //! The members of an object, taken one by one; what is left over at the end is unknown.
 
+use std::ops::RangeInclusive;
+
 use super::Findings;
 use crate::code;
 use crate::diagnostic::{Position, did_you_mean};
-use crate::tree::{Member, Node, member_path};
-
-/// Fields of the language's next version, so that its documents get a better error than "unknown".
-const NEWER_FIELDS: [&str; 12] = [
-    "retry",
-    "timeout",
-    "for_each",
-    "on_error",
-    "catch",
-    "permissions",
-    "max_concurrency",
-    "required",
-    "default",
-    "enum",
-    "secret",
-    "examples",
-];
+use crate::tree::{Kind, Member, Node, item_path, member_path};
 
 /// The members of one object.
 pub(crate) struct Fields<'n> {
@@ -43,6 +29,8 @@ pub(crate) struct Taken<'n> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Text,
+    Integer,
+    Boolean,
     List,
     Mapping,
 }
@@ -83,6 +71,20 @@ impl<'n> Fields<'n> {
         let member = self.members.iter().find(|member| member.key == key)?;
         let path = member_path(&self.path, key);
         Some(Taken { node: &member.value, path, key: member.position })
+    }
+
+    /// The member `key`, which a2s 1.1 brought: in an older document it is reported, and read all
+    /// the same.
+    pub(crate) fn take_newer(
+        &mut self,
+        key: &'static str,
+        findings: &mut Findings,
+    ) -> Option<Taken<'n>> {
+        let taken = self.take(key);
+        if let Some(taken) = &taken {
+            findings.demand_newer(&taken.path, taken.key, &format!("the field `{key}`"));
+        }
+        taken
     }
 
     /// The member `key`; reports when it is missing.
@@ -140,9 +142,6 @@ impl<'n> Fields<'n> {
             let hint = match (explained, did_you_mean(key, self.known.iter().copied())) {
                 (Some((_, hint)), _) => (*hint).to_owned(),
                 (None, Some(close)) => format!("Did you mean `{close}`?"),
-                (None, None) if NEWER_FIELDS.contains(&key) => {
-                    "This field belongs to a2s 1.1, which is not read yet; remove it.".to_owned()
-                }
                 (None, None) => code::UNKNOWN_FIELD.remedy.to_owned(),
             };
             findings.error_with_hint(code::UNKNOWN_FIELD, &path, member.position, message, hint);
@@ -165,15 +164,64 @@ impl<'n> Taken<'n> {
         text
     }
 
+    /// The whole number, when it is one within `range`; `what` it is stands in messages. Reports
+    /// when it is not.
+    pub(crate) fn integer(
+        &self,
+        what: &str,
+        range: RangeInclusive<u64>,
+        findings: &mut Findings,
+    ) -> Option<u64> {
+        let Kind::Number(number) = &self.node.kind else {
+            findings.wrong_type(self, Shape::Integer, "a whole number belongs here");
+            return None;
+        };
+        let found = number.as_u64().filter(|number| range.contains(number));
+        if found.is_none() {
+            let (least, most) = (range.start(), range.end());
+            let message = format!("{what} cannot be {number}");
+            let hint = format!("Write a whole number from {least} to {most}.");
+            let at = self.node.position;
+            findings.error_with_hint(code::BAD_VALUE, &self.path, at, message, hint);
+        }
+        found
+    }
+
+    /// Whether it is true, when it is a boolean; reports when it is not.
+    pub(crate) fn boolean(&self, findings: &mut Findings) -> Option<bool> {
+        let Kind::Bool(value) = self.node.kind else {
+            findings.wrong_type(self, Shape::Boolean, "`true` or `false` belongs here");
+            return None;
+        };
+        Some(value)
+    }
+
+    /// One of some words, each with what it stands for; `what` they are stands in messages.
+    /// Reports when it is none of them.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        what: &str,
+        known: &[(&'static str, T)],
+        findings: &mut Findings,
+    ) -> Option<T> {
+        let text = self.string(findings)?;
+        let found = known.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        if found.is_none() {
+            let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
+            findings.unknown_word(self, what, text, &words);
+        }
+        found
+    }
+
     /// The items, when it is a list; reports when it is not.
     pub(crate) fn items(&self, findings: &mut Findings) -> Vec<Self> {
-        let crate::tree::Kind::Array(items) = &self.node.kind else {
+        let Kind::Array(items) = &self.node.kind else {
             findings.wrong_type(self, Shape::List, "a list belongs here");
             return Vec::new();
         };
         let item = |(index, node): (usize, &'n Node)| Taken {
             node,
-            path: crate::tree::item_path(&self.path, index),
+            path: item_path(&self.path, index),
             key: node.position,
         };
         items.iter().enumerate().map(item).collect()
@@ -218,6 +266,9 @@ fn example(key: &str) -> Option<&'static str> {
         "endpoint" => "endpoint: \"https://api.example.com/graphql\"",
         "query" => "query: \"{ … }\"",
         "capability" => "capability: GetWeather",
+        "in" => "in: \"${cities}\"",
+        "max_attempts" => "max_attempts: 3",
+        "path" => "path: \"$.data.id\"",
         _ => return None,
     })
 }

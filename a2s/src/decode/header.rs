@@ -1,18 +1,20 @@
 //! The header of a document: everything but its steps.
 
+use std::fmt::Display;
+
 use semver::{Version, VersionReq};
 
 use super::fields::{Fields, Shape, Taken, is_placeholder};
 use super::{Findings, Mode, short};
 use crate::checksum::Digest;
 use crate::code;
-use crate::document::{Author, Dependency, Parameter};
-use crate::name::{CapabilityName, Domain, InvalidName};
-use crate::template::is_name;
+use crate::diagnostic::{Diagnostic, Position};
+use crate::document::{Author, Dependency};
+use crate::name::{CapabilityName, Domain, InvalidName, Permission};
 use crate::tree::Kind;
 
-const MAX_DESCRIPTION: usize = 200;
-const MAX_LIST: usize = 100;
+pub(super) const MAX_DESCRIPTION: usize = 200;
+pub(super) const MAX_LIST: usize = 100;
 const MAX_TEXT: usize = 1_000;
 
 pub(super) fn decode_language(
@@ -21,8 +23,8 @@ pub(super) fn decode_language(
 ) -> Option<Version> {
     let field = field?;
     let version = decode_semver(&field, findings)?;
-    if (version.major, version.minor) != (1, 0) {
-        let message = format!("this reads a2s 1.0, not {version}");
+    if !matches!((version.major, version.minor), (1, 0 | 1)) {
+        let message = format!("this reads a2s 1.0 and 1.1, not {version}");
         findings.error(code::LANGUAGE_VERSION, &field.path, field.node.position, message);
         return None;
     }
@@ -92,18 +94,15 @@ pub(super) fn decode_charset(field: Option<Taken<'_>>, findings: &mut Findings) 
 
 pub(super) fn decode_domains(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Domain> {
     let Some(field) = field else { return Vec::new() };
-    let items = bounded_items(&field, "domain", findings);
-    let mut domains: Vec<Domain> = Vec::new();
-    for item in items {
-        let Some(domain) = parse_named(&item, "domain", Domain::new, findings) else { continue };
-        if domains.contains(&domain) {
-            let message = format!("`{domain}` stands in the list already");
-            twice(&item, message, findings);
-        } else {
-            domains.push(domain);
-        }
-    }
-    domains
+    named_list(&field, "domain", Domain::new, findings)
+}
+
+pub(super) fn decode_permissions(
+    field: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Vec<Permission> {
+    let Some(field) = field else { return Vec::new() };
+    named_list(&field, "permission", Permission::new, findings)
 }
 
 pub(super) fn decode_version(field: Option<Taken<'_>>, findings: &mut Findings) -> Option<Version> {
@@ -128,61 +127,6 @@ fn decode_author(item: &Taken<'_>, findings: &mut Findings) -> Option<Author> {
     Some(Author { name: name?, email, organization, github })
 }
 
-pub(super) fn decode_parameters(
-    field: Option<Taken<'_>>,
-    findings: &mut Findings,
-) -> Vec<Parameter> {
-    let Some(field) = field else { return Vec::new() };
-    let mut parameters: Vec<Parameter> = Vec::new();
-    for item in field.items(findings).into_iter().take(MAX_LIST) {
-        let Some(mut fields) = Fields::open(&item, "a parameter", findings) else { continue };
-        let name = fields.require("name", findings);
-        let description = fields.take("description").and_then(|field| short_text(&field, findings));
-        let patterns = fields
-            .take("patterns")
-            .map_or_else(Vec::new, |field| decode_patterns(&field, findings));
-        fields.finish(findings);
-        let Some(name) = name else { continue };
-        let Some(text) = name.string(findings) else { continue };
-        if !is_name(text) {
-            let message = format!("`{text}` cannot name a variable");
-            findings.error_with_hint(
-                code::BAD_NAME,
-                &name.path,
-                name.node.position,
-                message,
-                "Begin with a letter and use letters, digits, `_` and `-`.",
-            );
-        } else if parameters.iter().any(|known| known.name == text) {
-            let message = format!("there is a parameter `{text}` already");
-            findings.error(code::DUPLICATE_ID, &name.path, name.node.position, message);
-        } else {
-            parameters.push(Parameter { name: text.to_owned(), description, patterns });
-        }
-    }
-    parameters
-}
-
-fn decode_patterns(field: &Taken<'_>, findings: &mut Findings) -> Vec<String> {
-    let mut patterns = Vec::new();
-    for item in field.items(findings).into_iter().take(MAX_LIST) {
-        let Some(text) = item.string(findings) else { continue };
-        if text.matches('*').count() == 1 && text.trim().len() > 1 && text.len() <= MAX_DESCRIPTION
-        {
-            patterns.push(text.to_owned());
-        } else {
-            findings.error_with_hint(
-                code::BAD_VALUE,
-                &item.path,
-                item.node.position,
-                format!("`{text}` is no pattern"),
-                "Write words and one `*` where the value stands: \"in *\".",
-            );
-        }
-    }
-    patterns
-}
-
 pub(super) fn decode_dependencies(
     field: Option<Taken<'_>>,
     mode: Mode,
@@ -192,11 +136,13 @@ pub(super) fn decode_dependencies(
     let mut dependencies: Vec<Dependency> = Vec::new();
     for item in field.items(findings).into_iter().take(MAX_LIST) {
         let Some(dependency) = decode_dependency(&item, mode, findings) else { continue };
-        if dependencies.iter().any(|known| known.capability == dependency.capability) {
-            let message = format!("`{}` is declared already", dependency.capability);
-            twice(&item, message, findings);
-        } else {
-            dependencies.push(dependency);
+        let mut known = dependencies.iter();
+        match known.find(|known| known.capability == dependency.capability) {
+            Some(first) => {
+                let message = format!("`{}` is declared already", dependency.capability);
+                twice(&item, first.position, message, findings);
+            }
+            None => dependencies.push(dependency),
         }
     }
     dependencies
@@ -266,15 +212,13 @@ pub(crate) fn decode_digest(
         .ok()
 }
 
-/// Reports an item that a list has already.
-fn twice(item: &Taken<'_>, message: String, findings: &mut Findings) {
-    findings.error_with_hint(
-        code::DUPLICATE_ID,
-        &item.path,
-        item.node.position,
-        message,
-        "Keep one of the two.",
-    );
+/// Reports an item that a list has already, at `first`.
+fn twice(item: &Taken<'_>, first: Position, message: String, findings: &mut Findings) {
+    let code = code::DUPLICATE_ID;
+    let diagnostic = Diagnostic::error(code, &item.path, item.node.position, message)
+        .with_hint("Keep one of the two.")
+        .with_related(first, "first written here");
+    findings.diagnostics.push(diagnostic);
 }
 
 /// Reads a semantic version; the published examples write `1.0` for `1.0.0`.
@@ -311,6 +255,27 @@ fn decode_semver(field: &Taken<'_>, findings: &mut Findings) -> Option<Version> 
             findings.error(code::BAD_VERSION, &field.path, at, message);
         })
         .ok()
+}
+
+/// Reads a list of names, each of them once.
+fn named_list<T: PartialEq + Display>(
+    field: &Taken<'_>,
+    what: &str,
+    make: impl Fn(&str) -> Result<T, InvalidName>,
+    findings: &mut Findings,
+) -> Vec<T> {
+    let mut names: Vec<(T, Position)> = Vec::new();
+    for item in bounded_items(field, what, findings) {
+        let Some(name) = parse_named(&item, what, &make, findings) else { continue };
+        match names.iter().find(|(known, _)| *known == name) {
+            Some((_, first)) => {
+                let message = format!("`{name}` stands in the list already");
+                twice(&item, *first, message, findings);
+            }
+            None => names.push((name, item.node.position)),
+        }
+    }
+    names.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Reads a string through the constructor of a name.
@@ -359,7 +324,8 @@ fn bounded_items<'n>(field: &Taken<'n>, what: &str, findings: &mut Findings) -> 
     items
 }
 
-fn short_text(field: &Taken<'_>, findings: &mut Findings) -> Option<String> {
+/// A text that is not empty and not long.
+pub(super) fn short_text(field: &Taken<'_>, findings: &mut Findings) -> Option<String> {
     let text = field.string(findings)?;
     if is_placeholder(text) {
         findings.placeholder(field, text);

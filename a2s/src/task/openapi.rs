@@ -34,6 +34,11 @@ pub struct OpenApiTask {
     pub body: Option<RequestBody>,
     /// The responses by status (`200`, `2XX`, `default`), references at the top resolved.
     pub responses: Vec<(String, Value)>,
+    /// `components` of the specification as written, null when there are none: what most `$ref`s
+    /// of schemas point into.
+    pub components: Value,
+    /// The specification as written, but for `components`: what other `$ref`s may point into.
+    pub specification: Value,
 }
 
 /// An HTTP method that OpenAPI knows.
@@ -184,6 +189,40 @@ impl OperationParameter {
     }
 }
 
+impl OpenApiTask {
+    /// What a `$ref` such as `#/components/schemas/Pet` points to, exactly as written: it may hold
+    /// further `$ref`s, or be one. Only pointers into the task itself lead anywhere.
+    #[must_use]
+    pub fn schema_at(&self, reference: &str) -> Option<&Value> {
+        let pointer = reference.strip_prefix('#')?;
+        match pointer.strip_prefix("/components") {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => self.components.pointer(rest),
+            Some(_) | None => self.specification.pointer(pointer),
+        }
+    }
+
+    /// Status, media type and schema of each answer that means success, as written: those of `2…`
+    /// statuses, or of `default` when there are none. Media types without a schema are left out.
+    #[must_use]
+    pub fn success_schemas(&self) -> Vec<(&str, &str, &Value)> {
+        let has_success = self.responses.iter().any(|(status, _)| status.starts_with('2'));
+        let wanted = |status: &str| match status {
+            "default" => !has_success,
+            _ => status.starts_with('2'),
+        };
+        let mut schemas = Vec::new();
+        for (status, response) in self.responses.iter().filter(|(status, _)| wanted(status)) {
+            let content = response.get("content").and_then(Value::as_object);
+            for (media_type, media) in content.into_iter().flatten() {
+                if let Some(schema) = media.get("schema") {
+                    schemas.push((status.as_str(), media_type.as_str(), schema));
+                }
+            }
+        }
+        schemas
+    }
+}
+
 /// Reads an OpenAPI task and finds the place of its server's address; errors go to `findings`.
 pub(crate) fn decode_openapi(
     field: &Taken<'_>,
@@ -216,6 +255,9 @@ impl Decoder<'_, '_> {
         let responses = self.decode_responses(&levels[0], &operation);
         self.warn_of_security(&operation);
         let (server, site) = server?;
+        let mut specification = std::mem::take(&mut self.root);
+        let components =
+            specification.as_object_mut().and_then(|root| root.shift_remove("components"));
         let task = OpenApiTask {
             server,
             method,
@@ -225,6 +267,8 @@ impl Decoder<'_, '_> {
             body: body?,
             responses,
             path,
+            components: components.unwrap_or(Value::Null),
+            specification,
         };
         Some((task, site))
     }

@@ -7,6 +7,7 @@ use a2s::{Task, TaskInputs};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
+use super::answer::{Answer, Head};
 use super::{Engine, Halt, Stop};
 use crate::clock::{execution_id, milliseconds_between};
 use crate::error::{Error, Kind};
@@ -16,7 +17,7 @@ use crate::plan::Unit;
 use crate::request::{PreparedRequest, RawResponse, read_response};
 
 impl<'r> Engine<'r> {
-    /// Runs a task and gives the value that its outputs are taken from.
+    /// Runs a task and gives what its outputs are taken from.
     pub(super) async fn run_task(
         &self,
         unit: &'r Unit,
@@ -25,7 +26,7 @@ impl<'r> Engine<'r> {
         inputs: &'r TaskInputs,
         variables: &Map<String, Value>,
         halt: &Halt,
-    ) -> Result<Value, Stop> {
+    ) -> Result<Answer, Stop> {
         let mut values = IndexMap::with_capacity(inputs.len());
         for (place, template) in inputs {
             let value = template.render(variables).map_err(|missing| {
@@ -56,14 +57,18 @@ impl<'r> Engine<'r> {
             let error = error.to_run_error(Some(path), Some(attempt), self.is_repeat_safe());
             Stop::Failed(error)
         };
-        let answer = match outcome {
-            Err(failure) => Err(failure.error),
-            Ok(response) => read_response(task, &response).map_err(Error::from),
+        let (answer, head) = match outcome {
+            Err(failure) => (Err(failure.error), None),
+            Ok(response) => {
+                let answer = read_response(task, &response).map_err(Error::from);
+                (answer, Some(Head { status: response.status, headers: response.headers }))
+            }
         };
         // Not cut short by a halt: the request had its effect, and what came of it is recorded.
         let asked = self.gate.ask_result(&asker, task, answer).await;
         self.record_decision(&asker, asked.decision);
-        asked.verdict.map(Permitted::into_inner).map_err(|error| failed(&error))
+        let body = asked.verdict.map(Permitted::into_inner).map_err(|error| failed(&error))?;
+        Ok(Answer { body, head })
     }
 
     /// Sends a request, again where that is safe and of use. Each attempt is on the disk before its

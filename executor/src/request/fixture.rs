@@ -68,6 +68,8 @@ pub(crate) fn operation(method: Method, server: &str, path: &str, places: &[&str
         parameters: places.iter().filter_map(parameter).collect(),
         body: places.contains(&Place::Body).then_some(body),
         responses: Vec::new(),
+        components: Value::Null,
+        specification: Value::Null,
     }
 }
 

@@ -1,0 +1,90 @@
+//! What reads variables, and where it does.
+
+use crate::decode::Site;
+use crate::document::{Action, Block, Capability, Step};
+use crate::template::{Reference, Template};
+use crate::tree::{Kind, Node, item_path, member_path};
+
+/// What can read variables.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reader<'c> {
+    /// The condition of `execution` itself.
+    Execution,
+    /// The list that a step runs over: read once, before the first iteration.
+    Items(&'c Step),
+    /// A step, without the steps below it.
+    Step(&'c Step),
+    /// The top-level `output`.
+    Output,
+}
+
+impl<'c> Reader<'c> {
+    pub(super) fn references(self, capability: &'c Capability) -> Vec<&'c Reference> {
+        let of_block = |block: &'c Block| match block {
+            Block::Condition { condition, .. } => condition.references().iter().collect(),
+            Block::Sequence(_) | Block::Parallel { .. } => Vec::new(),
+        };
+        match self {
+            Self::Execution => of_block(&capability.execution),
+            Self::Items(step) => {
+                let for_each = step.control.for_each.iter();
+                for_each.flat_map(|for_each| for_each.items.references()).collect()
+            }
+            Self::Step(step) => match &step.action {
+                Action::Task { inputs, .. } => {
+                    inputs.values().flat_map(Template::references).collect()
+                }
+                Action::Capability { inputs, .. } => {
+                    inputs.values().flat_map(Template::references).collect()
+                }
+                Action::Block(block) => of_block(block),
+            },
+            Self::Output => capability.output.iter().flat_map(Template::references).collect(),
+        }
+    }
+
+    /// The place where it reads `reference`.
+    pub(super) fn site(self, root: &Node, reference: &Reference) -> Site {
+        let (owner, fields): (_, &[&str]) = match self {
+            Self::Execution => ("execution", &["condition"]),
+            Self::Items(step) => (step.pointer.as_str(), &["for_each"]),
+            Self::Step(step) => {
+                (step.pointer.as_str(), &["condition", "input_mapping", "input_template"])
+            }
+            Self::Output => ("", &["output"]),
+        };
+        let node = root.at(owner).unwrap_or(root);
+        let found = fields.iter().find_map(|field| {
+            let value = &node.member(field)?.value;
+            find_reference(value, &member_path(owner, field), reference)
+        });
+        found.unwrap_or_else(|| Site { path: owner.to_owned(), position: node.position })
+    }
+
+    pub(super) fn subject(self) -> String {
+        match self {
+            Self::Execution => "the condition of `execution`".to_owned(),
+            Self::Items(step) | Self::Step(step) => format!("`{}`", step.id),
+            Self::Output => "`output`".to_owned(),
+        }
+    }
+}
+
+/// The first string at or below `node` that holds `reference`.
+fn find_reference(node: &Node, path: &str, reference: &Reference) -> Option<Site> {
+    match &node.kind {
+        Kind::String(text) => text
+            .match_indices("${")
+            .filter_map(|(at, _)| text[at + 2..].split('}').next())
+            .any(|inner| Reference::parse(inner).as_ref() == Ok(reference))
+            .then(|| Site { path: path.to_owned(), position: node.position }),
+        Kind::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| find_reference(item, &item_path(path, index), reference)),
+        Kind::Object(members) => members.iter().find_map(|member| {
+            find_reference(&member.value, &member_path(path, &member.key), reference)
+        }),
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) => None,
+    }
+}

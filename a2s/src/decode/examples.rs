@@ -1,0 +1,77 @@
+//! Examples: runs that show what a capability does.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::Findings;
+use super::fields::{Fields, Taken};
+use super::header::short_text;
+use crate::code;
+use crate::document::{Answer, Example};
+use crate::name::StepId;
+
+/// The most examples of a document.
+const MAX_EXAMPLES: usize = 50;
+
+pub(super) fn decode_examples(field: Option<Taken<'_>>, findings: &mut Findings) -> Vec<Example> {
+    let Some(field) = field else { return Vec::new() };
+    let items = field.items(findings);
+    if items.len() > MAX_EXAMPLES {
+        let message = format!("there are {} examples; {MAX_EXAMPLES} is the most", items.len());
+        findings.error(code::BAD_VALUE, &field.path, field.key, message);
+    }
+    // One that cannot be read has a substitute, so that the place of each is its index.
+    items.iter().take(MAX_EXAMPLES).map(|item| decode_example(item, findings)).collect()
+}
+
+fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
+    let mut example = Example {
+        title: None,
+        intent: None,
+        inputs: Map::new(),
+        answers: BTreeMap::new(),
+        output: None,
+    };
+    let Some(mut fields) = Fields::open(item, "an example", findings) else { return example };
+    example.title = fields.take("title").and_then(|field| short_text(&field, findings));
+    example.intent = fields.take("intent").and_then(|field| short_text(&field, findings));
+    if let Some(inputs) = fields.take("inputs") {
+        let entries = inputs.entries(findings).into_iter();
+        example.inputs = entries.map(|(name, e)| (name.to_owned(), e.node.to_value())).collect();
+    }
+    let answers = fields.take("answers");
+    for (id, entry) in answers.map_or_else(Vec::new, |answers| answers.entries(findings)) {
+        let Ok(id) = StepId::new(id) else {
+            let message = format!("`{}` is the id of no step", super::short(id));
+            findings.error(code::BAD_EXAMPLE, &entry.path, entry.key, message);
+            continue;
+        };
+        if let Some(answer) = decode_answer(&entry, findings) {
+            example.answers.insert(id, answer);
+        }
+    }
+    example.output = fields.take("output").map(|field| field.node.to_value());
+    fields.finish(findings);
+    example
+}
+
+fn decode_answer(entry: &Taken<'_>, findings: &mut Findings) -> Option<Answer> {
+    let mut fields = Fields::open(entry, "an answer", findings)?;
+    let status = fields.take("status");
+    let status = status.and_then(|field| field.integer("an HTTP status", 200..=599, findings));
+    let mut headers = BTreeMap::new();
+    let written = fields.take("headers");
+    for (name, value) in written.map_or_else(Vec::new, |field| field.entries(findings)) {
+        if let Some(text) = value.string(findings) {
+            headers.insert(name.to_owned(), text.to_owned());
+        }
+    }
+    let body = fields.take("body").map_or(Value::Null, |field| field.node.to_value());
+    fields.finish(findings);
+    Some(Answer {
+        status: status.and_then(|s| u16::try_from(s).ok()).unwrap_or(200),
+        headers,
+        body,
+    })
+}

@@ -1,0 +1,162 @@
+//! Declared inputs.
+
+use serde_json::Value;
+
+use super::Findings;
+use super::fields::{Fields, Taken};
+use super::header::{MAX_DESCRIPTION, MAX_LIST, short_text};
+use crate::code;
+use crate::diagnostic::{Diagnostic, Position};
+use crate::document::{Parameter, ValueType};
+use crate::template::is_name;
+
+pub(super) fn decode_parameters(
+    field: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Vec<Parameter> {
+    let Some(field) = field else { return Vec::new() };
+    let items = field.items(findings);
+    if items.len() > MAX_LIST {
+        let message = format!("there are {} parameters; {MAX_LIST} is the most", items.len());
+        findings.error(code::BAD_VALUE, &field.path, field.key, message);
+    }
+    let mut parameters: Vec<(Parameter, Position)> = Vec::new();
+    for item in items.iter().take(MAX_LIST) {
+        let Some(mut fields) = Fields::open(item, "a parameter", findings) else { continue };
+        let name = fields.require("name", findings);
+        let text = name.as_ref().and_then(|name| name.string(findings));
+        let parameter = decode_parameter(text.unwrap_or_default(), &mut fields, findings);
+        fields.finish(findings);
+        let (Some(name), Some(text)) = (name, text) else { continue };
+        let known = parameters.iter().find(|(known, _)| known.name == text);
+        if !is_name(text) {
+            let message = format!("`{text}` cannot name a variable");
+            findings.error_with_hint(
+                code::BAD_NAME,
+                &name.path,
+                name.node.position,
+                message,
+                "Begin with a letter and use letters, digits, `_` and `-`.",
+            );
+        } else if let Some((_, first)) = known {
+            let message = format!("there is a parameter `{text}` already");
+            let at = name.node.position;
+            let twice = Diagnostic::error(code::DUPLICATE_ID, &name.path, at, message);
+            findings.diagnostics.push(twice.with_related(*first, "first written here"));
+        } else {
+            parameters.push((parameter, name.node.position));
+        }
+    }
+    parameters.into_iter().map(|(parameter, _)| parameter).collect()
+}
+
+/// Everything of the parameter `name` but its name.
+fn decode_parameter(name: &str, fields: &mut Fields<'_>, findings: &mut Findings) -> Parameter {
+    let description = fields.take("description").and_then(|field| short_text(&field, findings));
+    let patterns =
+        fields.take("patterns").map_or_else(Vec::new, |field| decode_patterns(&field, findings));
+    let kind = fields
+        .take_newer("type", findings)
+        .and_then(|field| field.word("type of parameter", &ValueType::NAMES, findings));
+    let required = fields.take_newer("required", findings);
+    let default = fields.take_newer("default", findings);
+    let choices = fields.take_newer("enum", findings);
+    let secret = fields
+        .take_newer("secret", findings)
+        .and_then(|field| field.boolean(findings))
+        .unwrap_or(false);
+    let stated = required.as_ref().and_then(|field| field.boolean(findings));
+    if let (Some(required), Some(true), Some(default)) = (&required, stated, &default) {
+        let message = "a parameter with a default is never required";
+        let at = required.node.position;
+        let both = Diagnostic::error(code::BAD_VALUE, &required.path, at, message.to_owned())
+            .with_hint("Remove `required`, or the default.")
+            .with_related(default.key, "the default");
+        findings.diagnostics.push(both);
+    }
+    let mut parameter = Parameter {
+        name: name.to_owned(),
+        description,
+        patterns,
+        kind,
+        required: stated.unwrap_or(default.is_none()),
+        default: None,
+        choices: Vec::new(),
+        secret,
+    };
+    if let Some(field) = choices {
+        parameter.choices = decode_choices(&field, kind, findings);
+    }
+    if let Some(field) = default {
+        if secret {
+            let message = "a secret may have no default: everybody could read it here";
+            let hint = "Remove the default; whoever runs the capability gives the value.";
+            findings.error_with_hint(code::BAD_VALUE, &field.path, field.key, message, hint);
+        } else {
+            parameter.default = Some(decode_default(&field, &parameter, findings));
+        }
+    }
+    parameter
+}
+
+fn decode_default(field: &Taken<'_>, parameter: &Parameter, findings: &mut Findings) -> Value {
+    let value = field.node.to_value();
+    if let Some(reason) = parameter.refuse(&value) {
+        let message = format!("the default does not fit: {reason}");
+        let hint = "Write a default that a caller could give, too.";
+        let at = field.node.position;
+        findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+    }
+    value
+}
+
+fn decode_choices(
+    field: &Taken<'_>,
+    kind: Option<ValueType>,
+    findings: &mut Findings,
+) -> Vec<Value> {
+    let items = field.items(findings);
+    let empty = field.node.members().is_none() && items.is_empty();
+    if empty || items.len() > MAX_LIST {
+        let message = format!("`enum` has 1 to {MAX_LIST} values");
+        let hint = "Name the values that the parameter takes, or remove `enum`.";
+        findings.error_with_hint(code::BAD_VALUE, &field.path, field.key, message, hint);
+    }
+    let mut choices: Vec<Value> = Vec::new();
+    for item in items.iter().take(MAX_LIST) {
+        let value = item.node.to_value();
+        let at = item.node.position;
+        if choices.contains(&value) {
+            let message = format!("`{value}` stands in the list already");
+            let hint = "Keep one of the two.";
+            findings.error_with_hint(code::DUPLICATE_ID, &item.path, at, message, hint);
+        } else if let Some(kind) = kind.filter(|kind| !kind.admits(&value)) {
+            let message = format!("this is no value of the type `{}`", kind.as_str());
+            let hint = "Write values of the parameter's type.";
+            findings.error_with_hint(code::BAD_VALUE, &item.path, at, message, hint);
+        } else {
+            choices.push(value);
+        }
+    }
+    choices
+}
+
+fn decode_patterns(field: &Taken<'_>, findings: &mut Findings) -> Vec<String> {
+    let mut patterns = Vec::new();
+    for item in field.items(findings).into_iter().take(MAX_LIST) {
+        let Some(text) = item.string(findings) else { continue };
+        if text.matches('*').count() == 1 && text.trim().len() > 1 && text.len() <= MAX_DESCRIPTION
+        {
+            patterns.push(text.to_owned());
+        } else {
+            findings.error_with_hint(
+                code::BAD_VALUE,
+                &item.path,
+                item.node.position,
+                format!("`{text}` is no pattern"),
+                "Write words and one `*` where the value stands: \"in *\".",
+            );
+        }
+    }
+    patterns
+}

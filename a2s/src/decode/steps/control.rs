@@ -1,0 +1,212 @@
+//! What a step says about its running: `for_each`, `retry`, `timeout`, `on_error`, `catch`.
+
+use std::time::Duration;
+
+use super::Decoder;
+use crate::code;
+use crate::decode::{Fields, Findings, Taken, short};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Backoff, Control, ForEach, OnError, Retry};
+use crate::template::{Template, is_name};
+use crate::tree::Kind;
+
+/// The longest list that a step may run over, and how long it may be unless the step says so.
+const MAX_ITEMS: u64 = 1_000;
+const DEFAULT_ITEMS: usize = 100;
+/// The most steps or iterations at the same time.
+pub(super) const MAX_CONCURRENCY: u64 = 64;
+/// The most attempts of a request.
+const MAX_ATTEMPTS: u64 = 10;
+/// The longest time that a document may name: a day.
+const MAX_DURATION: Duration = Duration::from_secs(86_400);
+
+impl<'n> Decoder<'n, '_> {
+    /// Reads what stands beside the action of a step.
+    pub(super) fn decode_control(&mut self, fields: &mut Fields<'n>, depth: usize) -> Control {
+        let for_each = fields.take_newer("for_each", self.findings);
+        let for_each = for_each.and_then(|field| self.decode_for_each(&field));
+        let timeout = fields.take_newer("timeout", self.findings);
+        let timeout = timeout.and_then(|field| decode_duration(&field, self.findings));
+        let on_error = fields.take_newer("on_error", self.findings);
+        let catch = fields.take_newer("catch", self.findings);
+        if let (Some(on_error), Some(catch)) = (&on_error, &catch) {
+            let message = "a step has `on_error` or `catch`, not both".to_owned();
+            let both = Diagnostic::error(code::BAD_VALUE, &on_error.path, on_error.key, message)
+                .with_hint("Keep `catch` to do something about a failure, `on_error: continue` to ignore it.")
+                .with_related(catch.key, "`catch`");
+            self.findings.diagnostics.push(both);
+        }
+        let on_error = on_error.and_then(|field| {
+            let known = [("stop", OnErrorWord::Stop), ("continue", OnErrorWord::Continue)];
+            field.word("way to go on", &known, self.findings)
+        });
+        let on_error = match (catch, on_error) {
+            (Some(catch), _) => self.decode_catch(&catch, depth),
+            (None, Some(OnErrorWord::Continue)) => OnError::Continue,
+            (None, Some(OnErrorWord::Stop) | None) => OnError::Stop,
+        };
+        Control { for_each, retry: None, timeout, on_error }
+    }
+
+    /// Reads `retry`, which only tasks have.
+    pub(super) fn decode_retry(&mut self, fields: &mut Fields<'n>) -> Option<Retry> {
+        let field = fields.take_newer("retry", self.findings)?;
+        let mut fields = Fields::open(&field, "`retry`", self.findings)?;
+        let attempts = fields.require("max_attempts", self.findings);
+        let attempts = attempts.and_then(|field| {
+            field.integer("the number of attempts", 1..=MAX_ATTEMPTS, self.findings)
+        });
+        let mut delay = |key| {
+            let field = fields.take(key)?;
+            Some((decode_duration(&field, self.findings)?, field))
+        };
+        let (initial, longest) = (delay("initial_delay"), delay("max_delay"));
+        if let (Some((initial, _)), Some((longest, field))) = (&initial, &longest)
+            && longest < initial
+        {
+            let message = "the longest pause is shorter than the first";
+            let hint = "Make `max_delay` at least as long as `initial_delay`.";
+            let at = field.node.position;
+            self.findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+        }
+        let backoff = fields.take("backoff").and_then(|field| {
+            let known = [("exponential", Backoff::Exponential), ("constant", Backoff::Constant)];
+            field.word("kind of backoff", &known, self.findings)
+        });
+        let on_status = fields.take("on_status");
+        let on_status = on_status.map_or_else(Vec::new, |field| {
+            let items = field.items(self.findings);
+            let statuses = items.iter().take(200);
+            let status = statuses
+                .filter_map(|item| item.integer("a status to retry on", 400..=599, self.findings));
+            status.filter_map(|status| u16::try_from(status).ok()).collect()
+        });
+        fields.finish(self.findings);
+        Some(Retry {
+            max_attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+            initial_delay: initial.map(|(length, _)| length),
+            max_delay: longest.map(|(length, _)| length),
+            backoff: backoff.unwrap_or_default(),
+            on_status,
+        })
+    }
+
+    /// Reads `max_concurrency` of something that runs side by side.
+    pub(super) fn decode_concurrency(&mut self, fields: &mut Fields<'n>) -> Option<usize> {
+        let field = fields.take_newer("max_concurrency", self.findings)?;
+        decode_count(&field, "the number of steps at the same time", MAX_CONCURRENCY, self.findings)
+    }
+
+    /// `for_each: "${list}"`, or a mapping with `in`.
+    fn decode_for_each(&mut self, field: &Taken<'n>) -> Option<ForEach> {
+        if !matches!(field.node.kind, Kind::Object(_)) {
+            let items = self.decode_list(field);
+            return Some(ForEach {
+                items,
+                name: "item".to_owned(),
+                max_items: DEFAULT_ITEMS,
+                max_concurrency: 1,
+            });
+        }
+        let mut fields = Fields::open(field, "`for_each`", self.findings)?;
+        let items = fields.require("in", self.findings).map(|field| self.decode_list(&field));
+        let name = fields.take("as").and_then(|field| self.decode_variable_name(&field));
+        let max_items = fields.take("max_items").and_then(|field| {
+            decode_count(&field, "the number of items", MAX_ITEMS, self.findings)
+        });
+        let max_concurrency = fields.take("max_concurrency").and_then(|field| {
+            let what = "the number of iterations at the same time";
+            decode_count(&field, what, MAX_CONCURRENCY, self.findings)
+        });
+        fields.finish(self.findings);
+        Some(ForEach {
+            items: items?,
+            name: name.unwrap_or_else(|| "item".to_owned()),
+            max_items: max_items.unwrap_or(DEFAULT_ITEMS),
+            max_concurrency: max_concurrency.unwrap_or(1),
+        })
+    }
+
+    /// A template that may give a list: one reference, or a list.
+    fn decode_list(&mut self, field: &Taken<'n>) -> Template {
+        let template = Template::decode(field.node, &field.path, self.findings);
+        if !matches!(template, Template::Reference(_) | Template::Array(_)) {
+            let message = format!("this is {}, and a step runs over a list", field.node.describe());
+            let hint = "Write `\"${name}\"` of a variable that holds a list, or a list.";
+            let at = field.node.position;
+            self.findings.error_with_hint(code::WRONG_TYPE, &field.path, at, message, hint);
+        }
+        template
+    }
+
+    fn decode_catch(&mut self, field: &Taken<'n>, depth: usize) -> OnError {
+        let Some(mut fields) = Fields::open(field, "`catch`", self.findings) else {
+            return OnError::Stop;
+        };
+        let name = fields.take("as").and_then(|field| self.decode_variable_name(&field));
+        let steps = self.require_steps(&mut fields, depth);
+        fields.finish(self.findings);
+        OnError::Catch { name: name.unwrap_or_else(|| "error".to_owned()), steps }
+    }
+
+    fn decode_variable_name(&mut self, field: &Taken<'n>) -> Option<String> {
+        let text = field.string(self.findings)?;
+        if is_name(text) {
+            return Some(text.to_owned());
+        }
+        let message = format!("`{}` cannot name a variable", short(text));
+        let hint = "Begin with a letter and use letters, digits, `_` and `-`.";
+        let at = field.node.position;
+        self.findings.error_with_hint(code::BAD_NAME, &field.path, at, message, hint);
+        None
+    }
+}
+
+#[derive(Clone, Copy)]
+enum OnErrorWord {
+    Stop,
+    Continue,
+}
+
+fn decode_count(
+    field: &Taken<'_>,
+    what: &str,
+    most: u64,
+    findings: &mut Findings,
+) -> Option<usize> {
+    field.integer(what, 1..=most, findings).and_then(|number| usize::try_from(number).ok())
+}
+
+/// `500ms`, `10s`, `2m`.
+fn decode_duration(field: &Taken<'_>, findings: &mut Findings) -> Option<Duration> {
+    let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
+    let (message, hint) = match &field.node.kind {
+        Kind::String(text) => {
+            let read = units.iter().find_map(|(unit, length)| {
+                let digits = text.strip_suffix(unit)?;
+                let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+                let number: u64 = digits.parse().ok().filter(|_| plain)?;
+                number.checked_mul(*length).map(Duration::from_millis)
+            });
+            match read {
+                Some(length) if !length.is_zero() && length <= MAX_DURATION => return Some(length),
+                _ => (
+                    format!("`{}` is no length of time", short(text)),
+                    "Write digits and `ms`, `s` or `m`, such as `10s`; `1ms` to `1440m`."
+                        .to_owned(),
+                ),
+            }
+        }
+        Kind::Number(number) => (
+            format!("{number} has no unit"),
+            format!("Write `{number}s`, `{number}ms` or `{number}m`."),
+        ),
+        _ => (
+            format!("this is {}; a length of time belongs here", field.node.describe()),
+            "Write digits and a unit, such as `10s`.".to_owned(),
+        ),
+    };
+    let at = field.node.position;
+    findings.error_with_hint(code::BAD_VALUE, &field.path, at, message, hint);
+    None
+}

@@ -1,0 +1,83 @@
+//! The task of a step: written out, or one of the document's shared ones.
+
+use super::Decoder;
+use crate::code;
+use crate::decode::{Taken, short};
+use crate::task::{Task, decode_graphql, decode_openapi};
+use crate::tree::member_path;
+
+impl<'n> Decoder<'n, '_> {
+    pub(super) fn decode_task(
+        &mut self,
+        format: &Taken<'n>,
+        definition: Taken<'n>,
+    ) -> Option<Task> {
+        let format_text = format.string(self.findings)?;
+        let definition = self.follow_ref(definition)?;
+        let (task, address) = match format_text {
+            "OpenAPI" => {
+                let (task, address) = decode_openapi(&definition, self.findings)?;
+                (Task::OpenApi(Box::new(task)), address)
+            }
+            "GraphQL" => {
+                let (task, address) = decode_graphql(&definition, self.findings)?;
+                (Task::Graphql(Box::new(task)), address)
+            }
+            other => {
+                self.findings.unknown_word(format, "format", other, &["OpenAPI", "GraphQL"]);
+                return None;
+            }
+        };
+        if !self.domains.is_empty() && !self.domains.iter().any(|domain| domain.covers(task.url()))
+        {
+            let host = task.url().host_str().unwrap_or_default();
+            let port = task.url().port().map_or_else(String::new, |port| format!(":{port}"));
+            self.findings.error_with_hint(
+                code::FOREIGN_HOST,
+                &address.path,
+                address.position,
+                format!("the task addresses `{host}{port}`, which `domains` does not name"),
+                format!("Add `{host}{port}` to `domains`, or correct the address."),
+            );
+        }
+        Some(task)
+    }
+
+    /// The task itself, or the shared one that `$ref: "#/tasks/NAME"` points to.
+    fn follow_ref(&mut self, field: Taken<'n>) -> Option<Taken<'n>> {
+        let Some(reference) = field.node.get("$ref") else { return Some(field) };
+        let only = field.node.members().is_some_and(|members| members.len() == 1);
+        let target = reference.as_str().and_then(|text| text.strip_prefix("#/tasks/"));
+        let name = target.map(|name| name.replace("~1", "/").replace("~0", "~"));
+        let found = name.as_deref().and_then(|name| {
+            let tasks = self.tasks.as_ref()?;
+            let member = tasks.node.member(name)?;
+            let path = member_path(&tasks.path, name);
+            Some(Taken { node: &member.value, path, key: member.position })
+        });
+        if !only || found.is_none() {
+            let known: Vec<_> = self
+                .tasks
+                .iter()
+                .filter_map(|tasks| tasks.node.members())
+                .flatten()
+                .map(|member| format!("`#/tasks/{}`", member.key))
+                .collect();
+            let message = match (only, &name) {
+                (false, _) => "`$ref` stands alone in its mapping".to_owned(),
+                (true, Some(name)) => format!("`tasks` has no `{}`", short(name)),
+                (true, None) => "`$ref` does not begin with `#/tasks/`".to_owned(),
+            };
+            let hint = match (only, known.is_empty()) {
+                (false, _) => "Remove what stands beside it.".to_owned(),
+                (true, true) => code::BAD_REF.remedy.to_owned(),
+                (true, false) => format!("Point at one of {}.", known.join(", ")),
+            };
+            let path = member_path(&field.path, "$ref");
+            let at = reference.position;
+            self.findings.error_with_hint(code::BAD_REF, &path, at, message, hint);
+            return None;
+        }
+        found
+    }
+}

@@ -1,0 +1,131 @@
+//! Declared inputs and the types of values.
+
+use serde_json::Value;
+
+/// A declared input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Name of the variable.
+    pub name: String,
+    /// What it means.
+    pub description: Option<String>,
+    /// Patterns that extract it from a query: `in *`.
+    pub patterns: Vec<String>,
+    /// The type of its values, when the document says it (1.1).
+    pub kind: Option<ValueType>,
+    /// Whether a run needs a value: always, unless the document says `required: false` or gives a
+    /// default (1.1).
+    pub required: bool,
+    /// The value when none is given (1.1).
+    pub default: Option<Value>,
+    /// `enum`: the only values that it takes; empty when there are no such bounds (1.1).
+    pub choices: Vec<Value>,
+    /// Whether its value is kept from events, logs, guardians and errors (1.1).
+    pub secret: bool,
+}
+
+impl Parameter {
+    /// Why `value` is none that it takes, in words that do not tell the value.
+    #[must_use]
+    pub fn refuse(&self, value: &Value) -> Option<String> {
+        if let Some(kind) = self.kind.filter(|kind| !kind.admits(value)) {
+            let found = crate::query::describe(value);
+            return Some(format!("`{}` takes {}, not {found}", self.name, kind.describe()));
+        }
+        if self.choices.is_empty() || self.choices.iter().any(|choice| same_value(choice, value)) {
+            return None;
+        }
+        let choices: Vec<_> = self.choices.iter().take(20).map(|c| format!("`{c}`")).collect();
+        let more = if self.choices.len() > 20 { ", …" } else { "" };
+        Some(format!("`{}` takes one of {}{more}", self.name, choices.join(", ")))
+    }
+}
+
+/// Whether two values are the same in the JSON data model, where `1` is `1.0`.
+fn same_value(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || one.as_f64() == other.as_f64()
+        }
+        _ => one == other,
+    }
+}
+
+/// The type that a shared variable or a parameter is declared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueType {
+    /// Text.
+    String,
+    /// Any number.
+    Number,
+    /// A whole number.
+    Integer,
+    /// True or false.
+    Boolean,
+    /// Members by name.
+    Object,
+    /// Items in order.
+    Array,
+}
+
+impl ValueType {
+    /// Every type by the name that documents write.
+    pub(crate) const NAMES: [(&'static str, Self); 6] = [
+        ("string", Self::String),
+        ("number", Self::Number),
+        ("integer", Self::Integer),
+        ("boolean", Self::Boolean),
+        ("object", Self::Object),
+        ("array", Self::Array),
+    ];
+
+    /// The name that documents, and JSON Schema, write.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        let mut names = Self::NAMES.iter();
+        names.find(|(_, kind)| *kind == self).map_or("string", |(name, _)| name)
+    }
+
+    /// With its article, for messages.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::String => "a string",
+            Self::Number => "a number",
+            Self::Integer => "a whole number",
+            Self::Boolean => "a boolean",
+            Self::Object => "an object",
+            Self::Array => "a list",
+        }
+    }
+
+    /// Whether `value` is of this type. A number without fraction is a whole number however it is
+    /// written, as in JSON Schema.
+    #[must_use]
+    pub fn admits(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::String, Value::String(_))
+            | (Self::Number, Value::Number(_))
+            | (Self::Boolean, Value::Bool(_))
+            | (Self::Object, Value::Object(_))
+            | (Self::Array, Value::Array(_)) => true,
+            (Self::Integer, Value::Number(number)) => {
+                number.is_i64()
+                    || number.is_u64()
+                    || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+            }
+            _ => false,
+        }
+    }
+
+    /// The value of a shared variable before any step has set it: `object` starts as `{}`, others
+    /// as null.
+    #[must_use]
+    pub fn initial(self) -> Value {
+        match self {
+            Self::Object => Value::Object(serde_json::Map::new()),
+            Self::String | Self::Number | Self::Integer | Self::Boolean | Self::Array => {
+                Value::Null
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Steps and the blocks that they form.
+
+use indexmap::IndexMap;
+
+use super::{Control, Output, TaskInputs};
+use crate::condition::Condition;
+use crate::diagnostic::Position;
+use crate::name::{CapabilityName, StepId};
+use crate::task::Task;
+use crate::template::Template;
+
+/// Steps that belong together.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// One after another.
+    Sequence(Vec<Step>),
+    /// At the same time: each sees the variables as they were on entry.
+    Parallel {
+        /// The steps.
+        steps: Vec<Step>,
+        /// How many of them run at the same time, when the document says it (1.1).
+        max_concurrency: Option<usize>,
+    },
+    /// One of two sequences.
+    Condition {
+        /// What decides.
+        condition: Condition,
+        /// Run when it holds.
+        if_true: Vec<Step>,
+        /// Run when it does not.
+        if_false: Vec<Step>,
+    },
+}
+
+impl Block {
+    /// The steps directly below, in the order of the document.
+    #[must_use]
+    pub fn children(&self) -> Vec<&Step> {
+        match self {
+            Self::Sequence(steps) | Self::Parallel { steps, .. } => steps.iter().collect(),
+            Self::Condition { if_true, if_false, .. } => if_true.iter().chain(if_false).collect(),
+        }
+    }
+
+    /// `sequence`, `parallel` or `condition`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Sequence(_) => "sequence",
+            Self::Parallel { .. } => "parallel",
+            Self::Condition { .. } => "condition",
+        }
+    }
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Unique in the document.
+    pub id: StepId,
+    /// What it does.
+    pub action: Action,
+    /// How often, how long, and what happens when it fails (1.1).
+    pub control: Control,
+    /// Where it stands: `execution.steps[0]`.
+    pub pointer: String,
+    /// Where that stands in the text.
+    pub position: Position,
+}
+
+impl Step {
+    /// The steps directly below, in the order of the document: those of its block, then those of
+    /// its `catch`.
+    #[must_use]
+    pub fn children(&self) -> Vec<&Self> {
+        let mut children = match &self.action {
+            Action::Block(block) => block.children(),
+            Action::Task { .. } | Action::Capability { .. } => Vec::new(),
+        };
+        children.extend(self.control.on_error.caught());
+        children
+    }
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// One request to a service.
+    Task {
+        /// Which request.
+        task: Task,
+        /// What it is filled with.
+        inputs: TaskInputs,
+        /// What is taken from the answer.
+        outputs: Vec<Output>,
+    },
+    /// Another capability.
+    Capability {
+        /// Which one; declared under `dependencies`.
+        capability: CapabilityName,
+        /// Its inputs by name.
+        inputs: IndexMap<String, Template>,
+        /// What is taken from its result.
+        outputs: Vec<Output>,
+    },
+    /// Steps below this one.
+    Block(Block),
+}
+
+impl Action {
+    /// `task`, `capability`, `sequence`, `parallel` or `condition`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Task { .. } => "task",
+            Self::Capability { .. } => "capability",
+            Self::Block(block) => block.kind(),
+        }
+    }
+
+    /// What the step takes from its answer; blocks take nothing themselves.
+    #[must_use]
+    pub fn outputs(&self) -> &[Output] {
+        match self {
+            Self::Task { outputs, .. } | Self::Capability { outputs, .. } => outputs,
+            Self::Block(_) => &[],
+        }
+    }
+}

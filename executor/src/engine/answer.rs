@@ -1,0 +1,56 @@
+//! What came of a step's work, and the outputs that are taken from it.
+
+use a2s::{Output, OutputSource};
+use http::HeaderMap;
+use serde_json::Value;
+
+use crate::error::{Error, Kind};
+
+/// What outputs are taken from.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    /// The body, as the guardian let it pass; of a capability its result.
+    pub(super) body: Value,
+    /// How it came from a service; a capability's result has none.
+    pub(super) head: Option<Head>,
+}
+
+/// Status and headers, as they were received: a guardian that modifies a result modifies the body.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    /// HTTP status.
+    pub(super) status: u16,
+    /// The headers.
+    pub(super) headers: HeaderMap,
+}
+
+impl Answer {
+    /// The value of one output.
+    ///
+    /// # Errors
+    /// [`Kind::OutputMissing`] when there is none, and the document has no default for that.
+    pub(super) fn take(&self, output: &Output) -> Result<Value, Error> {
+        let taken = match &output.source {
+            OutputSource::Body(query) => query.evaluate(&self.body).map_err(|m| m.to_string()),
+            OutputSource::Header(name) => self.header(name),
+            OutputSource::Status => self
+                .head
+                .as_ref()
+                .map(|head| Value::from(head.status))
+                .ok_or_else(|| "only an answer of a service has a status".to_owned()),
+        };
+        taken.or_else(|miss| {
+            output.default.clone().ok_or_else(|| {
+                let error = Error::new(Kind::OutputMissing, miss);
+                error.at(format_args!("output `{}`", output.dotted()))
+            })
+        })
+    }
+
+    /// The first header of a name. Bytes beyond ASCII are shown as far as they are text.
+    fn header(&self, name: &str) -> Result<Value, String> {
+        let header = self.head.as_ref().and_then(|head| head.headers.get(name));
+        let header = header.ok_or_else(|| format!("the answer has no header `{name}`"))?;
+        Ok(Value::String(String::from_utf8_lossy(header.as_bytes()).into_owned()))
+    }
+}
