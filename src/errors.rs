@@ -1,6 +1,12 @@
 //! The pages of the error codes, from the one table of each crate.
 
+mod lessons;
+
+use std::fmt::Write as _;
+
 use axum::response::Html;
+
+pub(crate) use lessons::{Lesson, Shown, lesson};
 
 /// Every table of codes, in the order of the numbers.
 fn tables() -> [(&'static str, &'static [a2s::Code]); 4] {
@@ -12,25 +18,46 @@ fn tables() -> [(&'static str, &'static [a2s::Code]); 4] {
     ]
 }
 
+/// The code called `id`, however its letters are written.
+pub(crate) fn find(id: &str) -> Option<&'static a2s::Code> {
+    all().find(|code| code.id.eq_ignore_ascii_case(id))
+}
+
 /// The page of one code.
 pub(crate) fn page(id: &str) -> Option<Html<String>> {
-    let (_, code) = all().find(|(_, code)| code.id.eq_ignore_ascii_case(id))?;
-    Some(Html(format!(
+    let code = find(id)?;
+    let mut text = format!(
         "<!doctype html><meta charset=utf-8><title>{id}</title>\
-         <h1>{id}: {title}</h1><p>{remedy}</p><p><a href=/errors>All codes</a></p>\n",
+         <h1>{id}: {title}</h1><p>{remedy}</p>",
         id = code.id,
-        title = code.title,
-        remedy = code.remedy
-    )))
+        title = escape(code.title),
+        remedy = escape(code.remedy),
+    );
+    if let Some(lesson) = lesson(code.id) {
+        if let Some(about) = &lesson.about {
+            text += &format!("<p>{}</p>", escape(about));
+        }
+        if let Some(Shown { mistake, repair, said }) = &lesson.shown {
+            let (mistake, repair, said) = (escape(mistake), escape(repair), escape(said));
+            text += &format!(
+                "<h2>The mistake</h2><pre>{mistake}</pre><p>{said}</p>\
+                 <h2>The repair</h2><pre>{repair}</pre>"
+            );
+        }
+    }
+    text += "<p><a href=/errors>All codes</a></p>\n";
+    Some(Html(text))
 }
 
 /// The page that lists all codes.
 pub(crate) fn list_page() -> Html<String> {
     let rows: String = all()
-        .map(|(_, code)| {
+        .map(|code| {
             format!(
                 "<dt><a href=/errors/{0}>{0}</a> {1}<dd>{2}\n",
-                code.id, code.title, code.remedy
+                code.id,
+                escape(code.title),
+                escape(code.remedy)
             )
         })
         .collect();
@@ -42,24 +69,45 @@ pub(crate) fn list_page() -> Html<String> {
 /// `docs/errors.md`, which a test holds to these tables.
 #[must_use]
 pub fn markdown() -> String {
-    let mut text = "# Error codes\n\nEvery error has a stable code. `GET /errors/CODE` of a running service shows the same.\n".to_owned();
+    let mut text = "# Error codes\n\nEvery error has a stable code. `a2s explain CODE` and `GET /errors/CODE` of a running service show the same.\n".to_owned();
     for (title, codes) in tables() {
-        text += &section(title);
-        for code in codes {
-            text += &row(code);
+        text += &format!("\n## {title}\n");
+        if codes.iter().any(|code| lesson(code.id).is_some()) {
+            codes.iter().for_each(|code| text += &section(code));
+        } else {
+            text += "\n| code | what it means | what to do |\n|---|---|---|\n";
+            for code in codes {
+                text += &format!("| {} | {} | {} |\n", code.id, code.title, code.remedy);
+            }
         }
     }
     text
 }
 
-fn section(title: &str) -> String {
-    format!("\n## {title}\n\n| code | what it means | what to do |\n|---|---|---|\n")
+/// The page of one code below a heading that links can name.
+fn section(code: &a2s::Code) -> String {
+    let mut text =
+        format!("\n### {}\n\n**{}.** {}\n", code.id, capitalise(code.title), code.remedy);
+    let Some(lesson) = lesson(code.id) else { return text };
+    if let Some(about) = &lesson.about {
+        let _ = write!(text, "\n{about}\n");
+    }
+    if let Some(Shown { mistake, repair, said }) = &lesson.shown {
+        let _ = write!(text, "\n```yaml\n{mistake}```\n\n{said}\n\n```yaml\n{repair}```\n");
+    }
+    text
 }
 
-fn row(code: &a2s::Code) -> String {
-    format!("| {} | {} | {} |\n", code.id, code.title, code.remedy)
+fn all() -> impl Iterator<Item = &'static a2s::Code> {
+    tables().into_iter().flat_map(|(_, codes)| codes)
 }
 
-fn all() -> impl Iterator<Item = (&'static str, &'static a2s::Code)> {
-    tables().into_iter().flat_map(|(title, codes)| codes.iter().map(move |code| (title, code)))
+fn capitalise(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

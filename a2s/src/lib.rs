@@ -46,6 +46,7 @@ mod interface;
 mod link;
 mod name;
 mod query;
+mod schema;
 mod secret;
 mod task;
 mod template;
@@ -62,9 +63,10 @@ pub use crate::document::{
     TaskInputs, ValueType,
 };
 pub use crate::interface::{Complexity, Field, Interface};
-pub use crate::link::{Candidate, MAX_CHAIN, link};
+pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, choose, locate};
 pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId};
 pub use crate::query::{Query, QueryMiss};
+pub use crate::schema::json_schema;
 pub use crate::secret::Secret;
 pub use crate::task::{
     GraphqlTask, Method, OpenApiTask, OperationParameter, ParameterPlace, RequestBody, Style, Task,

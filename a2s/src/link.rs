@@ -1,133 +1,221 @@
-//! Checks of a document against the capabilities that it uses.
+//! What the dependencies of a document lead to: choosing among versions, all that stands below a
+//! capability, and whether it fits.
+//!
+//! A [`Shelf`] holds what is known of versions, wherever that came from: a registry, a folder, a
+//! lock. Whoever fills it asks [`Shelf::needs`] what is still missing, brings it, and asks again.
 
-use std::collections::BTreeMap;
+mod check;
+mod unit;
 
-use semver::Version;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use semver::{Version, VersionReq};
+
+use crate::api::Pin;
 use crate::checksum::Digest;
-use crate::code;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Capability, Dependency};
-use crate::name::{CapabilityName, Domain};
+use crate::name::CapabilityName;
+use crate::tree;
 
-/// A published version of a capability that a document may depend on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
-    /// Its version.
+pub use unit::Unit;
+
+/// The longest chain of capabilities.
+pub const MAX_CHAIN: usize = 8;
+/// The longest chain that is followed; shorter ones are refused already.
+const LONGEST_CHAIN: usize = 2 * MAX_CHAIN;
+
+/// A version of a capability, as far as choosing one of them goes.
+pub trait Release {
+    /// Its number.
+    fn version(&self) -> &Version;
+    /// Its digest.
+    fn checksum(&self) -> Digest;
+    /// Whether it was withdrawn.
+    fn is_yanked(&self) -> bool;
+}
+
+/// The release that somebody means who names a range: the newest stable one in it that is not
+/// yanked, else the newest pre-release in it that is not yanked.
+#[must_use]
+pub fn choose<'r, R: Release>(range: &VersionReq, releases: &'r [R]) -> Option<&'r R> {
+    releases
+        .iter()
+        .filter(|release| !release.is_yanked() && range.matches(release.version()))
+        .max_by_key(|release| (release.version().pre.is_empty(), release.version()))
+}
+
+impl Dependency {
+    /// The release that this dependency means: the pinned one, else the one that its range means.
+    #[must_use]
+    pub fn choose<'r, R: Release>(&self, releases: &'r [R]) -> Option<&'r R> {
+        match self.checksum {
+            Some(pin) => releases.iter().find(|release| release.checksum() == pin),
+            None => choose(&self.range, releases),
+        }
+    }
+}
+
+/// What a list of versions says of one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// Its number.
     pub version: Version,
     /// Its digest.
     pub checksum: Digest,
     /// Whether it was withdrawn.
     pub yanked: bool,
-    /// The hosts that it talks to.
-    pub domains: Vec<Domain>,
-    /// The names of the capabilities that it uses, directly or not.
-    pub uses: Vec<CapabilityName>,
-    /// How many capabilities stand below it in a chain: 0 when it uses none.
-    pub depth: usize,
 }
 
-/// The longest chain of capabilities.
-pub const MAX_CHAIN: usize = 8;
+impl Release for Listing {
+    fn version(&self) -> &Version {
+        &self.version
+    }
 
-impl Dependency {
-    /// The version that this dependency means: the pinned one, else the newest stable version in
-    /// the range that is not yanked.
+    fn checksum(&self) -> Digest {
+        self.checksum
+    }
+
+    fn is_yanked(&self) -> bool {
+        self.yanked
+    }
+}
+
+/// What is known of capabilities that others may use.
+#[derive(Debug, Clone, Default)]
+pub struct Shelf {
+    capabilities: BTreeMap<CapabilityName, Vec<Listing>>,
+    units: BTreeMap<Digest, Arc<Unit>>,
+}
+
+/// What is missing on a [`Shelf`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// Which versions there are of a capability.
+    Versions(CapabilityName),
+    /// The document of a version.
+    Document(CapabilityName, Listing),
+}
+
+impl Need {
+    /// The capability that it is about.
     #[must_use]
-    pub fn choose<'a>(&self, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
-        match self.checksum {
-            Some(pin) => candidates.iter().find(|candidate| candidate.checksum == pin),
-            None => candidates
-                .iter()
-                .filter(|candidate| !candidate.yanked && self.range.matches(&candidate.version))
-                .max_by_key(|candidate| (candidate.version.pre.is_empty(), &candidate.version)),
+    pub fn name(&self) -> &CapabilityName {
+        match self {
+            Self::Versions(name) | Self::Document(name, _) => name,
         }
     }
 }
 
-/// Every error in the dependencies of `capability`, given all published versions of each.
+impl Shelf {
+    /// Says which versions there are of a capability, in addition to those known before; none
+    /// says that it is known to have no more.
+    pub fn list(&mut self, name: &CapabilityName, listings: impl IntoIterator<Item = Listing>) {
+        let known = self.capabilities.entry(name.clone()).or_default();
+        for listing in listings {
+            match known.iter_mut().find(|other| other.checksum == listing.checksum) {
+                Some(other) => other.yanked |= listing.yanked,
+                None => known.push(listing),
+            }
+        }
+    }
+
+    /// Says what the document with a digest takes and needs.
+    pub fn open(&mut self, checksum: Digest, unit: Arc<Unit>) {
+        self.units.insert(checksum, unit);
+    }
+
+    /// The versions of a capability, when they are known.
+    #[must_use]
+    pub fn versions(&self, name: &CapabilityName) -> Option<&[Listing]> {
+        self.capabilities.get(name).map(Vec::as_slice)
+    }
+
+    /// How many documents are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether no document is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// What is missing to say everything about the dependencies of `capability`. With that
+    /// brought, more may be missing.
+    #[must_use]
+    pub fn needs(&self, capability: &Capability) -> Vec<Need> {
+        self.walk(&capability.dependencies).1
+    }
+
+    /// Every version that `capability` leads to, directly or not, in order of name and version;
+    /// what is not known is left out.
+    #[must_use]
+    pub fn closure(&self, capability: &Capability) -> Vec<Pin> {
+        self.walk(&capability.dependencies).0
+    }
+
+    /// Every error in the dependencies of `capability`, and warnings. Of capabilities whose
+    /// versions are not known nothing is said.
+    #[must_use]
+    pub fn link(&self, capability: &Capability) -> Vec<Diagnostic> {
+        check::check(self, capability)
+    }
+
+    fn walk(&self, dependencies: &[Dependency]) -> (Vec<Pin>, Vec<Need>) {
+        let (mut pins, mut needs) = (Vec::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        let mut waiting: VecDeque<_> = dependencies.iter().map(|below| (below, 1)).collect();
+        while let Some((dependency, chain)) = waiting.pop_front() {
+            let name = &dependency.capability;
+            let Some(versions) = self.versions(name) else {
+                let need = Need::Versions(name.clone());
+                if !needs.contains(&need) {
+                    needs.push(need);
+                }
+                continue;
+            };
+            let Some(chosen) = dependency.choose(versions) else { continue };
+            if !seen.insert(chosen.checksum) {
+                continue;
+            }
+            pins.push(Pin {
+                name: name.clone(),
+                version: chosen.version.clone(),
+                checksum: chosen.checksum,
+            });
+            match self.units.get(&chosen.checksum) {
+                Some(unit) if chain < LONGEST_CHAIN => {
+                    waiting.extend(unit.dependencies.iter().map(|below| (below, chain + 1)));
+                }
+                Some(_) => {}
+                None => needs.push(Need::Document(name.clone(), chosen.clone())),
+            }
+        }
+        pins.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+        (pins, needs)
+    }
+}
+
+/// Moves each remark to the exact place of its path in `source`, where that is known. What is
+/// said of dependencies knows the places of steps only.
 #[must_use]
-pub fn link(
-    capability: &Capability,
-    published: &BTreeMap<CapabilityName, Vec<Candidate>>,
-) -> Vec<Diagnostic> {
-    let mut diagnostics = Vec::new();
-    for dependency in &capability.dependencies {
-        let candidates = published.get(&dependency.capability).map_or(&[][..], Vec::as_slice);
-        check_dependency(capability, dependency, candidates, &mut diagnostics);
+pub fn locate(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    if diagnostics.is_empty() {
+        return diagnostics;
+    }
+    let (Some(root), _) = tree::parse(source) else { return diagnostics };
+    for diagnostic in &mut diagnostics {
+        let (above, key) = diagnostic.path.rsplit_once('.').unwrap_or(("", &diagnostic.path));
+        let member = root.at(above).and_then(|node| node.member(key));
+        let place = member.map(|member| member.position);
+        let place = place.or_else(|| root.at(&diagnostic.path).map(|node| node.position));
+        if let Some(place) = place.filter(|place| place.line > 0) {
+            diagnostic.position = place;
+        }
     }
     diagnostics
-}
-
-fn check_dependency(
-    capability: &Capability,
-    dependency: &Dependency,
-    candidates: &[Candidate],
-    diagnostics: &mut Vec<Diagnostic>,
-) {
-    let name = &dependency.capability;
-    let mut report = |code, message| {
-        diagnostics.push(Diagnostic::error(
-            code,
-            &dependency.pointer,
-            dependency.position,
-            message,
-        ));
-    };
-    let Some(chosen) = dependency.choose(candidates) else {
-        let versions: Vec<_> = candidates.iter().map(|c| c.version.to_string()).collect();
-        match (dependency.checksum, versions.is_empty()) {
-            (_, true) => report(code::DEPENDENCY_MISSING, format!("`{name}` is not published")),
-            (Some(pin), false) => report(
-                code::DEPENDENCY_CHECKSUM,
-                format!(
-                    "no version of `{name}` has the checksum {pin}; there are {}",
-                    versions.join(", ")
-                ),
-            ),
-            (None, false) => report(
-                code::DEPENDENCY_MISSING,
-                format!(
-                    "no live version of `{name}` lies in `{}`; there are {}",
-                    dependency.range,
-                    versions.join(", ")
-                ),
-            ),
-        }
-        return;
-    };
-    let version = &chosen.version;
-    if !dependency.range.matches(version) {
-        report(
-            code::DEPENDENCY_RANGE,
-            format!("the pinned version {version} of `{name}` lies outside `{}`", dependency.range),
-        );
-    }
-    if chosen.yanked {
-        report(code::DEPENDENCY_YANKED, format!("version {version} of `{name}` was yanked"));
-    }
-    if *name == capability.name || chosen.uses.contains(&capability.name) {
-        report(
-            code::DEPENDENCY_CYCLE,
-            format!("`{name}` {version} uses `{}`, which would use it again", capability.name),
-        );
-    }
-    if chosen.depth + 1 > MAX_CHAIN {
-        report(
-            code::DEPENDENCY_DEPTH,
-            format!("`{name}` {version} already stands on {} capabilities", chosen.depth),
-        );
-    }
-    let foreign: Vec<_> = chosen
-        .domains
-        .iter()
-        .filter(|domain| !capability.domains.contains(domain))
-        .map(|domain| format!("`{domain}`"))
-        .collect();
-    if !foreign.is_empty() {
-        report(
-            code::DEPENDENCY_DOMAINS,
-            format!("`{name}` talks to {}, which `domains` does not name", foreign.join(", ")),
-        );
-    }
 }

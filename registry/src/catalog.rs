@@ -71,10 +71,17 @@ impl Catalog {
         if source.len() > self.limits.document_bytes {
             return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
         }
-        let (source, document, mut diagnostics) = self.compile(source).await?;
+        let (mut source, document, mut diagnostics) = self.compile(source).await?;
         if let Some(document) = &document {
-            let published = self.find_candidates(document.capability()).await?;
-            diagnostics.extend(a2s::link(document.capability(), &published));
+            let shelf = self.shelve(document.capability()).await?;
+            let found = shelf.link(document.capability());
+            if !found.is_empty() {
+                let located = move || (a2s::locate(&source, found), source);
+                let (found, same) = self.documents.compute(located).await?;
+                source = same;
+                diagnostics.extend(found);
+                diagnostics.sort_by_key(|diagnostic| diagnostic.position);
+            }
         }
         let Some(document) = document.filter(|_| !diagnostics.iter().any(Diagnostic::is_error))
         else {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2s::{
-    CapabilityName, Complexity, Dependency, Digest, Document, Domain, Field, StatedChecksum,
+    CapabilityName, Complexity, Digest, Document, Domain, Field, StatedChecksum, Unit,
 };
 use prometheus_client::metrics::counter::Counter;
 use semver::Version;
@@ -35,7 +35,7 @@ pub(crate) struct Facts {
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
     pub(crate) parameters: Vec<Field>,
-    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) unit: Arc<Unit>,
 }
 
 impl Facts {
@@ -48,7 +48,7 @@ impl Facts {
             domains: capability.domains.clone(),
             complexity: interface.complexity,
             parameters: interface.inputs,
-            dependencies: capability.dependencies.clone(),
+            unit: Arc::new(Unit::of(capability)),
         }
     }
 }

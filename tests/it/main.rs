@@ -12,4 +12,5 @@ mod contract;
 mod crash;
 mod documents;
 mod guardian;
+mod schema;
 mod whole_loop;

@@ -72,6 +72,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
                 return Some((variables, self.decode_unknown_block(&mut fields, 0)));
             }
         };
+        fields.explain("max_concurrency", "Only what is parallel has it.");
         for field in ["for_each", "retry", "timeout", "on_error", "catch"] {
             fields.explain(field, "Write it on a step; put a step around the others if need be.");
         }
@@ -243,7 +244,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
             }
         }
         if !matches!(action, Action::Block(Block::Parallel { .. })) {
-            let hint = "Only parallel steps have it; for `for_each`, write it inside.";
+            let hint = "Only parallel steps have it; that of `for_each` stands inside it.";
             fields.explain("max_concurrency", hint);
         }
         fields.finish(self.findings);

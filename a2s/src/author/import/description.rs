@@ -1,0 +1,298 @@
+//! Foreign descriptions, JSON or YAML, to values.
+//!
+//! They are read more leniently than documents: they are larger, were written for other readers,
+//! and only what is cut out of them has to satisfy the compiler.
+
+use granit_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Map, Number, Value};
+
+/// The largest description, in bytes.
+pub const MAX_DESCRIPTION_BYTES: usize = 32 << 20;
+/// The deepest nesting of values.
+const MAX_DEPTH: usize = 120;
+/// The most values, after aliases are expanded.
+const MAX_NODES: usize = 4_000_000;
+/// The most text in keys and strings, in bytes, after aliases are expanded.
+const MAX_TEXT: usize = 128 << 20;
+
+/// Why a text is no description.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    /// It is larger than any description that is read.
+    #[error("it has more than {MAX_DESCRIPTION_BYTES} bytes")]
+    TooLarge,
+    /// It is not UTF-8.
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    /// It is neither JSON nor YAML.
+    #[error("it is neither JSON nor YAML: {0}")]
+    Syntax(String),
+    /// Its values are nested too deep or are too many.
+    #[error("its values are nested more than {MAX_DEPTH} deep or are too many")]
+    Budget,
+}
+
+/// Reads a description, JSON or YAML.
+///
+/// # Errors
+/// When the text is too large or is neither.
+pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
+    if source.len() > MAX_DESCRIPTION_BYTES {
+        return Err(DescriptionError::TooLarge);
+    }
+    let text = std::str::from_utf8(source).map_err(|_| DescriptionError::NotUtf8)?;
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim_start().starts_with(['{', '['])
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(value);
+    }
+    read_yaml(text)
+}
+
+fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
+    let options = granit_parser::options! {
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, _) = event.map_err(|error| {
+            let marker = error.marker();
+            let info = error.info();
+            if info.contains("nesting") {
+                return DescriptionError::Budget;
+            }
+            let (line, column) = (marker.line(), marker.col() + 1);
+            DescriptionError::Syntax(format!("{info} at line {line}, column {column}"))
+        })?;
+        if builder.accept(event)? {
+            break;
+        }
+    }
+    Ok(builder.root.unwrap_or(Value::Null))
+}
+
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    root: Option<Value>,
+    anchors: Vec<(usize, Value)>,
+    nodes: usize,
+    text: usize,
+}
+
+/// A collection whose end has not come yet, and its anchor.
+struct Open {
+    anchor: usize,
+    items: Items,
+}
+
+enum Items {
+    Array(Vec<Value>),
+    /// The members, and the key that waits for its value.
+    Object(Map<String, Value>, Option<String>),
+}
+
+impl Builder {
+    /// Takes an event. True when the first document has ended: others are not looked at.
+    fn accept(&mut self, event: Event<'_>) -> Result<bool, DescriptionError> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.spend(1, text.len())?;
+                let is_text = style != ScalarStyle::Plain
+                    || tag.is_some_and(|tag| tag.suffix() == "str")
+                    || self.expects_key();
+                let value =
+                    if is_text { Value::String(text.into_owned()) } else { plain(&text) };
+                self.add(value, anchor)?;
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.open(Open { anchor, items: Items::Array(Vec::new()) })?;
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.open(Open { anchor, items: Items::Object(Map::new(), None) })?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some(Open { anchor, items }) = self.open.pop() {
+                    let value = match items {
+                        Items::Array(items) => Value::Array(items),
+                        Items::Object(members, _) => Value::Object(merged(members)),
+                    };
+                    self.add(value, anchor)?;
+                }
+            }
+            Event::Alias(anchor) => {
+                let known = self.anchors.iter().rev().find(|(known, _)| *known == anchor);
+                let value = known.map(|(_, value)| value.clone()).ok_or_else(|| {
+                    DescriptionError::Syntax("an alias names nothing that stands before".to_owned())
+                })?;
+                let (nodes, text, depth) = size(&value);
+                self.spend(nodes, text)?;
+                if self.open.len() + depth > MAX_DEPTH {
+                    return Err(DescriptionError::Budget);
+                }
+                self.add(value, 0)?;
+            }
+            Event::DocumentEnd => return Ok(self.root.is_some()),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn spend(&mut self, nodes: usize, text: usize) -> Result<(), DescriptionError> {
+        self.nodes += nodes;
+        self.text += text;
+        let within = self.nodes <= MAX_NODES && self.text <= MAX_TEXT;
+        if within { Ok(()) } else { Err(DescriptionError::Budget) }
+    }
+
+    fn open(&mut self, open: Open) -> Result<(), DescriptionError> {
+        self.spend(1, 0)?;
+        if self.open.len() >= MAX_DEPTH {
+            return Err(DescriptionError::Budget);
+        }
+        self.open.push(open);
+        Ok(())
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(self.open.last(), Some(Open { items: Items::Object(_, None), .. }))
+    }
+
+    fn add(&mut self, value: Value, anchor: usize) -> Result<(), DescriptionError> {
+        if anchor > 0 {
+            let (nodes, text, _) = size(&value);
+            self.spend(nodes, text)?;
+            self.anchors.push((anchor, value.clone()));
+        }
+        match self.open.last_mut().map(|open| &mut open.items) {
+            Some(Items::Array(items)) => items.push(value),
+            Some(Items::Object(members, waiting)) => match waiting.take() {
+                Some(key) => {
+                    members.insert(key, value);
+                }
+                None => {
+                    *waiting = Some(match value {
+                        Value::String(key) => key,
+                        other => other.to_string(),
+                    });
+                }
+            },
+            None => self.root = Some(value),
+        }
+        Ok(())
+    }
+}
+
+/// The members with what `<<` merges into them (YAML 1.1, "Merge Key").
+fn merged(mut members: Map<String, Value>) -> Map<String, Value> {
+    let Some(merge) = members.shift_remove("<<") else { return members };
+    let sources = match merge {
+        Value::Array(sources) => sources,
+        source => vec![source],
+    };
+    for source in sources {
+        let Value::Object(source) = source else { continue };
+        for (key, value) in source {
+            members.entry(key).or_insert(value);
+        }
+    }
+    members
+}
+
+/// How many values, how many bytes of text, and how deep.
+fn size(value: &Value) -> (usize, usize, usize) {
+    let add = |(nodes, text, depth): (usize, usize, usize), (n, t, d)| {
+        (nodes + n, text + t, depth.max(d + 1))
+    };
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => (1, 0, 1),
+        Value::String(text) => (1, text.len(), 1),
+        Value::Array(items) => items.iter().map(size).fold((1, 0, 1), add),
+        Value::Object(members) => members.iter().fold((1, 0, 1), |sum, (key, value)| {
+            let (nodes, text, depth) = size(value);
+            add(sum, (nodes, text + key.len(), depth))
+        }),
+    }
+}
+
+/// A plain scalar by the core schema of YAML 1.2. A number that JSON cannot hold stays text.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
+        "true" | "True" | "TRUE" => return Value::Bool(true),
+        "false" | "False" | "FALSE" => return Value::Bool(false),
+        _ => {}
+    }
+    number(text).map_or_else(|| Value::String(text.to_owned()), Value::Number)
+}
+
+fn number(text: &str) -> Option<Number> {
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    for (prefix, radix) in [("0o", 8), ("0x", 16)] {
+        if let Some(rest) = text.strip_prefix(prefix).filter(|rest| !rest.starts_with(['+', '-'])) {
+            return i64::from_str_radix(rest, radix).ok().map(Number::from);
+        }
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits(unsigned) {
+        if let Ok(integer) = text.parse::<i64>() {
+            return Some(integer.into());
+        }
+        return text.parse().ok().and_then(Number::from_f64);
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let shaped = (digits(whole) && (fraction.is_empty() || digits(fraction)))
+        || (whole.is_empty() && digits(fraction));
+    let exponent =
+        exponent.is_none_or(|exponent| digits(exponent.trim_start_matches(['+', '-'])));
+    (shaped && exponent).then(|| text.parse().ok().and_then(Number::from_f64)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn yaml_and_json_are_read_alike() {
+        let yaml = b"# c\nopenapi: 3.0.3\nversion: 1.10\npaths:\n  /a:\n    get: {responses: {200: {description: no}}}\n";
+        let value = json!({
+            "openapi": "3.0.3",
+            "version": 1.1,
+            "paths": {"/a": {"get": {"responses": {"200": {"description": "no"}}}}},
+        });
+        assert_eq!(read_description(yaml), Ok(value.clone()));
+        assert_eq!(read_description(value.to_string().as_bytes()), Ok(value));
+    }
+
+    #[test]
+    fn what_documents_may_not_use_is_read_here() {
+        let yaml = b"base: &b {x: 1, y: 2}\nmore: {<<: *b, y: 3}\nbig: 9223372036854775808\ntag: !!str 12\nx: [1, 1]\n";
+        let value = read_description(yaml).unwrap();
+        assert_eq!(value["more"], json!({"y": 3, "x": 1}));
+        assert_eq!(value["tag"], "12");
+        assert!(value["big"].is_f64());
+    }
+
+    #[test]
+    fn bombs_are_refused() {
+        let deep = "[".repeat(100_000);
+        assert!(read_description(deep.as_bytes()).is_err());
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let before = format!("*a{}, ", level - 1).repeat(10);
+            bomb += &format!("a{level}: &a{level} [{}]\n", before.trim_end_matches(", "));
+        }
+        assert_eq!(read_description(bomb.as_bytes()), Err(DescriptionError::Budget));
+        assert_eq!(read_description(b"\xff"), Err(DescriptionError::NotUtf8));
+        assert!(matches!(read_description(b"a: [1"), Err(DescriptionError::Syntax(_))));
+    }
+}

@@ -1,0 +1,135 @@
+//! Names made of foreign ones: of capabilities, variables and steps.
+
+use std::collections::BTreeSet;
+
+/// The longest name of a capability or a step.
+const MOST: usize = 100;
+/// The longest name of a variable that is made here.
+const MOST_OF_VARIABLE: usize = 80;
+
+/// Names that were given out, so that none is given twice.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Taken(BTreeSet<String>);
+
+impl Taken {
+    /// `name`, or the first of `name2`, `name3`, … that is free; of at most [`MOST`] characters.
+    pub(crate) fn take(&mut self, name: &str) -> String {
+        let mut free = cut(name, MOST).to_owned();
+        let mut number = 2;
+        while !self.0.insert(free.clone()) {
+            let ending = number.to_string();
+            free = format!("{}{ending}", cut(name, MOST - ending.len()));
+            number += 1;
+        }
+        free
+    }
+
+    /// The first of `names` that is free, else the last of them with a number.
+    pub(crate) fn take_one_of(&mut self, names: &[String]) -> String {
+        match names.iter().find(|name| !self.0.contains(*name)) {
+            Some(free) => self.take(free),
+            None => self.take(names.last().map_or("value", String::as_str)),
+        }
+    }
+}
+
+/// A capability name of the letters and digits of `text`: `get-user_by.id` is `GetUserById`. None
+/// when it has no letter.
+pub(crate) fn capability_name(text: &str) -> Option<String> {
+    let name: String = words(text).map(capitalise).collect();
+    let name = name.trim_start_matches(|c: char| c.is_ascii_digit());
+    let name = capitalise(cut(name, MOST));
+    (!name.is_empty()).then_some(name)
+}
+
+/// A step id of the letters and digits of `text`: `GetUser` and `get-user` are `getUser`.
+pub(crate) fn step_id(text: &str) -> String {
+    let Some(name) = capability_name(text) else { return "step".to_owned() };
+    // `URLCheck` is `urlCheck`, `GetUser` is `getUser`.
+    let upper = name.chars().take_while(char::is_ascii_uppercase).count();
+    let whole = upper == name.len();
+    let lowered = if upper > 1 && !whole { upper - 1 } else { upper };
+    name[..lowered].to_ascii_lowercase() + &name[lowered..]
+}
+
+/// A variable name as close to `text` as can be: `filter[name]` is `filter_name`, `$top` is `top`.
+pub(crate) fn variable_name(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.chars().take(4 * MOST_OF_VARIABLE) {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            name.push(c);
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    let name = cut(&name, MOST_OF_VARIABLE).trim_end_matches(['_', '-']);
+    let name = name.trim_start_matches('-');
+    match name.chars().next() {
+        None => "value".to_owned(),
+        Some(first) if first.is_ascii_digit() => format!("_{name}"),
+        Some(_) => name.to_owned(),
+    }
+}
+
+/// The runs of letters and digits.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+fn capitalise(word: &str) -> String {
+    match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    }
+}
+
+/// The first `most` bytes of a name, which is ASCII; of other text nothing beyond a whole letter.
+fn cut(name: &str, most: usize) -> &str {
+    let mut end = name.len().min(most);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_the_shape_of_their_kind() {
+        let name = |text| capability_name(text).unwrap();
+        assert_eq!(name("get-user_by.id"), "GetUserById");
+        assert_eq!(name("2fa/enable"), "FaEnable");
+        assert_eq!(name("getURL"), "GetURL");
+        assert_eq!(capability_name("取得"), None);
+        assert_eq!(capability_name("42"), None);
+        assert_eq!(capability_name(&"ab ".repeat(90)).unwrap().len(), 100);
+
+        assert_eq!(step_id("GetUser"), "getUser");
+        assert_eq!(step_id("URLCheck"), "urlCheck");
+        assert_eq!(step_id("ID"), "id");
+        assert_eq!(step_id("…"), "step");
+
+        assert_eq!(variable_name("filter[name]"), "filter_name");
+        assert_eq!(variable_name("$top"), "top");
+        assert_eq!(variable_name("X-Request-ID"), "X-Request-ID");
+        assert_eq!(variable_name("2fa"), "_2fa");
+        assert_eq!(variable_name("-"), "value");
+        assert_eq!(variable_name("größe"), "gr_e");
+    }
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let mut taken = Taken::default();
+        assert_eq!(taken.take("Get"), "Get");
+        assert_eq!(taken.take("Get"), "Get2");
+        assert_eq!(taken.take("Get"), "Get3");
+        let long = "A".repeat(100);
+        assert_eq!(taken.take(&long), long);
+        assert_eq!(taken.take(&long), format!("{}2", "A".repeat(99)));
+        let names = ["Get".to_owned(), "body_Get".to_owned()];
+        assert_eq!(taken.take_one_of(&names), "body_Get");
+        assert_eq!(taken.take_one_of(&names), "body_Get2");
+    }
+}

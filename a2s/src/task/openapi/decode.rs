@@ -1,0 +1,351 @@
+//! Reads a specification: its header, the one path, the one operation, and its responses.
+//!
+//! Both versions are read alike. `openapiv3` types what stands outside schemas: there 3.1 only
+//! adds to 3.0. `oas3` refuses what 3.1 allows (relative addresses under `info` and in OAuth
+//! flows) and gives no places, so it is not used. Schemas are never typed: they stay as written.
+
+use std::sync::Arc;
+
+use openapiv3 as oas;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::spot::{MAX_REFS, Spot, too_many_refs};
+use super::{Method, OpenApiTask, OpenApiVersion};
+use crate::code;
+use crate::decode::{Findings, Site, Taken, short};
+use crate::tree::Kind;
+
+/// The most that a task may take in memory once its `$ref`s are followed, in values. A document
+/// without `$ref`s stays far below it.
+const MAX_WEIGHT: usize = 400_000;
+/// The longest path template, in bytes.
+const MAX_PATH: usize = 4096;
+
+/// What to do about a specification without an essential part.
+const ADD_IT: &str = "Add it, as the service's own specification has it.";
+
+/// Reads an OpenAPI task and finds the place of its server's address; errors go to `findings`.
+pub(crate) fn decode_openapi(
+    field: &Taken<'_>,
+    findings: &mut Findings,
+) -> Option<(OpenApiTask, Site)> {
+    let before = findings.diagnostics.len();
+    let version = OpenApiVersion::V3_0;
+    let task = Decoder { root: Spot::of(field), version, findings, weight: MAX_WEIGHT }.decode();
+    task.filter(|_| !findings.diagnostics[before..].iter().any(|d| d.is_error()))
+}
+
+pub(super) struct Decoder<'n, 'f> {
+    pub(super) root: Spot<'n>,
+    pub(super) version: OpenApiVersion,
+    findings: &'f mut Findings,
+    /// How much may still be kept.
+    weight: usize,
+}
+
+/// A path item, or an operation with its path item behind it: what the first does not say, the
+/// next may.
+pub(super) type Layers<'n> = [Spot<'n>];
+
+impl<'n> Decoder<'n, '_> {
+    fn decode(&mut self) -> Option<(OpenApiTask, Site)> {
+        self.check_header();
+        let (path, item) = self.only_path()?;
+        let layers = self.layers(item)?;
+        let (method, operation) = self.only_operation(&layers)?;
+        let layers: Vec<_> = std::iter::once(operation.clone()).chain(layers).collect();
+        let server = self.decode_server(&layers);
+        let parameters = self.decode_parameters(&path, &layers);
+        let body = self.decode_body(method, &operation);
+        let responses = self.decode_responses(&operation);
+        let security = self.decode_security(&operation);
+        let (server, site) = server?;
+        let raw = |member: &str| operation.text(member).map(str::to_owned);
+        let summary = raw("summary").or_else(|| raw("description"));
+        let operation_id = raw("operationId");
+        let (components, specification) = self.keep_specification();
+        let task = OpenApiTask {
+            version: self.version,
+            server,
+            method,
+            operation_id,
+            summary,
+            parameters: parameters?,
+            body: body?,
+            responses,
+            security,
+            path: path.to_owned(),
+            components,
+            specification,
+        };
+        Some((task, site))
+    }
+
+    fn check_header(&mut self) {
+        let quoted = "Write `openapi: \"3.0.3\"`.";
+        let root = self.root.clone();
+        match (root.get("openapi"), root.get("swagger")) {
+            (Some(field), _) => match field.node.as_str() {
+                Some(version) => {
+                    let mut parts = version.split('.');
+                    match (parts.next(), parts.next()) {
+                        (Some("3"), Some("0")) => {}
+                        (Some("3"), Some("1")) => self.version = OpenApiVersion::V3_1,
+                        _ => {
+                            let version = short(version);
+                            let message = format!("OpenAPI `{version}` is not read; 3.0 and 3.1 are");
+                            self.error(&field, message, quoted);
+                        }
+                    }
+                }
+                None => self.error(&field, "the version of OpenAPI is a string", quoted),
+            },
+            (None, Some(field)) => {
+                let message = "this is a Swagger 2 specification; OpenAPI 3.0 is read";
+                self.error(&field, message, "Convert it to OpenAPI 3.0 first.");
+            }
+            (None, None) => self.error(&root, "the specification has no `openapi`", quoted),
+        }
+        match root.get("info") {
+            None => {
+                let hint = "Add `info` with title and version.";
+                self.error(&root, "the specification has no `info`", hint);
+            }
+            Some(info) => {
+                if let Err(error) = serde_json::from_value::<oas::Info>(info.to_value()) {
+                    let hint = "Give `info` a title and a version, both as strings.";
+                    self.error(&info, format!("`info` is malformed: {error}"), hint);
+                }
+            }
+        }
+    }
+
+    fn only_path(&mut self) -> Option<(&'n str, Spot<'n>)> {
+        let root = self.root.clone();
+        let Some(paths) = root.get("paths").filter(Spot::is_mapping) else {
+            self.error(&root, "the specification has no `paths`", ADD_IT);
+            return None;
+        };
+        let mut entries = paths.entries();
+        entries.retain(|(path, _)| !path.starts_with("x-"));
+        if entries.len() != 1 {
+            let message = format!("a task has exactly one path; there are {}", entries.len());
+            self.error(&paths, message, "Keep the one path that the step requests.");
+            return None;
+        }
+        let (path, item) = entries.pop()?;
+        if !path.starts_with('/') || path.contains(['?', '#']) || path.chars().any(char::is_control)
+        {
+            let message = "a path begins with `/` and has no `?` and no `#`";
+            let hint = "Declare what stands behind `?` as query parameters.";
+            self.error(&item, message, hint);
+            return None;
+        }
+        if path.len() > MAX_PATH {
+            let message = format!("the path has {} bytes; {MAX_PATH} is the most", path.len());
+            self.error(&item, message, "Shorten it: no service takes such an address.");
+            return None;
+        }
+        Some((path, item))
+    }
+
+    /// A path item and those that its `$ref`s lead to. What stands beside a `$ref` counts first.
+    fn layers(&mut self, item: Spot<'n>) -> Option<Vec<Spot<'n>>> {
+        let mut layers = vec![item];
+        while let Some(last) = layers.last() {
+            match last.step(&self.root) {
+                Ok(None) => return Some(layers),
+                Ok(Some(next)) if layers.len() <= MAX_REFS => layers.push(next),
+                Ok(Some(_)) => {
+                    let (message, hint) = too_many_refs();
+                    self.error(&layers[0], message, hint);
+                    return None;
+                }
+                Err((message, hint)) => {
+                    let last = last.clone();
+                    self.error(&last, message, hint);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn only_operation(&mut self, item: &Layers<'n>) -> Option<(Method, Spot<'n>)> {
+        let mut operations: Vec<_> = Method::ALL
+            .iter()
+            .filter_map(|(key, method)| {
+                let operation = item.iter().find_map(|layer| layer.get(key))?;
+                Some((*key, *method, operation))
+            })
+            .collect();
+        if operations.len() != 1 {
+            let message = match operations.as_slice() {
+                [] => "a task has exactly one operation; there is none".to_owned(),
+                several => {
+                    let keys: Vec<_> = several.iter().map(|(key, ..)| format!("`{key}`")).collect();
+                    format!("a task has exactly one operation; there are {}", keys.join(", "))
+                }
+            };
+            self.error(&item[0], message, "Keep the one operation that the step requests.");
+            return None;
+        }
+        let (_, method, operation) = operations.pop()?;
+        if !operation.is_mapping() {
+            let message = "the operation is no mapping";
+            self.error(&operation, message, "Write its fields below it: `responses` and others.");
+            return None;
+        }
+        Some((method, operation))
+    }
+
+    fn decode_responses(&mut self, operation: &Spot<'n>) -> Vec<(String, Value)> {
+        let found = operation.get("responses").filter(Spot::is_mapping);
+        let entries = found.map_or_else(Vec::new, |responses| responses.entries());
+        if entries.is_empty() {
+            // OpenAPI 3.1 does not ask for them any more.
+            if self.version == OpenApiVersion::V3_0 || operation.get("responses").is_some() {
+                self.error(operation, "the operation has no `responses`", ADD_IT);
+            }
+            return Vec::new();
+        }
+        let mut responses = Vec::new();
+        for (status, response) in entries {
+            if status.starts_with("x-") {
+                continue;
+            }
+            let well_formed = status == "default"
+                || (status.len() == 3
+                    && status.starts_with(|c: char| ('1'..='5').contains(&c))
+                    && (status.ends_with("XX") || status.bytes().all(|b| b.is_ascii_digit())));
+            if !well_formed {
+                let message = format!("`{}` is no response status", short(status));
+                let hint = "Write a status such as \"200\", a range such as \"2XX\", or `default`.";
+                self.error(&response, message, hint);
+                continue;
+            }
+            if let Some(target) = self.follow(&response) {
+                let value = self.keep(&target);
+                responses.push((status.to_owned(), value));
+            }
+        }
+        responses
+    }
+
+    fn keep_specification(&mut self) -> (Arc<Value>, Arc<Value>) {
+        let root = self.root.clone();
+        let components = root.get("components").map_or(Value::Null, |spot| self.keep(&spot));
+        let entries = root.entries().into_iter().filter(|(key, _)| *key != "components");
+        let rest: Map<_, _> =
+            entries.map(|(key, spot)| (key.to_owned(), self.keep(&spot))).collect();
+        (Arc::new(components), Arc::new(Value::Object(rest)))
+    }
+
+    /// The value at `spot`; null, and an error, when `$ref`s have made the task too large.
+    pub(super) fn keep(&mut self, spot: &Spot<'n>) -> Value {
+        let weight = spot.weight(self.weight);
+        if weight < self.weight {
+            self.weight -= weight;
+            return spot.to_value();
+        }
+        if self.weight > 0 {
+            self.weight = 0;
+            let message = "the task is too large once its `$ref`s are followed";
+            let hint = "Keep the parameters and responses that the step needs.";
+            let Site { path, position } = spot.site();
+            self.findings.error_with_hint(code::BUDGET, &path, position, message, hint);
+        }
+        Value::Null
+    }
+
+    /// What `spot` is, or what its `$ref` points to; reports when that is nothing.
+    pub(super) fn follow(&mut self, spot: &Spot<'n>) -> Option<Spot<'n>> {
+        match spot.follow(&self.root) {
+            Ok(target) => Some(target),
+            Err((message, hint)) => {
+                self.error(spot, message, hint);
+                None
+            }
+        }
+    }
+
+    /// The list `key` of `spot`, empty when there is none; reports when it is something else.
+    pub(super) fn list(&mut self, spot: &Spot<'n>, key: &str) -> Vec<Spot<'n>> {
+        let Some(list) = spot.get(key) else { return Vec::new() };
+        if !matches!(list.node.kind, Kind::Array(_)) {
+            let message = format!("`{key}` is {}, and a list belongs here", list.node.describe());
+            self.error(&list, message, "Write each item on a line of its own after `- `.");
+        }
+        list.items()
+    }
+
+    /// Whether every member of `spot` in `keys` is a boolean or missing; reports those that are
+    /// not.
+    pub(super) fn check_booleans(&mut self, spot: &Spot<'n>, keys: &[&str]) -> bool {
+        let mut fit = true;
+        for key in keys {
+            let Some(member) = spot.get(key) else { continue };
+            if !matches!(member.node.kind, Kind::Bool(_)) {
+                let message = format!(
+                    "`{key}` is {}; `true` or `false` belongs here",
+                    member.node.describe()
+                );
+                self.error(&member, message, "Write `true` or `false` without quotes.");
+                fit = false;
+            }
+        }
+        fit
+    }
+
+    /// Types `value`, which stands at `spot` and is called `what`; reports when it is malformed.
+    pub(super) fn typed<T: DeserializeOwned>(
+        &mut self,
+        spot: &Spot<'n>,
+        what: &str,
+        value: Value,
+        hint: &str,
+    ) -> Option<T> {
+        match serde_json::from_value(value) {
+            Ok(typed) => Some(typed),
+            Err(error) => {
+                self.error(spot, format!("{what} is malformed: {error}"), hint);
+                None
+            }
+        }
+    }
+
+    pub(super) fn error(
+        &mut self,
+        spot: &Spot<'n>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let Site { path, position } = spot.site();
+        self.findings.error_with_hint(code::BAD_OPENAPI, &path, position, message, hint);
+    }
+
+    pub(super) fn warn(
+        &mut self,
+        spot: &Spot<'n>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let Site { path, position } = spot.site();
+        self.findings.warning_with_hint(code::BAD_OPENAPI, &path, position, message, hint);
+    }
+
+    pub(super) fn unsupported(&mut self, spot: &Spot<'n>, message: impl Into<String>) {
+        let Site { path, position } = spot.site();
+        self.findings.warning(code::UNSUPPORTED, &path, position, message);
+    }
+}
+
+/// The members of `spot` that are neither schemas nor examples: those that are typed. What is
+/// wrong inside a schema is no reason to refuse the operation.
+pub(super) fn outside_schemas(spot: &Spot<'_>) -> Map<String, Value> {
+    let left_out = ["schema", "content", "example", "examples"];
+    let kept = |key: &str| !left_out.contains(&key) && !key.starts_with("x-");
+    let entries = spot.entries().into_iter().filter(|(key, _)| kept(key));
+    entries.map(|(key, member)| (key.to_owned(), member.to_value())).collect()
+}

@@ -1,0 +1,56 @@
+//! Path templates: `/current/{city}`, `/files/{name}.{type}`.
+
+use percent_encoding::percent_decode_str;
+
+use super::decode::Decoder;
+use super::parameter::{OperationParameter, ParameterPlace};
+use super::spot::Spot;
+use crate::decode::short;
+
+impl<'n> Decoder<'n, '_> {
+    /// Every `{name}` of the path has a parameter, and every path parameter a `{name}`. A name may
+    /// stand there several times.
+    pub(super) fn check_path_template(
+        &mut self,
+        path: &str,
+        item: &Spot<'n>,
+        parameters: &[OperationParameter],
+    ) {
+        let mut named = Vec::new();
+        for part in path.split('{').skip(1) {
+            match part.split_once('}') {
+                Some((name, _)) if named.contains(&name) => {}
+                Some((name, _)) => named.push(name),
+                None => self.error(item, "the path has `{` without `}`", "Close the brace."),
+            }
+        }
+        let declared: Vec<_> = parameters
+            .iter()
+            .filter(|parameter| parameter.place == ParameterPlace::Path)
+            .map(|parameter| parameter.name.as_str())
+            .collect();
+        for name in &named {
+            if !declared.contains(name) {
+                let message = format!("`{{{}}}` has no path parameter", short(name));
+                let hint = "Declare it under `parameters` with `in: path` and `required: true`.";
+                self.error(item, message, hint);
+            }
+        }
+        for name in declared {
+            if !named.contains(&name) {
+                let message =
+                    format!("the path parameter `{}` has no place in the path", short(name));
+                let hint = format!("Write `{{{}}}` into the path, or remove it.", short(name));
+                self.error(item, message, hint);
+            }
+        }
+        // Every parser of addresses would walk them, however they are encoded.
+        let walks = |segment: &str| {
+            matches!(&*percent_decode_str(segment).decode_utf8_lossy(), "." | "..")
+        };
+        if path.split('/').any(walks) {
+            let message = "the path has a segment `.` or `..`";
+            self.error(item, message, "Write the path that it leads to.");
+        }
+    }
+}

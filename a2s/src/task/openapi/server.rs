@@ -1,0 +1,113 @@
+//! The server that requests go to, with its variables.
+
+use openapiv3 as oas;
+use url::Url;
+
+use super::decode::{Decoder, Layers};
+use super::OpenApiVersion;
+use super::spot::Spot;
+use crate::decode::{Site, short};
+use crate::task::decode_url;
+
+/// The longest address of a server, in bytes, before and after its variables are replaced.
+const MAX_ADDRESS: usize = 2048;
+
+impl<'n> Decoder<'n, '_> {
+    /// The first server of the operation, else of the path, else of the specification.
+    pub(super) fn decode_server(&mut self, layers: &Layers<'n>) -> Option<(Url, Site)> {
+        let root = self.root.clone();
+        let server = layers.iter().chain([&root]).find_map(|layer| {
+            layer.get("servers").and_then(|servers| servers.items().into_iter().next())
+        });
+        let Some(server) = server else {
+            let hint = "Add `servers` with the address of the service.";
+            self.error(&root, "the specification names no server", hint);
+            return None;
+        };
+        self.check_variables(&server)?;
+        let hint = "Write `- url: \"https://…\"`.";
+        let typed: oas::Server = self.typed(&server, "the server", server.to_value(), hint)?;
+        let url = server.get("url")?;
+        let decoded = fill(&typed).and_then(|address| decode_url(&address));
+        match decoded {
+            Ok(address) => Some((address, url.site())),
+            Err((message, hint)) => {
+                self.error(&url, message, hint);
+                None
+            }
+        }
+    }
+
+    /// Every variable has a default, which is text and one of the values that it may have.
+    fn check_variables(&mut self, server: &Spot<'n>) -> Option<()> {
+        let mut whole = Some(());
+        let variables = server.get("variables");
+        for (name, variable) in variables.map_or_else(Vec::new, |variables| variables.entries()) {
+            let name = short(name);
+            let default = variable.get("default");
+            let Some(text) = default.as_ref().and_then(|default| default.node.as_str()) else {
+                let message = match &default {
+                    None => format!("the server variable `{name}` has no `default`"),
+                    Some(found) => format!(
+                        "the default of the server variable `{name}` is {}, and a string belongs here",
+                        found.node.describe()
+                    ),
+                };
+                let hint = "Add `default`, in quotes: requests use it.";
+                self.error(default.as_ref().unwrap_or(&variable), message, hint);
+                whole = None;
+                continue;
+            };
+            let Some(values) = variable.get("enum") else { continue };
+            let values = values.items();
+            if values.iter().any(|value| value.node.as_str() == Some(text)) {
+                continue;
+            }
+            let message = format!(
+                "the default `{}` of the server variable `{name}` is none of its `enum`",
+                short(text)
+            );
+            let hint = "Make it one of them.";
+            let place = default.as_ref().unwrap_or(&variable);
+            // OpenAPI 3.0 only recommends it.
+            if self.version == OpenApiVersion::V3_0 {
+                self.warn(place, message, hint);
+            } else {
+                self.error(place, message, hint);
+                whole = None;
+            }
+        }
+        whole
+    }
+}
+
+/// The address with the defaults of its variables. A default is not looked through again.
+fn fill(server: &oas::Server) -> Result<String, (String, String)> {
+    let too_long = || {
+        let message = format!("the server's address has more than {MAX_ADDRESS} bytes");
+        (message, "Shorten it, or the defaults of its variables.".to_owned())
+    };
+    let mut address = String::new();
+    let mut rest = server.url.as_str();
+    if rest.len() > MAX_ADDRESS {
+        return Err(too_long());
+    }
+    while let Some((before, (name, behind))) =
+        rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    {
+        let variable = server.variables.as_ref().and_then(|variables| variables.get(name));
+        let Some(variable) = variable else {
+            let message = format!("the server's address has `{{{0}}}`, but no variable `{0}`", short(name));
+            let hint = "Declare it under `variables` with a `default`, or write its value out.";
+            return Err((message, hint.to_owned()));
+        };
+        address.push_str(before);
+        address.push_str(&variable.default);
+        if address.len() > MAX_ADDRESS {
+            return Err(too_long());
+        }
+        rest = behind;
+    }
+    address.push_str(rest);
+    if address.len() > MAX_ADDRESS { Err(too_long()) } else { Ok(address) }
+}

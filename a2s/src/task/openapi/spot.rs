@@ -1,0 +1,164 @@
+//! A value of a specification that knows where it stands, and where its `$ref` leads.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use crate::decode::{Site, Taken, short};
+use crate::diagnostic::Position;
+use crate::task::Problem;
+use crate::tree::{Kind, Node, item_path, member_path};
+
+/// How many `$ref`s may lead to one another.
+pub(super) const MAX_REFS: usize = 32;
+
+/// A value and its place in the document.
+#[derive(Debug, Clone)]
+pub(super) struct Spot<'n> {
+    pub(super) node: &'n Node,
+    path: String,
+    key: Position,
+}
+
+impl<'n> Spot<'n> {
+    pub(super) fn of(field: &Taken<'n>) -> Self {
+        Self { node: field.node, path: field.path.clone(), key: field.key }
+    }
+
+    pub(super) fn site(&self) -> Site {
+        Site { path: self.path.clone(), position: self.key }
+    }
+
+    /// The member `key`, unless nothing stands there.
+    pub(super) fn get(&self, key: &str) -> Option<Self> {
+        let member = self.node.member(key)?;
+        let filled = !matches!(member.value.kind, Kind::Null);
+        filled.then(|| Self {
+            node: &member.value,
+            path: member_path(&self.path, key),
+            key: member.position,
+        })
+    }
+
+    /// The items of a list; none of anything else.
+    pub(super) fn items(&self) -> Vec<Self> {
+        let Kind::Array(items) = &self.node.kind else { return Vec::new() };
+        let item = |(index, node): (usize, &'n Node)| Self {
+            node,
+            path: item_path(&self.path, index),
+            key: node.position,
+        };
+        items.iter().enumerate().map(item).collect()
+    }
+
+    /// The members of a mapping with their keys; none of anything else.
+    pub(super) fn entries(&self) -> Vec<(&'n str, Self)> {
+        let members = self.node.members().unwrap_or_default();
+        let entry = |member: &'n crate::tree::Member| {
+            let path = member_path(&self.path, &member.key);
+            (member.key.as_str(), Self { node: &member.value, path, key: member.position })
+        };
+        members.iter().map(entry).collect()
+    }
+
+    /// The text of the member `key`.
+    pub(super) fn text(&self, key: &str) -> Option<&'n str> {
+        self.node.get(key).and_then(Node::as_str)
+    }
+
+    pub(super) fn is_mapping(&self) -> bool {
+        self.node.members().is_some()
+    }
+
+    /// What the JSON pointer of a fragment leads to, from here.
+    fn at(&self, fragment: &str) -> Option<Self> {
+        // A pointer in an address is percent-encoded as well (RFC 6901, section 6).
+        let pointer = percent_decode_str(fragment).decode_utf8().ok()?;
+        let mut tokens = pointer.split('/');
+        if tokens.next() != Some("") {
+            return None;
+        }
+        tokens.try_fold(self.clone(), |spot, token| {
+            let token = token.replace("~1", "/").replace("~0", "~");
+            match &spot.node.kind {
+                Kind::Array(items) => {
+                    let index = token.parse().ok().filter(|index| *index < items.len())?;
+                    let path = item_path(&spot.path, index);
+                    Some(Self { node: &items[index], path, key: items[index].position })
+                }
+                _ => spot.get(&token),
+            }
+        })
+    }
+
+    /// What the `$ref` here points to inside `root`; none when there is no `$ref`.
+    pub(super) fn step(&self, root: &Self) -> Result<Option<Self>, Problem> {
+        let Some(reference) = self.node.get("$ref") else { return Ok(None) };
+        let fragment = reference.as_str().and_then(|text| text.strip_prefix('#'));
+        match fragment.and_then(|fragment| root.at(fragment)) {
+            Some(target) => Ok(Some(target)),
+            None => {
+                let target = reference.as_str().unwrap_or("that is no string");
+                let message = format!("`$ref: {}` leads nowhere inside the task", short(target));
+                Err((message, "Add what it points to, or write it out here.".to_owned()))
+            }
+        }
+    }
+
+    /// What stands here, or what its `$ref`s lead to inside `root`.
+    pub(super) fn follow(&self, root: &Self) -> Result<Self, Problem> {
+        let mut spot = self.clone();
+        for _ in 0..=MAX_REFS {
+            match spot.step(root)? {
+                Some(target) => spot = target,
+                None => return Ok(spot),
+            }
+        }
+        Err(too_many_refs())
+    }
+
+    /// Roughly how much memory the value takes, in values; at most `limit` are counted.
+    pub(super) fn weight(&self, limit: usize) -> usize {
+        weigh(self.node, limit)
+    }
+
+    /// The value as it stands.
+    pub(super) fn to_value(&self) -> Value {
+        self.node.to_value()
+    }
+}
+
+/// The problem of `$ref`s that lead in a circle, or nearly so.
+pub(super) fn too_many_refs() -> Problem {
+    let message = format!("more than {MAX_REFS} `$ref`s lead to one another");
+    (message, "Write it out here.".to_owned())
+}
+
+fn weigh(node: &Node, limit: usize) -> usize {
+    let text = |text: &str| 1 + text.len() / 32;
+    let mut sum = match &node.kind {
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) => 1,
+        Kind::String(string) => text(string),
+        Kind::Array(_) | Kind::Object(_) => 1,
+    };
+    match &node.kind {
+        Kind::Array(items) => {
+            for item in items {
+                if sum > limit {
+                    break;
+                }
+                sum += weigh(item, limit - sum);
+            }
+        }
+        Kind::Object(members) => {
+            for member in members {
+                if sum > limit {
+                    break;
+                }
+                sum += text(&member.key);
+                sum += weigh(&member.value, limit.saturating_sub(sum));
+            }
+        }
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
+    }
+    sum
+}
