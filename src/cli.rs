@@ -17,6 +17,25 @@ Exit codes:
 
 Start with `a2s demo`; then `a2s up`, and publish, search and run from another terminal.";
 
+const AFTER_VALIDATE: &str = "\
+Files are checked against each other, too: a dependency that is among them is linked.
+Hidden files and folders are left out, and so are links to folders.
+
+Exit codes:
+  0  every file is valid; there may be warnings (with --watch: ended by Ctrl-C)
+  1  a file has errors or cannot be read
+  2  the command was not understood
+  4  with --registry: it does not answer";
+
+const AFTER_LOCK: &str = "\
+The lock of Weather.yaml is Weather.lock beside it. With `a2s run NAME --lock Weather.lock`
+nothing but the content it names can run, whatever is published later.
+
+Exit codes:
+  0  written; with --check: current
+  1  the document has errors, something it uses is missing; with --check: not current
+  4  the registry does not answer";
+
 /// Publish capabilities, find them by intent, run them under a guardian's eyes.
 #[derive(Debug, Parser)]
 #[command(name = "a2s", version, after_help = AFTER_HELP, max_term_width = 100)]
@@ -65,10 +84,12 @@ pub(crate) enum Command {
         service: Service,
     },
     /// Find every mistake in documents
-    Validate {
-        /// Files, folders (every .yaml, .yml and .json below), or - for standard input
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+    #[command(after_help = AFTER_VALIDATE)]
+    Validate(ValidateArgs),
+    /// Explain an error code: what it means, the mistake and its repair
+    Explain {
+        #[arg(help = "A code such as A2S011")]
+        code: String,
     },
     /// Print the checksum of a document, or fill it in
     Checksum {
@@ -100,14 +121,11 @@ pub(crate) enum Command {
         #[arg(long, help = "highest_score, most_similar, most_reliable, most_used or simplest")]
         strategy: Option<String>,
     },
-    /// Show a published capability
-    Show {
-        #[arg(help = "NAME[@RANGE]")]
-        capability: String,
-        /// Print the document as it was published
-        #[arg(long)]
-        yaml: bool,
-    },
+    /// Show what a capability takes, gives and needs
+    Show(ShowArgs),
+    /// Write down the exact content of everything that a capability uses
+    #[command(after_help = AFTER_LOCK)]
+    Lock(LockArgs),
     /// Run a capability
     Run(RunArgs),
     /// Show runs, or all about one
@@ -128,6 +146,43 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// Files, folders (every .yaml, .yml and .json below), or - for standard input
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Check again whenever a file changes, until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Ask the registry for dependencies, too
+    #[arg(long)]
+    pub(crate) registry: bool,
+    /// Print errors alone
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[arg(help = "NAME[@RANGE], a file, or - for standard input")]
+    pub(crate) target: String,
+    /// Print the document as it was published
+    #[arg(long)]
+    pub(crate) yaml: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// Take what it uses from the documents of a folder, and not from the registry
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Write nothing; say whether the lock is what would be written now
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[arg(help = "NAME[@RANGE]")]
     pub(crate) capability: String,
@@ -140,6 +195,9 @@ pub(crate) struct RunArgs {
     /// Refuse to run anything but this digest
     #[arg(long)]
     pub(crate) digest: Option<a2s::Digest>,
+    /// Run exactly what a lock names, whatever was published since
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lock: Option<PathBuf>,
     /// The session, as the guardian sees it
     #[arg(long)]
     pub(crate) session: Option<String>,

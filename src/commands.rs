@@ -2,10 +2,13 @@
 
 mod checksum;
 mod document;
+mod explain;
+mod lock;
 mod publish;
 mod run;
 mod runs;
 mod search;
+mod shelf;
 mod show;
 mod target;
 mod validate;
@@ -34,6 +37,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Ok(runtime) => runtime.block_on(dispatch(&global, command, &mut output)),
         Err(error) => Err(Failure::new(Exit::Bad, crate::failure::CANNOT_SERVE, error.to_string())),
     };
+    output.finish();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -46,16 +50,16 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Result<(), Failure> {
     let client = || Client::new(&global.url, global.token.clone(), Some(data_dir(global)));
     match command {
-        Command::Validate { files } => validate::validate(&files, output),
+        Command::Validate(arguments) => validate::validate(&arguments, client, output).await,
+        Command::Explain { code } => explain::explain(&code, output),
         Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,
         Command::Verify { target } => verify::verify(&target, client, output).await,
         Command::Publish { files } => publish::publish(&files, &client()?, output).await,
         Command::Search { intent, limit, strategy } => {
             search::search(intent, limit, strategy, &client()?, output).await
         }
-        Command::Show { capability, yaml } => {
-            show::show(&capability, yaml, &client()?, output).await
-        }
+        Command::Show(arguments) => show::show(&arguments, client, output).await,
+        Command::Lock(arguments) => lock::lock(&arguments, client, output).await,
         Command::Run(arguments) => run::run(arguments, &client()?, output).await,
         Command::Runs { id: Some(id), .. } => runs::show_run(&id, &client()?, output).await,
         Command::Runs { id: None, limit } => runs::list_runs(limit, &client()?, output).await,

@@ -216,6 +216,7 @@ impl<'o> Demo<'o> {
             name: name.clone(),
             version: None,
             digest: Some(digest),
+            lock: None,
             inputs: inputs("Paris", "Weekend picnic weather update for Paris:"),
         };
         let plan: PlanAnswer = self.client.post(&["v1", "plans"], &request).await?;
@@ -304,9 +305,8 @@ impl<'o> Demo<'o> {
         if let Some(failure) = &refused
             && !self.output.is_json()
         {
-            for diagnostic in &failure.diagnostics {
-                self.output.diagnostic("tampered.yaml", &tampered, diagnostic);
-            }
+            let (text, remarks) = (tampered.as_bytes(), &failure.diagnostics);
+            self.output.diagnostics("tampered.yaml", text, remarks);
         }
         let mismatch = refused.as_ref().is_some_and(|failure| {
             failure.diagnostics.iter().any(|diagnostic| diagnostic.code == "A2S031")
@@ -350,6 +350,7 @@ impl<'o> Demo<'o> {
             name: name.clone(),
             version: None,
             digest: Some(digest),
+            lock: None,
             inputs: inputs(location, message),
             session: Some("demo".to_owned()),
             wait: false,

@@ -53,6 +53,7 @@ codes! {
     DEMO_BROKEN = "A2S505", "demo did not do what it claims", "This is a defect; please report it with the output of `a2s demo --json`.";
     BAD_HOST = "A2S506", "host or origin not allowed", "Address the service by the name it listens on, and not from a page of another site.";
     NO_ROUTE = "A2S507", "nothing answers at this address", "See /openapi.json for what there is.";
+    LOCK = "A2S508", "lock cannot be used", "Write it anew with `a2s lock FILE`.";
 }
 
 impl Failure {

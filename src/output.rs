@@ -1,16 +1,25 @@
 //! What a person or a machine reads on standard output and standard error.
 
+mod excerpt;
+mod plain;
+
+use std::collections::BTreeSet;
 use std::fmt::{Arguments, Display};
 use std::io::{self, IsTerminal as _, Write as _};
 
-use a2s::{Diagnostic, Severity};
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use a2s::Diagnostic;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::Color;
 use crate::failure::Failure;
+
+pub(crate) use excerpt::Excerpts;
+pub(crate) use plain::plain;
+
+/// The most codes that are named at the end.
+const MAX_NAMED: usize = 6;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -27,6 +36,10 @@ pub(crate) struct Output {
     json: bool,
     colored: bool,
     terminal: bool,
+    /// The codes of the remarks that were printed.
+    told: BTreeSet<String>,
+    /// Whether nobody reads any more.
+    gone: bool,
 }
 
 impl Output {
@@ -39,7 +52,8 @@ impl Output {
         let stdout = AutoStream::new(io::stdout(), choice);
         let colored = !matches!(stdout.current_choice(), ColorChoice::Never);
         let stderr = AutoStream::new(io::stderr(), choice);
-        Self { stdout, stderr, json, colored, terminal: io::stdout().is_terminal() }
+        let terminal = io::stdout().is_terminal();
+        Self { stdout, stderr, json, colored, terminal, told: BTreeSet::new(), gone: false }
     }
 
     /// Whether JSON is wanted.
@@ -54,27 +68,39 @@ impl Output {
 
     /// Prints a line for a person. A reader that went away (`| head`) is no error.
     pub(crate) fn line(&mut self, line: Arguments<'_>) {
-        let _ = writeln!(self.stdout, "{line}");
-        let _ = self.stdout.flush();
+        let line = line.to_string();
+        self.write(&plain::disarm(&line));
+    }
+
+    fn write(&mut self, line: &str) {
+        let written = writeln!(self.stdout, "{line}").and_then(|()| self.stdout.flush());
+        self.gone |= written.is_err();
+    }
+
+    /// Whether nobody reads any more what is printed.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone
     }
 
     /// Prints one JSON value on a line of its own.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) {
         match serde_json::to_string(value) {
-            Ok(text) => self.line(format_args!("{text}")),
+            Ok(text) => self.write(&plain::escape_json(&text)),
             Err(error) => self.note(format_args!("cannot print the answer as JSON: {error}")),
         }
     }
 
-    /// Prints raw text, such as a document.
+    /// Prints raw text, such as a document: as it is to a file, disarmed on a terminal.
     pub(crate) fn raw(&mut self, text: &str) {
-        let _ = self.stdout.write_all(text.as_bytes());
+        let shown = if self.terminal { plain::disarm(text) } else { text.into() };
+        let _ = self.stdout.write_all(shown.as_bytes());
         let _ = self.stdout.flush();
     }
 
     /// Prints a line that is no result on standard error.
     pub(crate) fn note(&mut self, line: Arguments<'_>) {
-        let _ = writeln!(self.stderr, "{line}");
+        let line = line.to_string();
+        let _ = writeln!(self.stderr, "{}", plain::disarm(&line));
     }
 
     /// Says why the command ends badly: on standard error for a person, as JSON for a machine.
@@ -98,48 +124,34 @@ impl Output {
         }
     }
 
-    /// Prints a diagnostic with the part of the text it is about.
-    pub(crate) fn diagnostic(&mut self, file: &str, text: &str, diagnostic: &Diagnostic) {
-        let level = match diagnostic.severity {
-            Severity::Error => Level::ERROR,
-            Severity::Warning => Level::WARNING,
-        };
-        let title = level.primary_title(&diagnostic.message).id(&diagnostic.code);
-        let mut group = Group::with_title(title);
-        if diagnostic.position.line > 0 {
-            let span = span_of(text, diagnostic);
-            group = group.element(
-                Snippet::source(text)
-                    .path(file)
-                    .annotation(AnnotationKind::Primary.span(span).label(&diagnostic.path)),
-            );
+    /// Prints remarks, each with the part of the text that it is about.
+    pub(crate) fn diagnostics<'d>(
+        &mut self,
+        file: &str,
+        source: &[u8],
+        diagnostics: impl IntoIterator<Item = &'d Diagnostic>,
+    ) {
+        let text = String::from_utf8_lossy(source);
+        let excerpts = Excerpts::new(file, &text);
+        for diagnostic in diagnostics {
+            self.told.insert(diagnostic.code.clone());
+            let rendered = excerpts.render(diagnostic, self.colored);
+            self.line(format_args!("{rendered}\n"));
         }
-        if let Some(hint) = &diagnostic.hint {
-            group = group.element(Level::HELP.message(hint));
-        }
-        let renderer = if self.colored { Renderer::styled() } else { Renderer::plain() };
-        let rendered = renderer.render(&[group]);
-        self.line(format_args!("{rendered}\n"));
     }
-}
 
-/// The bytes of the word at the place of a diagnostic, or of the rest of the line.
-fn span_of(text: &str, diagnostic: &Diagnostic) -> std::ops::Range<usize> {
-    let start_of_line: usize = text
-        .split_inclusive('\n')
-        .take(diagnostic.position.line.saturating_sub(1))
-        .map(str::len)
-        .sum();
-    let line = text[start_of_line..].lines().next().unwrap_or_default();
-    let column = diagnostic.position.column.saturating_sub(1);
-    let within = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
-    let rest = &line[within..];
-    let end = match rest.find(": ") {
-        Some(colon) if !rest.starts_with(['"', '\'', '{', '[']) => colon,
-        _ => rest.trim_end().trim_end_matches(':').len(),
-    };
-    let start = start_of_line + within;
-    start..start + end.max(usize::from(!rest.is_empty()))
+    /// Says where more is to be read about the remarks that were printed.
+    pub(crate) fn finish(&mut self) {
+        let codes: Vec<String> = std::mem::take(&mut self.told).into_iter().collect();
+        let (Some(first), false) = (codes.first(), self.json) else { return };
+        if codes.len() == 1 {
+            self.line(format_args!("{DIM}`a2s explain {first}` says more.{DIM:#}"));
+            return;
+        }
+        let more = if codes.len() > MAX_NAMED { ", …" } else { "" };
+        let named = codes[..codes.len().min(MAX_NAMED)].join(", ");
+        self.line(format_args!("{DIM}`a2s explain CODE` says more: {named}{more}{DIM:#}"));
+    }
 }
 
 /// A count with its noun: `1 step`, `3 steps`.

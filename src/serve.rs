@@ -190,7 +190,7 @@ fn start_logs(common: &Common) -> Result<(), Failure> {
 }
 
 /// Waits for Ctrl-C or, as service managers send it, SIGTERM.
-async fn wait_for_stop() {
+pub(crate) async fn wait_for_stop() {
     #[cfg(unix)]
     {
         if let Ok(mut terminate) = signal::unix::signal(signal::unix::SignalKind::terminate()) {

@@ -1,9 +1,16 @@
 //! Authoring: documents written, formatted, begun and imported. Pure: reads no file and no address.
 
 mod format;
+mod import;
 mod names;
 mod text;
 mod write;
 
 pub use format::{FormatError, format_document};
+pub use import::{
+    ArazzoOptions, ArazzoSource, DescriptionError, GraphqlOptions, ImportError, Imported,
+    ImportedDocument, MAX_DESCRIPTION_BYTES, OpenApiOptions, OperationSummary, Refusal, Remark,
+    SourceDescription, arazzo_sources, import_arazzo, import_graphql, import_openapi,
+    list_openapi, read_description,
+};
 pub use write::{write_json, write_yaml};

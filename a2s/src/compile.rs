@@ -7,6 +7,7 @@ use crate::decode::{Findings, Mode, Taken, decode_capability, decode_digest, is_
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Document, StatedChecksum};
 use crate::tree::{self, Kind, Node};
+use crate::types::check_types;
 
 /// What the compiler found.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +68,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     let capability = decode_capability(&root, mode, &mut findings);
     if let Some(capability) = &capability {
         check_data_flow(capability, &root, &mut findings);
+        check_types(capability, &root, &mut findings);
     }
     let Findings { mut diagnostics, incomplete, older: _ } = findings;
     for diagnostic in &mut diagnostics {

@@ -44,6 +44,7 @@ mod diagnostic;
 mod document;
 mod interface;
 mod link;
+pub mod lock;
 mod name;
 mod query;
 mod schema;
@@ -51,6 +52,7 @@ mod secret;
 mod task;
 mod template;
 mod tree;
+mod types;
 
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};
@@ -69,7 +71,8 @@ pub use crate::query::{Query, QueryMiss};
 pub use crate::schema::json_schema;
 pub use crate::secret::Secret;
 pub use crate::task::{
-    GraphqlTask, Method, OpenApiTask, OperationParameter, ParameterPlace, RequestBody, Style, Task,
-    VariableDefinition,
+    ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, GraphqlTask, HttpScheme, MediaType,
+    Method, OAuthFlow, OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterPlace,
+    RequestBody, SecurityRequirement, SecurityScheme, Style, Task, ValueStyle, VariableDefinition,
 };
 pub use crate::template::{MissingReference, Reference, Template};

@@ -15,7 +15,7 @@ use semver::{Version, VersionReq};
 use crate::api::Pin;
 use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
-use crate::document::{Capability, Dependency};
+use crate::document::{Capability, Dependency, Document};
 use crate::name::CapabilityName;
 use crate::tree;
 
@@ -36,6 +36,20 @@ pub trait Release {
     fn is_yanked(&self) -> bool;
 }
 
+impl<R: Release> Release for &R {
+    fn version(&self) -> &Version {
+        (**self).version()
+    }
+
+    fn checksum(&self) -> Digest {
+        (**self).checksum()
+    }
+
+    fn is_yanked(&self) -> bool {
+        (**self).is_yanked()
+    }
+}
+
 /// The release that somebody means who names a range: the newest stable one in it that is not
 /// yanked, else the newest pre-release in it that is not yanked.
 #[must_use]
@@ -43,7 +57,12 @@ pub fn choose<'r, R: Release>(range: &VersionReq, releases: &'r [R]) -> Option<&
     releases
         .iter()
         .filter(|release| !release.is_yanked() && range.matches(release.version()))
-        .max_by_key(|release| (release.version().pre.is_empty(), release.version()))
+        .max_by(|one, other| rank(*one).cmp(&rank(*other)))
+}
+
+/// Stable before pre-release, then by number.
+fn rank<R: Release>(release: &R) -> (bool, &Version) {
+    (release.version().pre.is_empty(), release.version())
 }
 
 impl Dependency {
@@ -124,6 +143,25 @@ impl Shelf {
     /// Says what the document with a digest takes and needs.
     pub fn open(&mut self, checksum: Digest, unit: Arc<Unit>) {
         self.units.insert(checksum, unit);
+    }
+
+    /// Puts a document up: its version is one more that there is.
+    pub fn add(&mut self, document: &Document) {
+        let capability = document.capability();
+        let checksum = document.digest();
+        let listing = Listing { version: capability.version.clone(), checksum, yanked: false };
+        self.list(&capability.name, [listing]);
+        self.open(checksum, Arc::new(Unit::of(capability)));
+    }
+
+    /// Forgets every version but these, which count as not withdrawn.
+    pub fn keep(&mut self, pins: &[Pin]) {
+        for (name, versions) in &mut self.capabilities {
+            versions.retain_mut(|listing| {
+                listing.yanked = false;
+                pins.iter().any(|pin| pin.checksum == listing.checksum && pin.name == *name)
+            });
+        }
     }
 
     /// The versions of a capability, when they are known.

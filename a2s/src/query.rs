@@ -1,26 +1,45 @@
 //! Output mapping: JSONPath queries (RFC 9535) over an answer.
 
+mod cost;
+mod fit;
+
+use std::fmt;
+
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
-use jsonpath_rust::query::{Queried, js_path_process};
+use jsonpath_rust::query::{Queried, QueryRef, js_path_process};
 use serde_json::Value;
+
+use self::cost::Size;
 
 /// The longest query, in bytes.
 const MAX_BYTES: usize = 1_000;
 /// The deepest nesting of brackets in a query: both parsers recurse.
 const MAX_NESTING: usize = 16;
-/// The most `..` segments: each may visit every value below every value of the one before.
-const MAX_DESCENTS: usize = 2;
 /// Stack for the parsers, which recurse per bracket.
 const STACK: usize = 4 << 20;
+/// The most values that an evaluation gives, those inside others included, and 32 bytes of text
+/// counted as a value; twice the answer if that is more.
+const MAX_SELECTED: usize = 4 << 20;
 
 /// A checked query.
 #[derive(Debug, Clone)]
 pub struct Query {
     source: String,
-    parsed: JpQuery,
-    /// The keys of a singular query (RFC 9535, section 2.3.5.1): it selects one value at the most.
-    singular: Option<Vec<Key>>,
+    way: Way,
+}
+
+/// How a query is evaluated.
+#[derive(Debug, Clone)]
+enum Way {
+    /// Key by key: the query is singular (RFC 9535, section 2.3.5.1) and selects one value at the
+    /// most. A miss can be told in words.
+    Keys(Vec<Key>),
+    /// By `jsonpath-rust`.
+    Selectors(JpQuery),
+    /// By `serde_json_path`, where `jsonpath-rust` would give another order. The other form is there
+    /// to tell what it costs.
+    InOrder(serde_json_path::JsonPath, JpQuery),
 }
 
 #[derive(Debug, Clone)]
@@ -29,14 +48,23 @@ enum Key {
     Index(i64),
 }
 
-/// A singular query that selected nothing.
+/// Why a query gives nothing for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{query}` finds nothing: {there}")]
-pub struct QueryMiss {
-    /// The query.
-    pub query: String,
-    /// Where the way ended, and what was there.
-    pub there: String,
+pub enum QueryMiss {
+    /// A singular query selected nothing.
+    #[error("`{query}` finds nothing: {there}")]
+    Nothing {
+        /// The query.
+        query: String,
+        /// Where the way ended, and what was there.
+        there: String,
+    },
+    /// The answer is too large for what the query asks.
+    #[error("`{query}` asks too much of so large an answer; ask for less, or for one place")]
+    TooMuch {
+        /// The query.
+        query: String,
+    },
 }
 
 impl Query {
@@ -53,7 +81,7 @@ impl Query {
         }
         stacker::grow(STACK, || {
             let strict = serde_json_path::JsonPath::parse(source);
-            strict.map_err(|error| match source.get(error.position()..) {
+            let strict = strict.map_err(|error| match source.get(error.position()..) {
                 Some(_) if !source.starts_with('$') => {
                     format!("`{source}` is no JSONPath: it does not begin with `$`")
                 }
@@ -62,15 +90,22 @@ impl Query {
                 }
                 _ => format!("`{source}` is no JSONPath"),
             })?;
-            let parsed = parse_json_path(source).map_err(|_| {
+            let mut parsed = parse_json_path(source).map_err(|_| {
                 format!("`{source}` is valid JSONPath that cannot be evaluated here")
             })?;
-            let descents = parsed.segments.iter().filter(|s| matches!(s, Segment::Descendant(_)));
-            if descents.count() > MAX_DESCENTS {
-                return Err(format!("a query has at most {MAX_DESCENTS} `..`"));
+            if let Some(keys) = singular_keys(&parsed) {
+                return Ok(Self { source: source.to_owned(), way: Way::Keys(keys) });
             }
-            let singular = singular_keys(&parsed);
-            Ok(Self { source: source.to_owned(), parsed, singular })
+            fit::fit(&mut parsed).map_err(|reason| format!("`{source}`: {reason}"))?;
+            if cost::is_too_costly(&parsed) {
+                return Err(format!("`{source}` may visit too many values; ask for less"));
+            }
+            let way = if fit::orders_by_selector(&parsed) && !fit::has_filter(&parsed) {
+                Way::InOrder(strict, parsed)
+            } else {
+                Way::Selectors(parsed)
+            };
+            Ok(Self { source: source.to_owned(), way })
         })
     }
 
@@ -104,52 +139,97 @@ impl Query {
     /// Whether it selects one value at the most (RFC 9535, section 2.3.5.1).
     #[must_use]
     pub fn is_singular(&self) -> bool {
-        self.singular.is_some()
+        matches!(self.way, Way::Keys(_))
+    }
+
+    /// Its segments, in order.
+    pub(crate) fn segments(&self) -> Vec<Segment> {
+        let segment = |key: &Key| match key {
+            Key::Name(name) => Segment::Selector(Selector::Name(name.clone())),
+            Key::Index(index) => Segment::Selector(Selector::Index(*index)),
+        };
+        match &self.way {
+            Way::Keys(keys) => keys.iter().map(segment).collect(),
+            Way::Selectors(parsed) | Way::InOrder(_, parsed) => parsed.segments.clone(),
+        }
     }
 
     /// The value of a singular query, or the array of what another query selects.
     ///
     /// # Errors
-    /// When a singular query selects nothing.
+    /// When a singular query selects nothing, or the answer is too large for the query.
     pub fn evaluate(&self, answer: &Value) -> Result<Value, QueryMiss> {
-        match &self.singular {
-            Some(keys) => self.walk(keys, answer).cloned(),
-            None => {
-                let selected: Queried<Vec<_>> = js_path_process(&self.parsed, answer);
-                let selected = selected.map_err(|error| QueryMiss {
-                    query: self.source.clone(),
-                    there: error.to_string(),
-                })?;
-                Ok(selected.into_iter().map(|node| node.val().clone()).collect())
+        let parsed = match &self.way {
+            Way::Keys(keys) => {
+                return walk(keys, answer).cloned().map_err(|there| self.nothing(there));
             }
+            Way::Selectors(parsed) | Way::InOrder(_, parsed) => parsed,
+        };
+        let too_much = || QueryMiss::TooMuch { query: self.source.clone() };
+        if cost::is_too_costly_over(parsed, &Size::of(answer)) {
+            return Err(too_much());
         }
+        let selected: Vec<&Value> = match &self.way {
+            Way::InOrder(path, _) => path.query(answer).all(),
+            Way::Selectors(_) | Way::Keys(_) => {
+                let selected: Queried<Vec<_>> = js_path_process(parsed, answer);
+                let selected = selected.map_err(|error| self.nothing(error.to_string()))?;
+                selected.into_iter().map(QueryRef::val).collect()
+            }
+        };
+        let mut room = MAX_SELECTED.max(2 * weight(answer));
+        for value in &selected {
+            room = room.checked_sub(weight(value)).ok_or_else(too_much)?;
+        }
+        Ok(selected.into_iter().cloned().collect())
     }
 
-    fn walk<'v>(&self, keys: &[Key], answer: &'v Value) -> Result<&'v Value, QueryMiss> {
-        let mut value = answer;
-        let mut walked = "$".to_owned();
-        for key in keys {
-            let next = match (key, value) {
-                (Key::Name(name), Value::Object(members)) => members.get(name),
-                (Key::Index(index), Value::Array(items)) => usize::try_from(*index)
-                    .or_else(|_| {
-                        usize::try_from(index.unsigned_abs())
-                            .map(|back| items.len().checked_sub(back).unwrap_or(usize::MAX))
-                    })
-                    .ok()
-                    .and_then(|index| items.get(index)),
-                _ => None,
-            };
-            value = next.ok_or_else(|| QueryMiss {
-                query: self.source.clone(),
-                there: format!("`{walked}` is {}", describe(value)),
-            })?;
-            match key {
-                Key::Name(name) => walked = format!("{walked}.{name}"),
-                Key::Index(index) => walked = format!("{walked}[{index}]"),
+    fn nothing(&self, there: String) -> QueryMiss {
+        QueryMiss::Nothing { query: self.source.clone(), there }
+    }
+}
+
+/// The value that singular keys lead to, or the keys up to where the way ended and what was there.
+fn walk<'v>(keys: &[Key], answer: &'v Value) -> Result<&'v Value, String> {
+    let mut value = answer;
+    for (count, key) in keys.iter().enumerate() {
+        let next = match (key, value) {
+            (Key::Name(name), Value::Object(members)) => members.get(name),
+            (Key::Index(index), Value::Array(items)) => {
+                let back = usize::try_from(index.unsigned_abs()).ok();
+                let at =
+                    if *index < 0 { back.and_then(|b| items.len().checked_sub(b)) } else { back };
+                at.and_then(|at| items.get(at))
             }
+            _ => None,
+        };
+        value = next.ok_or_else(|| {
+            let walked: String = keys[..count].iter().map(ToString::to_string).collect();
+            format!("`${walked}` is {}", describe(value))
+        })?;
+    }
+    Ok(value)
+}
+
+/// How many values are in a value, itself included, and 32 bytes of text counted as one more.
+fn weight(value: &Value) -> usize {
+    let below = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len() / 32,
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, member)| name.len() / 32 + weight(member)).sum()
         }
-        Ok(value)
+    };
+    below + 1
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, ".{name}"),
+            Self::Index(index) => write!(f, "[{index}]"),
+        }
     }
 }
 
@@ -245,8 +325,81 @@ mod tests {
     }
 
     #[test]
+    fn several_selectors_take_one_value_after_the_other() {
+        let answer = json!({"items": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]});
+        assert_eq!(evaluate("$.items[*]['id','name']", &answer), Ok(json!([1, "a", 2, "b"])));
+        assert_eq!(evaluate("$..['id','name']", &answer), Ok(json!([1, "a", 2, "b"])));
+        assert_eq!(evaluate("$.items['id','name']", &answer), Ok(json!([])));
+    }
+
+    #[test]
+    fn nothing_counts_as_zero() {
+        let answer = json!([{"tags": ["x"]}, {"tags": []}, {}, 1]);
+        let check = |filter: &str, expected: Value| {
+            assert_eq!(evaluate(&format!("$[?{filter}]"), &answer), Ok(expected), "{filter}");
+        };
+        check("count(@.tags[*]) == 0", json!([{"tags": []}, {}, 1]));
+        check("count(@.tags[*]) < 1", json!([{"tags": []}, {}, 1]));
+        check("1 > count(@.tags[*])", json!([{"tags": []}, {}, 1]));
+        check("count(@.tags[*]) != 0", json!([{"tags": ["x"]}]));
+        check("count(@.tags[*]) == 1", json!([{"tags": ["x"]}]));
+        check("!(count(@.tags[*]) == 0)", json!([{"tags": ["x"]}]));
+        check("count(@.tags[*]) == count(@.other)", json!([{"tags": []}, {}, 1]));
+        check("count(@.tags[*]) == @.absent", json!([]));
+        check("count(@.tags[*]) == 0 && @.tags", json!([{"tags": []}]));
+    }
+
+    #[test]
+    fn a_query_that_costs_too_much_is_refused_before_it_begins() {
+        // Each of these would select or visit a value over and over again.
+        for bomb in ["[0,0]".repeat(60), "[*,*,*]".repeat(100), "..*".repeat(12)] {
+            assert!(Query::parse(&format!("${bomb}")).is_err(), "{bomb}");
+        }
+        let too_much = |query: &str, answer: &Value| {
+            let query = Query::parse(query).unwrap();
+            matches!(query.evaluate(answer), Err(QueryMiss::TooMuch { .. }))
+        };
+        let long = json!({ "k".repeat(500_000): vec![0; 2_000] });
+        assert!(too_much("$.*[*]", &long), "each path to a value has the key in it");
+        assert!(!too_much("$.k[*]", &json!({"k": vec![0; 2_000]})));
+        let many = json!(vec![1; 20_000]);
+        assert!(too_much("$[?count($[*]) > 1]", &many));
+        assert!(too_much("$[?$ == $]", &many));
+        assert!(too_much("$[?match(@, $[0])]", &many), "each pattern is compiled anew");
+        assert!(too_much("$[?match(@, '(a{99}){99}')]", &many));
+        let text = json!({"text": "x".repeat(1 << 20), "items": vec![1; 20_000]});
+        assert!(too_much("$.items[?length($.text) > @]", &text));
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!({"a": deep, "b": ["x".repeat(50_000)]});
+        }
+        assert!(too_much("$..a", &deep), "each value stands inside of the one before");
+    }
+
+    #[test]
+    fn ordinary_questions_over_large_answers_are_answered() {
+        let item =
+            |id| json!({"id": id, "zip": "12345", "tags": ["a", "b"], "at": {"x": 1, "y": 2}});
+        let answer = json!({"items": (0..5_000).map(item).collect::<Vec<_>>(), "chosen": 7});
+        for (query, found) in [
+            ("$.items[*].id", 5_000),
+            ("$.items[*]['id','zip']", 10_000),
+            ("$.items[?@.zip == '12345'].at.x", 5_000),
+            ("$.items[?match(@.zip, '[0-9]{5}')].id", 5_000),
+            ("$.items[?@.id == $.chosen]", 1),
+            ("$.items[?@.tags[?@ == 'a']].id", 5_000),
+            ("$.items[-3:].id", 3),
+            ("$..zip", 5_000),
+        ] {
+            let selected = evaluate(query, &answer).unwrap();
+            assert_eq!(selected.as_array().unwrap().len(), found, "{query}");
+        }
+    }
+
+    #[test]
     fn what_is_no_rfc_9535_query_is_refused_and_bombs_are_too() {
-        for bad in ["", "data", "$.", "$[", "$.a b", "$.a[", "$[?]", "$.a\u{0}", " $"] {
+        for bad in ["", "data", "$.", "$[", "$.a b", "$.a[", "$[?]", "$.a\u{0}", " $", "$[?@[?@]]"]
+        {
             assert!(Query::parse(bad).is_err(), "{bad:?}");
         }
         assert!(Query::parse(&format!("$[?{}@{}]", "(".repeat(400), ")".repeat(400))).is_err());

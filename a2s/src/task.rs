@@ -1,6 +1,7 @@
 //! Tasks: one request to one service, in the format of that service's own description.
 
 mod graphql;
+mod media_type;
 mod openapi;
 
 use url::Url;
@@ -9,8 +10,13 @@ use crate::decode::short;
 
 pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
+pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
-pub use openapi::{Method, OpenApiTask, OperationParameter, ParameterPlace, RequestBody, Style};
+pub use openapi::{
+    ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, HttpScheme, Method, OAuthFlow,
+    OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterPlace, RequestBody,
+    SecurityRequirement, SecurityScheme, Style, ValueStyle,
+};
 
 /// One request to one service.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,10 +94,20 @@ const RESERVED_HEADERS: [&str; 14] = [
 /// What is wrong, and what to do about it.
 type Problem = (String, String);
 
+/// Whether text is the name of a header (RFC 9110, 5.1).
+fn is_header_name(name: &str) -> bool {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(token)
+}
+
+/// Whether a header, named in lower case, is set for each request and never by a document.
+fn is_set_for_requests(name: &str) -> bool {
+    RESERVED_HEADERS.contains(&name) || matches!(name, "accept-encoding" | "proxy-connection")
+}
+
 /// Refuses a header that a document may not set.
 fn check_header_name(name: &str) -> Result<(), Problem> {
-    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    if name.is_empty() || !name.chars().all(token) {
+    if !is_header_name(name) {
         let hint = "Use letters, digits and dashes.".to_owned();
         return Err((format!("`{}` is no header name", short(name)), hint));
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::code;
 use crate::decode::Findings;
 use crate::tree::{Kind, Member, Node, item_path, member_path};
+use crate::types::Key;
 
 /// A value with references in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -286,6 +287,15 @@ impl Reference {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.way.is_empty()
+    }
+
+    /// The way below the variable.
+    pub(crate) fn way(&self) -> Vec<Key> {
+        let key = |segment: &Segment| match segment {
+            Segment::Member(name) => Key::Name(name.clone()),
+            Segment::Item(index) => Key::Item(*index),
+        };
+        self.way.iter().map(key).collect()
     }
 
     /// The value that the path leads to.

@@ -72,6 +72,7 @@ table! {
     DocumentRefused = "A2S314", 502, Capability, Failed, "document has errors", "Ask its author to publish a corrected version.";
     BadRange = "A2S315", 400, Caller, Failed, "malformed version", "Write a version such as 1.2.0 or a range such as ^1.2.";
     DependencyRefused = "A2S316", 422, Capability, Failed, "dependency cannot be used", "Ask the author of the capability to correct `dependencies`.";
+    LockRefused = "A2S317", 422, Caller, Failed, "lock does not fit", "Write it anew with `a2s lock`, or run without it.";
     // Inputs and budgets.
     MissingInput = "A2S320", 422, Caller, Failed, "input missing", "Give a value for each input that is named.";
     UnknownInput = "A2S321", 422, Caller, Failed, "input that the capability does not take", "Remove it, or correct its name; `a2s show` lists the inputs.";

@@ -11,7 +11,9 @@ mod openapi;
 mod response;
 mod style;
 
-use a2s::{Digest, Place, Task};
+use std::borrow::Cow;
+
+use a2s::{Digest, MediaType, Place, Task};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -102,7 +104,7 @@ pub(crate) enum Error {
         /// Where it should stand.
         place: Place,
         /// Why it cannot.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// The task itself cannot be sent, whatever its inputs are.
     #[error("the task cannot be sent: {0}")]
@@ -118,8 +120,8 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    fn value(place: &Place, reason: &'static str) -> Self {
-        Self::Value { place: place.clone(), reason }
+    fn value(place: &Place, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Value { place: place.clone(), reason: reason.into() }
     }
 }
 
@@ -208,10 +210,9 @@ fn header_value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok().filter(|_| is_visible)
 }
 
-/// Whether a media type is JSON: `application/json`, `text/json` or `…+json`, with parameters.
+/// Whether text is a media type of JSON.
 fn is_json(media_type: &str) -> bool {
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
+    MediaType::parse(media_type).is_some_and(|media_type| media_type.is_json())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use a2s::api::{
     Event, EventKind, ExecutionList, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus,
 };
-use a2s::{CapabilityName, Digest};
+use a2s::Digest;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -122,8 +122,14 @@ impl Runs {
 
     /// Shows what a run would do.
     pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
-        let PlanRequest { name, version, digest, inputs } = request;
-        let (_, plan) = self.resolve(name, version.as_deref(), *digest).await?;
+        let PlanRequest { name, version, digest, lock, inputs } = request;
+        let wanted = Wanted {
+            name,
+            version: version.as_deref(),
+            digest: *digest,
+            lock: lock.as_deref(),
+        };
+        let (_, plan) = self.resolve(wanted).await?;
         plan.check_known(inputs)?;
         let guarding = self.config.guardian.guarding();
         Ok(plan.render(inputs, guarding, |url| self.outbound.upstream_of(url)))
@@ -150,8 +156,14 @@ impl Runs {
             let most = self.config.limits.max_runs;
             Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
         })?;
-        let ExecutionRequest { name, version, digest, inputs, session, .. } = request;
-        let (library, plan) = self.resolve(&name, version.as_deref(), digest).await?;
+        let ExecutionRequest { name, version, digest, lock, inputs, session, .. } = request;
+        let wanted = Wanted {
+            name: &name,
+            version: version.as_deref(),
+            digest,
+            lock: lock.as_deref(),
+        };
+        let (library, plan) = self.resolve(wanted).await?;
         plan.check_inputs(&inputs)?;
 
         let run = new_run_id(&self.clock, &self.ids);
@@ -306,14 +318,8 @@ impl Runs {
         Ok(())
     }
 
-    async fn resolve(
-        &self,
-        name: &CapabilityName,
-        version: Option<&str>,
-        digest: Option<Digest>,
-    ) -> Result<(Library, Plan), Error> {
+    async fn resolve(&self, wanted: Wanted<'_>) -> Result<(Library, Plan), Error> {
         let limits = &self.config.limits;
-        let wanted = Wanted { name, version, digest };
         let library = self.registry.resolve(wanted, limits.max_documents).await?;
         let plan = Plan::new(&library, limits.max_steps)?;
         Ok((library, plan))
@@ -368,8 +374,8 @@ fn cancelled(repeat_safe: bool, duration_ms: u64) -> EventKind {
 
 /// The digest of what is asked for; how the answer is waited for is no part of it.
 fn digest_of(request: &ExecutionRequest) -> Digest {
-    let ExecutionRequest { name, version, digest, inputs, session, wait: _ } = request;
-    let mut asked = serde_json::json!([name, version, digest, inputs, session]);
+    let ExecutionRequest { name, version, digest, lock, inputs, session, wait: _ } = request;
+    let mut asked = serde_json::json!([name, version, digest, lock, inputs, session]);
     asked.sort_all_objects();
     Digest::of_bytes(asked.to_string().as_bytes())
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s::api::{CapabilitySummary, CapabilityVersions, OutcomeReport, Problem, YAML};
-use a2s::{Candidate, CapabilityName, Dependency, Diagnostic, Digest, Document, Secret};
+use a2s::api::{CapabilitySummary, CapabilityVersions, OutcomeReport, Pin, Problem, YAML};
+use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, lock};
 use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -53,6 +53,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) version: Option<&'a str>,
     /// The digest that it must have.
     pub(crate) digest: Option<Digest>,
+    /// The only contents that what it uses may have.
+    pub(crate) lock: Option<&'a [Pin]>,
 }
 
 /// Asks a registry. This is a client of the control plane: it talks to the configured registry
@@ -109,9 +111,12 @@ impl RegistryClient {
         wanted: Wanted<'_>,
         max_documents: usize,
     ) -> Result<Library, Error> {
+        if let Some(pins) = wanted.lock {
+            lock::check(pins).map_err(|error| lock_error(&error))?;
+        }
         let mut listed = BTreeMap::new();
         let versions = self.list_versions(wanted.name, &mut listed).await?;
-        let chosen = choose(wanted, versions)?.clone();
+        let chosen = to_pin(choose(wanted, versions)?);
         let root = chosen.checksum;
         let mut library = Library {
             root,
@@ -120,8 +125,8 @@ impl RegistryClient {
             choices: Choices::default(),
         };
         let mut waiting = VecDeque::from([chosen]);
-        while let Some(summary) = waiting.pop_front() {
-            if library.documents.contains_key(&summary.checksum) {
+        while let Some(pin) = waiting.pop_front() {
+            if library.documents.contains_key(&pin.checksum) {
                 continue;
             }
             if library.documents.len() == max_documents {
@@ -130,21 +135,41 @@ impl RegistryClient {
                     format!("`{}` needs more than {max_documents} documents", wanted.name),
                 ));
             }
-            let (document, source) = self.fetch(&summary).await?;
+            let (document, source) = self.fetch(&pin).await?;
             let mut choices = BTreeMap::new();
             for dependency in &document.capability().dependencies {
-                let versions = self.list_versions(&dependency.capability, &mut listed).await;
-                let versions = versions.map_err(|error| dependency_error(&summary, error))?;
-                let chosen = choose_dependency(dependency, versions)
-                    .map_err(|error| dependency_error(&summary, error))?;
+                let chosen = match wanted.lock {
+                    Some(pins) => {
+                        lock::choose(dependency, pins).cloned().map_err(|error| lock_error(&error))
+                    }
+                    None => self.find(dependency, &mut listed).await,
+                };
+                let chosen = chosen.map_err(|error| dependency_error(&pin, error))?;
                 choices.insert(dependency.capability.clone(), chosen.checksum);
-                waiting.push_back(chosen.clone());
+                waiting.push_back(chosen);
             }
-            library.choices.0.insert(summary.checksum, choices);
-            library.documents.insert(summary.checksum, document);
-            library.sources.insert(summary.checksum, source);
+            library.choices.0.insert(pin.checksum, choices);
+            library.documents.insert(pin.checksum, document);
+            library.sources.insert(pin.checksum, source);
         }
         Ok(library)
+    }
+
+    /// The published version that a dependency means.
+    async fn find(
+        &self,
+        dependency: &Dependency,
+        listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
+    ) -> Result<Pin, Error> {
+        let name = &dependency.capability;
+        let versions = self.list_versions(name, listed).await?;
+        dependency.choose(versions).map(to_pin).ok_or_else(|| {
+            let message = match dependency.checksum {
+                Some(pin) => format!("no version of `{name}` has the pinned checksum {pin}"),
+                None => format!("no live version of `{name}` lies in `{}`", dependency.range),
+            };
+            Error::new(Kind::DependencyRefused, message)
+        })
     }
 
     /// Tells the registry how a run ended.
@@ -189,9 +214,9 @@ impl RegistryClient {
         Ok(listed.get(name).map_or(&[], Vec::as_slice))
     }
 
-    /// Gets a document and checks that it is what `summary` says.
-    async fn fetch(&self, summary: &CapabilitySummary) -> Result<(Arc<Document>, Vec<u8>), Error> {
-        let CapabilitySummary { name, version, checksum, .. } = summary;
+    /// Gets a document and checks that it is what `pin` says.
+    async fn fetch(&self, pin: &Pin) -> Result<(Arc<Document>, Vec<u8>), Error> {
+        let Pin { name, version, checksum } = pin;
         let address = self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
         let response = self.get(address, YAML).await?;
         if response.status() == StatusCode::NOT_FOUND {
@@ -207,11 +232,11 @@ impl RegistryClient {
         if let Some(stated) = etag.and_then(parse_etag)
             && stated != *checksum
         {
-            return Err(mismatch(summary, &format!("its `ETag` says {stated}")));
+            return Err(mismatch(pin, &format!("its `ETag` says {stated}")));
         }
         let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
         let document = self.open(&source, name, version).await?;
-        verify(&document, summary)?;
+        verify(&document, pin)?;
         Ok((document, source))
     }
 
@@ -362,38 +387,20 @@ fn choose<'v>(
     };
     match wanted.digest {
         Some(digest) if digest != chosen.checksum => {
-            Err(mismatch(chosen, &format!("{digest} was asked for")))
+            Err(mismatch(&to_pin(chosen), &format!("{digest} was asked for")))
         }
         _ => Ok(chosen),
     }
 }
 
-/// The version that a dependency means, of all there are.
-fn choose_dependency<'v>(
-    dependency: &Dependency,
-    versions: &'v [CapabilitySummary],
-) -> Result<&'v CapabilitySummary, Error> {
-    let candidates: Vec<_> = versions
-        .iter()
-        .map(|summary| Candidate {
-            version: summary.version.clone(),
-            checksum: summary.checksum,
-            yanked: summary.yanked,
-            domains: summary.domains.clone(),
-            uses: Vec::new(),
-            depth: 0,
-        })
-        .collect();
-    let chosen = dependency.choose(&candidates);
-    let chosen = chosen.and_then(|c| versions.iter().find(|v| v.checksum == c.checksum));
-    chosen.ok_or_else(|| {
-        let name = &dependency.capability;
-        let message = match dependency.checksum {
-            Some(pin) => format!("no version of `{name}` has the pinned checksum {pin}"),
-            None => format!("no live version of `{name}` lies in `{}`", dependency.range),
-        };
-        Error::new(Kind::DependencyRefused, message)
-    })
+/// The exact content that an entry of a list stands for.
+fn to_pin(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> Pin {
+    Pin { name: name.clone(), version: version.clone(), checksum: *checksum }
+}
+
+/// A lock that cannot be used.
+fn lock_error(error: &lock::Error) -> Error {
+    Error::new(Kind::LockRefused, format!("the lock cannot be used: {error}"))
 }
 
 /// Why a document cannot be used. A checksum that does not match is not a mistake of its author,
@@ -412,21 +419,20 @@ fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Er
 }
 
 /// Whether what arrived is what was announced.
-fn verify(document: &Document, summary: &CapabilitySummary) -> Result<(), Error> {
+fn verify(document: &Document, pin: &Pin) -> Result<(), Error> {
     let computed = document.digest();
-    if computed != summary.checksum {
-        return Err(mismatch(summary, &format!("what arrived has {computed}")));
+    if computed != pin.checksum {
+        return Err(mismatch(pin, &format!("what arrived has {computed}")));
     }
     let capability = document.capability();
-    if capability.name != summary.name || capability.version != summary.version {
+    if capability.name != pin.name || capability.version != pin.version {
         let arrived = format!("`{}` {} arrived", capability.name, capability.version);
-        return Err(mismatch(summary, &arrived));
+        return Err(mismatch(pin, &arrived));
     }
     Ok(())
 }
 
-fn mismatch(summary: &CapabilitySummary, but: &str) -> Error {
-    let CapabilitySummary { name, version, checksum, .. } = summary;
+fn mismatch(Pin { name, version, checksum }: &Pin, but: &str) -> Error {
     Error::new(
         Kind::DigestMismatch,
         format!("`{name}` {version} is listed with {checksum}, but {but}"),
@@ -435,7 +441,7 @@ fn mismatch(summary: &CapabilitySummary, but: &str) -> Error {
 
 /// A dependency that cannot be found or used is a fault of the capability that has it; a registry
 /// that does not answer is not.
-fn dependency_error(parent: &CapabilitySummary, error: Error) -> Error {
+fn dependency_error(parent: &Pin, error: Error) -> Error {
     let kind = match error.kind {
         Kind::CapabilityNotFound => Kind::DependencyRefused,
         other => other,
@@ -474,7 +480,7 @@ mod tests {
         ];
         let name = CapabilityName::new("Dogs").unwrap();
         let digest = digest_of.map(|text| Digest::of_bytes(text.as_bytes()));
-        let chosen = choose(Wanted { name: &name, version, digest }, &versions);
+        let chosen = choose(Wanted { name: &name, version, digest, lock: None }, &versions);
         let chosen = chosen.map(|summary| summary.version.to_string()).map_err(|e| e.kind);
         assert_eq!(chosen.as_deref().map_err(|kind| *kind), expected, "{version:?} {digest_of:?}");
     }

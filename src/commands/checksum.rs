@@ -1,15 +1,15 @@
 //! `a2s checksum`: print the checksum of a document, or fill it in, and with it the pins of its
 //! dependencies.
 
-use std::io::Write as _;
 use std::path::Path;
 
-use a2s::api::CapabilityVersions;
-use a2s::{Diagnostic, Digest, StatedChecksum};
+use a2s::{CapabilityName, Diagnostic, Digest, StatedChecksum};
+use reqwest::Method;
+use reqwest::header::ACCEPT;
 use semver::VersionReq;
 use serde_json::{Value, json};
 
-use super::document;
+use super::{document, shelf};
 use crate::client::Client;
 use crate::failure::{BAD_ARGUMENT, Exit, Failure};
 use crate::output::Output;
@@ -36,13 +36,11 @@ pub(super) async fn checksum(
     let compilation = a2s::compile(&source);
     let Some(digest) = compilation.digest else {
         let name = file.display().to_string();
-        let text = String::from_utf8_lossy(&source);
         if output.is_json() {
             output.json_line(&json!({ "file": name, "issues": compilation.diagnostics }));
         } else {
-            for diagnostic in compilation.diagnostics.iter().filter(|d| d.is_error()) {
-                output.diagnostic(&name, &text, diagnostic);
-            }
+            let errors = compilation.diagnostics.iter().filter(|d| d.is_error());
+            output.diagnostics(&name, &source, errors);
         }
         return Err(Failure::told(Exit::Bad));
     };
@@ -94,24 +92,28 @@ async fn fill_pins(
     Ok(lines.join("\n").into_bytes())
 }
 
-/// The digest of the version that an unpinned dependency would get.
+/// The digest of the version that an unpinned dependency would get, as the registry says.
 async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Digest, Failure> {
-    let versions: CapabilityVersions = client.get(&["v1", "capabilities", name]).await?;
-    let fits = |version| range.parse::<VersionReq>().is_ok_and(|range| range.matches(version));
-    versions
-        .versions
-        .iter()
-        .filter(|version| !version.yanked && fits(&version.version))
-        .max_by_key(|version| (version.version.pre.is_empty(), &version.version))
-        .map(|version| version.checksum)
-        .ok_or_else(|| {
-            let message = format!("no live version of {name} lies in `{range}`");
-            Failure::new(Exit::Bad, BAD_ARGUMENT, message)
-                .with_hint(format!("Publish one, or see `a2s show {name}` for those there are."))
-        })
+    let wrong = |what: String| Failure::new(Exit::Bad, BAD_ARGUMENT, what);
+    let name: CapabilityName =
+        name.parse().map_err(|error| wrong(format!("`{name}` names no capability: {error}")))?;
+    // Written as a range, or `1.0.0` would mean that version alone.
+    let range = range
+        .parse::<VersionReq>()
+        .map_err(|error| wrong(format!("`{range}` is no range of versions: {error}")))?
+        .to_string();
+    let path = ["v1", "capabilities", name.as_str(), &range];
+    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
+    let source = client.bytes(request).await.map_err(|failure| match failure.exit {
+        Exit::Bad => {
+            failure.with_hint(format!("Publish one, or see `a2s show {name}` for those there are."))
+        }
+        Exit::Usage | Exit::Denied | Exit::Unreachable => failure,
+    })?;
+    Ok(shelf::read(&source, &name)?.digest())
 }
 
-/// Puts the checksum into the file: the old text stays until the new one is complete.
+/// Puts the checksum into the file.
 fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Failure> {
     if file == Path::new("-") {
         return Err(Failure::argument("standard input cannot be written to"));
@@ -129,23 +131,7 @@ fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Fail
             )
             .with_hint(format!("Write this line at the top level: checksum: \"{digest}\""))
         })?;
-    let fail = |error: std::io::Error| Failure::file(file, &error);
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    let mut name = std::ffi::OsString::from(".");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(".a2s-new");
-    let new = folder.join(name);
-    let written = std::fs::File::create(&new).and_then(|mut new_file| {
-        new_file.write_all(filled.as_bytes())?;
-        new_file.set_permissions(std::fs::metadata(file)?.permissions())?;
-        new_file.sync_all()
-    });
-    written.and_then(|()| std::fs::rename(&new, file)).map_err(|error| {
-        // The half-written copy is of no use to anyone.
-        let _ = std::fs::remove_file(&new);
-        fail(error)
-    })
+    document::write(file, filled.as_bytes())
 }
 
 /// The text with the checksum in its place: the top-level line that has it, or a new line behind

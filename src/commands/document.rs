@@ -1,6 +1,7 @@
 //! Documents as the user names them: files, folders and standard input.
 
-use std::io::Read as _;
+use std::collections::BTreeSet;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -14,7 +15,7 @@ const MAX_FOLDERS: usize = 32;
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut source = Vec::new();
     let read = if path == Path::new("-") {
-        std::io::stdin().take(MAX_READ).read_to_end(&mut source)
+        io::stdin().take(MAX_READ).read_to_end(&mut source)
     } else {
         std::fs::File::open(path).and_then(|file| file.take(MAX_READ).read_to_end(&mut source))
     };
@@ -22,49 +23,122 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(source)
 }
 
-/// The files that are meant: a folder means every document below it, in order of name.
-pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            let before = files.len();
-            expand_folder(path, 0, &mut files)?;
-            if files.len() == before {
-                let message = format!("{} has no .yaml, .yml or .json file", path.display());
-                return Err(
-                    Failure::argument(message).with_hint("Name a folder with documents, or files.")
-                );
-            }
-        } else {
-            files.push(path.clone());
-        }
-    }
-    Ok(files)
+/// A file that is meant, or a place where files could not be looked for.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// Why it cannot be looked into.
+    pub(super) error: Option<io::Error>,
 }
 
-fn expand_folder(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::file(folder, &error);
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
-        .map_err(fail)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()
-        .map_err(fail)?;
-    entries.sort();
-    for entry in entries {
-        // A link could lead back up; what it leads to is named by whoever wants it.
-        let link = entry.symlink_metadata().is_ok_and(|data| data.is_symlink());
-        if entry.is_dir() && !link && depth < MAX_FOLDERS {
-            expand_folder(&entry, depth + 1, files)?;
-        } else if entry.is_file()
-            && entry
-                .extension()
-                .and_then(|extension| extension.to_str())
-                .is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))
-        {
-            files.push(entry);
+/// The files that are meant: a folder means every document below it, in order of name. Each file
+/// is there once, however often it is meant.
+pub(super) fn find_all(paths: &[PathBuf]) -> Vec<Found> {
+    let mut found = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            find_in(path, 0, &mut found);
+        } else {
+            found.push(Found { path: path.clone(), error: None });
         }
     }
-    Ok(())
+    let mut seen = BTreeSet::new();
+    found.retain(|found| seen.insert(found.path.clone()));
+    found
+}
+
+/// The same, when each folder has at least one.
+///
+/// # Errors
+/// When one has none.
+pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<Found>, Failure> {
+    let found = find_all(paths);
+    let is_empty = |folder: &Path| !found.iter().any(|found| found.path.starts_with(folder));
+    match paths.iter().find(|path| is_empty(path)) {
+        None => Ok(found),
+        Some(empty) => {
+            let message = format!("{} has no .yaml, .yml or .json file", empty.display());
+            Err(Failure::argument(message).with_hint("Name a folder with documents, or files."))
+        }
+    }
+}
+
+/// The same, when every one of them is needed.
+///
+/// # Errors
+/// When a folder has no document, or cannot be read.
+pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let open = |found: Found| match found.error {
+        None => Ok(found.path),
+        Some(error) => Err(Failure::file(&found.path, &error)),
+    };
+    find(paths)?.into_iter().map(open).collect()
+}
+
+/// Every document below a folder. Links to folders could lead back up: what they lead to is named
+/// by whoever wants it. What is hidden belongs to other programs.
+fn find_in(folder: &Path, depth: usize, found: &mut Vec<Found>) {
+    let entries = std::fs::read_dir(folder).and_then(|entries| {
+        entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()
+    });
+    let mut entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => {
+            found.push(Found { path: folder.to_owned(), error: Some(error) });
+            return;
+        }
+    };
+    entries.sort();
+    for path in entries.into_iter().filter(|path| !is_hidden(path)) {
+        let is_link = path.symlink_metadata().is_ok_and(|data| data.is_symlink());
+        match path.metadata() {
+            Ok(data) if data.is_dir() => {
+                if !is_link && depth < MAX_FOLDERS {
+                    find_in(&path, depth + 1, found);
+                }
+            }
+            Ok(data) if data.is_file() && is_document(&path) => {
+                found.push(Found { path, error: None });
+            }
+            // A link into nothing, or in a circle.
+            Err(error) if is_document(&path) => found.push(Found { path, error: Some(error) }),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Whether a file is a document, by its name.
+pub(super) fn is_document(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))
+}
+
+/// Writes a file: the old text stays until the new one is complete.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".a2s-new");
+    let new = folder.unwrap_or_else(|| Path::new(".")).join(name);
+    let written = std::fs::File::create(&new).and_then(|mut file| {
+        file.write_all(text)?;
+        if let Ok(old) = std::fs::metadata(path) {
+            file.set_permissions(old.permissions())?;
+        }
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&new, path)).map_err(|error| {
+        // The half-written copy is of no use to anyone.
+        let _ = std::fs::remove_file(&new);
+        Failure::file(path, &error)
+    })
 }
 
 /// The media type that a document travels under.

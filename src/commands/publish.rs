@@ -12,7 +12,7 @@ use serde_json::json;
 use super::document;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::output::{BAD, DIM, GOOD, NAME, Output};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, plain};
 
 pub(super) async fn publish(
     paths: &[PathBuf],
@@ -26,7 +26,7 @@ pub(super) async fn publish(
     let mut exit = None;
     for (file, source) in in_order_of_dependency(documents) {
         match publish_one(&source, client).await {
-            Ok(answer) => report(&file, &answer, output),
+            Ok(answer) => report(&file, &source, &answer, output),
             Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
             Err(failure) => {
                 exit = Some(Failure::told(failure.exit));
@@ -79,7 +79,7 @@ pub(crate) fn in_order_of_dependency<N>(documents: Vec<(N, Vec<u8>)>) -> Vec<(N,
     ranked.into_iter().map(|(_, document)| document).collect()
 }
 
-fn report(file: &str, answer: &PublishAnswer, output: &mut Output) {
+fn report(file: &str, source: &[u8], answer: &PublishAnswer, output: &mut Output) {
     let PublishAnswer { name, version, checksum, created, warnings } = answer;
     if output.is_json() {
         let mut line = json!(answer);
@@ -91,9 +91,7 @@ fn report(file: &str, answer: &PublishAnswer, output: &mut Output) {
     output.line(format_args!(
         "{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"
     ));
-    for warning in warnings {
-        output.line(format_args!("  {warning}"));
-    }
+    output.diagnostics(file, source, warnings);
 }
 
 fn report_failure(file: &str, source: &[u8], failure: &Failure, output: &mut Output) {
@@ -103,11 +101,8 @@ fn report_failure(file: &str, source: &[u8], failure: &Failure, output: &mut Out
         output.json_line(&line);
         return;
     }
-    output.line(format_args!("{BAD}refused{BAD:#}    {file}"));
-    let text = String::from_utf8_lossy(source);
-    for diagnostic in &failure.diagnostics {
-        output.diagnostic(file, &text, diagnostic);
-    }
+    output.line(format_args!("{BAD}refused{BAD:#}    {}", plain(file)));
+    output.diagnostics(file, source, &failure.diagnostics);
     if failure.diagnostics.is_empty() {
         output.failure(failure);
     }

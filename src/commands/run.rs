@@ -5,17 +5,19 @@ mod view;
 
 use std::path::Path;
 
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus};
+use a2s::api::{Event, EventKind, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
+use a2s::{CapabilityName, Digest};
 use futures::StreamExt as _;
 use reqwest::Method;
 use reqwest::header::ACCEPT;
+use semver::VersionReq;
 use serde_json::{Map, Value};
 
-use super::document;
 use super::target::Target;
+use super::{document, lock};
 use crate::cli::RunArgs;
 use crate::client::Client;
-use crate::failure::{BAD_ANSWER, Exit, Failure};
+use crate::failure::{BAD_ANSWER, Exit, Failure, LOCK};
 use crate::output::Output;
 
 pub(crate) use plan::print_plan;
@@ -30,9 +32,9 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let inputs = read_inputs(&arguments)?;
-    let Target { name, range } = Target::parse(&arguments.capability)?;
+    let Wanted { name, version, digest, lock } = want(&arguments)?;
     if arguments.dry_run {
-        let request = PlanRequest { name, version: range, digest: arguments.digest, inputs };
+        let request = PlanRequest { name, version, digest, lock, inputs };
         let plan: PlanAnswer = client.post(&["v1", "plans"], &request).await?;
         if output.is_json() {
             output.json_line(&plan);
@@ -43,8 +45,9 @@ pub(super) async fn run(
     }
     let request = ExecutionRequest {
         name,
-        version: range,
-        digest: arguments.digest,
+        version,
+        digest,
+        lock,
         inputs,
         session: arguments.session,
         wait: false,
@@ -59,6 +62,43 @@ pub(super) async fn run(
         None => Ok(()),
         Some(exit) => Err(Failure::told(exit)),
     }
+}
+
+/// What is to be run.
+struct Wanted {
+    name: CapabilityName,
+    version: Option<String>,
+    digest: Option<Digest>,
+    lock: Option<Vec<Pin>>,
+}
+
+/// What the arguments name. A lock names one content of the capability, and of all that it uses.
+fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
+    let Target { name, range } = Target::parse(&arguments.capability)?;
+    let Some(file) = &arguments.lock else {
+        return Ok(Wanted { name, version: range, digest: arguments.digest, lock: None });
+    };
+    let lock = lock::read(file)?;
+    let Pin { name: locked, version, checksum } = lock.capability();
+    let fits = range.as_deref().and_then(|range| range.parse::<VersionReq>().ok());
+    let other = if *locked != name {
+        Some(format!("`{name}`"))
+    } else if fits.is_some_and(|range| !range.matches(version)) {
+        Some(format!("`{}`", arguments.capability))
+    } else {
+        arguments.digest.filter(|digest| digest != checksum).map(|digest| digest.to_string())
+    };
+    if let Some(other) = other {
+        let message = format!("{} locks `{locked}` {version}, not {other}", file.display());
+        return Err(Failure::new(Exit::Bad, LOCK, message)
+            .with_hint("Name the lock of what is to be run, or leave it out."));
+    }
+    Ok(Wanted {
+        name,
+        version: Some(version.to_string()),
+        digest: Some(*checksum),
+        lock: Some(lock.dependencies().to_vec()),
+    })
 }
 
 /// Starts a run, prints its events as they happen, and gives the run when it has ended.

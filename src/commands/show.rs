@@ -1,147 +1,226 @@
-//! `a2s show`: what a published capability does, takes and gives.
+//! `a2s show`: what a capability does, takes and gives.
+
+use std::path::Path;
 
 use a2s::api::CapabilityVersions;
-use a2s::{Action, Capability, Document, Interface};
+use a2s::{Action, Block, Capability, Document, Field, Interface, OnError, Step};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
-use semver::{Version, VersionReq};
 use serde_json::{Value, json};
 
 use super::target::Target;
+use super::{document, shelf};
+use crate::cli::ShowArgs;
 use crate::client::Client;
-use crate::failure::{BAD_ANSWER, BAD_ARGUMENT, Exit, Failure};
-use crate::output::{BOLD, DIM, NAME, Output, WARN};
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, BOLD, DIM, NAME, Output, WARN, plain};
 
 pub(super) async fn show(
-    capability: &str,
-    yaml: bool,
-    client: &Client,
+    arguments: &ShowArgs,
+    client: impl FnOnce() -> Result<Client, Failure>,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let Target { name, range } = Target::parse(capability)?;
-    let versions: CapabilityVersions = client.get(&["v1", "capabilities", name.as_str()]).await?;
-    let version = choose(&versions, range.as_deref())?;
-    let path = ["v1", "capabilities", name.as_str(), &version.to_string()];
-    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
-    let source = client.bytes(request).await?;
-    if yaml {
+    let target = arguments.target.as_str();
+    let (source, shown) = match Target::of_file(target) {
+        Some(path) => from_file(path, output)?,
+        None => from_registry(Target::parse(target)?, &client()?).await?,
+    };
+    if arguments.yaml {
         output.raw(&String::from_utf8_lossy(&source));
-        return Ok(());
-    }
-    let document = Document::open(&source).map_err(|diagnostics| {
-        let message = format!("the registry gave a document of {name} {version} that is not valid");
-        Failure { diagnostics, ..Failure::new(Exit::Bad, BAD_ANSWER, message) }
-    })?;
-    let interface = document.interface();
-    if output.is_json() {
-        output.json_line(&to_json(&document, &interface, &versions));
+    } else if output.is_json() {
+        output.json_line(&shown.to_json());
     } else {
-        print(&document, &interface, &versions, output);
+        shown.print(output);
     }
     Ok(())
 }
 
-/// The newest version in the range; without a range the registry's choice. An exact version may be
-/// yanked: whoever names it has it.
-fn choose(versions: &CapabilityVersions, range: Option<&str>) -> Result<Version, Failure> {
-    let none = |what: String| {
-        let known: Vec<_> = versions.versions.iter().map(|v| v.version.to_string()).collect();
-        Failure::new(Exit::Bad, BAD_ARGUMENT, format!("{} has no {what}", versions.name))
-            .with_hint(format!("There are {}.", known.join(", ")))
-    };
-    let Some(range) = range else {
-        return versions.latest.clone().ok_or_else(|| none("live stable version".to_owned()));
-    };
-    if let Ok(exact) = range.parse::<Version>() {
-        let known = versions.versions.iter().find(|known| known.version == exact);
-        return known
-            .map(|known| known.version.clone())
-            .ok_or_else(|| none(format!("version {exact}")));
-    }
-    let range: VersionReq = range.parse().map_err(|_| none(format!("version `{range}`")))?;
-    versions
-        .versions
-        .iter()
-        .filter(|version| !version.yanked && range.matches(&version.version))
-        .map(|version| version.version.clone())
-        .max()
-        .ok_or_else(|| none(format!("live version in `{range}`")))
+/// A capability, and what is published of it.
+struct Shown {
+    document: Document,
+    interface: Interface,
+    versions: Option<CapabilityVersions>,
 }
 
-fn to_json(document: &Document, interface: &Interface, versions: &CapabilityVersions) -> Value {
-    let capability = document.capability();
-    json!({
-        "name": capability.name,
-        "version": capability.version,
-        "checksum": document.digest(),
-        "description": capability.description,
-        "interface": interface,
-        "versions": versions.versions,
-        "document": document.content(),
-    })
-}
-
-fn print(
-    document: &Document,
-    interface: &Interface,
-    versions: &CapabilityVersions,
-    output: &mut Output,
-) {
-    let capability = document.capability();
-    let Capability { name, version, description, .. } = capability;
-    output.line(format_args!("{NAME}{name}{NAME:#} {version}  {description}"));
-    output.line(format_args!("{DIM}{}{DIM:#}", document.digest()));
-    let yanked = versions.versions.iter().any(|v| v.version == *version && v.yanked);
-    if yanked {
-        output.line(format_args!("{WARN}yanked{WARN:#}: kept for those who pin it"));
-    }
-    let authors: Vec<_> = capability.authors.iter().map(|author| author.name.as_str()).collect();
-    let services: Vec<_> = interface.services.iter().map(a2s::Domain::as_str).collect();
-    let changes = match (interface.read_only, capability.dependencies.is_empty()) {
-        (true, _) => "only reads",
-        (false, true) => "changes something",
-        (false, false) => "does what its dependencies do",
-    };
-    output.line(format_args!("  {BOLD}by{BOLD:#}        {}", authors.join(", ")));
-    output.line(format_args!("  {BOLD}services{BOLD:#}  {}", services.join(", ")));
-    output.line(format_args!(
-        "  {BOLD}effort{BOLD:#}    {} complexity, {changes}",
-        interface.complexity.as_str()
-    ));
-    output.line(format_args!(
-        "  {BOLD}inputs{BOLD:#}    {}",
-        if interface.inputs.is_empty() { "none" } else { "" }
-    ));
-    for input in &interface.inputs {
-        let needed = if input.required { "" } else { " (optional)" };
-        let about = input.description.as_deref().unwrap_or_default();
-        let patterns = if input.patterns.is_empty() {
-            String::new()
+fn from_file(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Shown), Failure> {
+    let source = document::read(path)?;
+    let compilation = a2s::compile(&source);
+    let Some(document) = compilation.document else {
+        let (name, found) = (path.display().to_string(), compilation.diagnostics);
+        if output.is_json() {
+            output.json_line(&json!({ "file": name, "valid": false, "issues": found }));
         } else {
-            format!("  {DIM}{}{DIM:#}", input.patterns.join(" | "))
+            output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(&name)));
+            output.diagnostics(&name, &source, found.iter().filter(|d| d.is_error()));
+        }
+        return Err(Failure::told(Exit::Bad));
+    };
+    let interface = document.interface();
+    Ok((source, Shown { document, interface, versions: None }))
+}
+
+/// The version that the registry chooses. An exact one may be yanked: whoever names it has it.
+async fn from_registry(target: Target, client: &Client) -> Result<(Vec<u8>, Shown), Failure> {
+    let Target { name, range } = target;
+    let range = range.as_deref().unwrap_or("latest");
+    let path = ["v1", "capabilities", name.as_str(), range];
+    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
+    let source = client.bytes(request).await?;
+    let document = shelf::read(&source, &name)?;
+    let versions = client.get(&["v1", "capabilities", name.as_str()]).await?;
+    let interface = document.interface();
+    Ok((source, Shown { document, interface, versions: Some(versions) }))
+}
+
+impl Shown {
+    fn to_json(&self) -> Value {
+        let capability = self.document.capability();
+        let mut line = json!({
+            "name": capability.name,
+            "version": capability.version,
+            "checksum": self.document.digest(),
+            "description": capability.description,
+            "interface": self.interface,
+            "permissions": capability.permissions,
+            "dependencies": capability.dependencies.iter().map(|dependency| json!({
+                "name": dependency.capability,
+                "range": dependency.range,
+                "checksum": dependency.checksum,
+            })).collect::<Vec<_>>(),
+            "document": self.document.content(),
+        });
+        if let Some(versions) = &self.versions {
+            line["versions"] = json!(versions.versions);
+        }
+        line
+    }
+}
+impl Shown {
+    fn print(&self, output: &mut Output) {
+        let capability = self.document.capability();
+        let Capability { name, version, description, .. } = capability;
+        output.line(format_args!("{NAME}{name}{NAME:#} {version}  {}", plain(description)));
+        output.line(format_args!("{DIM}{}{DIM:#}", self.document.digest()));
+        let is_yanked = self.versions.as_ref().is_some_and(|known| {
+            known.versions.iter().any(|known| known.version == *version && known.yanked)
+        });
+        if is_yanked {
+            output.line(format_args!("{WARN}yanked{WARN:#}: kept for those who pin it"));
+        }
+        let authors: Vec<_> = capability.authors.iter().map(|author| plain(&author.name)).collect();
+        print_about("by", &authors.join(", "), output);
+        print_about("services", &joined(&self.interface.services), output);
+        let changes = match (self.interface.read_only, capability.dependencies.is_empty()) {
+            (true, _) => "only reads",
+            (false, true) => "changes something",
+            (false, false) => "does what its dependencies do",
         };
-        output.line(format_args!("    {}{needed}  {about}{patterns}", input.name));
+        let complexity = self.interface.complexity.as_str();
+        print_about("effort", &format!("{complexity} complexity, {changes}"), output);
+        if !capability.permissions.is_empty() {
+            let held: Vec<_> = capability.permissions.iter().map(ToString::to_string).collect();
+            print_about("needs", &held.join(", "), output);
+        }
+        for dependency in &capability.dependencies {
+            let pin =
+                dependency.checksum.map_or_else(String::new, |pin| format!("  {DIM}{pin}{DIM:#}"));
+            let used = format!("{} {}{pin}", dependency.capability, dependency.range);
+            print_about("uses", &used, output);
+        }
+        self.print_fields(output);
+        output.line(format_args!("  {BOLD}steps{BOLD:#}"));
+        capability.execution.children().into_iter().for_each(|step| print_step(step, 2, output));
     }
-    output.line(format_args!("  {BOLD}gives{BOLD:#}     {}", interface.outputs.join(", ")));
-    for dependency in &capability.dependencies {
-        let pin =
-            dependency.checksum.map_or_else(String::new, |pin| format!("  {DIM}{pin}{DIM:#}"));
-        output.line(format_args!(
-            "  {BOLD}uses{BOLD:#}      {} {}{pin}",
-            dependency.capability, dependency.range
-        ));
-    }
-    output.line(format_args!("  {BOLD}steps{BOLD:#}"));
-    capability.for_each_step(|step| {
-        let depth = step.pointer.matches("steps[").count();
-        let what = match &step.action {
-            Action::Task { task, .. } => format!("{} at {}", task.format(), task.url()),
-            Action::Capability { capability, .. } => format!("uses {capability}"),
-            Action::Block(a2s::Block::Condition { condition, .. }) => {
-                format!("if {}", condition.source())
+
+    fn print_fields(&self, output: &mut Output) {
+        let capability = self.document.capability();
+        let none = if self.interface.inputs.is_empty() { "    none" } else { "" };
+        output.line(format_args!("  {BOLD}inputs{BOLD:#}{none}"));
+        for input in &self.interface.inputs {
+            let about = input.description.as_deref().map(plain).unwrap_or_default();
+            let words = words_of(input, capability);
+            output.line(format_args!("    {BOLD}{}{BOLD:#}  {words}  {about}", input.name));
+            if !input.patterns.is_empty() {
+                let patterns = input.patterns.join(" | ");
+                output.line(format_args!("      {DIM}{}{DIM:#}", plain(&patterns)));
             }
-            Action::Block(block) => block.kind().to_owned(),
-        };
-        output.line(format_args!("  {}{}  {DIM}{what}{DIM:#}", "  ".repeat(depth), step.id));
-    });
+        }
+        output.line(format_args!("  {BOLD}gives{BOLD:#}"));
+        for name in &self.interface.outputs {
+            output.line(format_args!("    {BOLD}{}{BOLD:#}", plain(name)));
+        }
+    }
+}
+
+/// What an input takes, in words.
+fn words_of(input: &Field, capability: &Capability) -> String {
+    let mut words = Vec::new();
+    let declared = capability.parameter(&input.name);
+    if let Some(kind) = declared.and_then(|parameter| parameter.kind) {
+        words.push(kind.as_str().to_owned());
+    }
+    if !input.required {
+        words.push("optional".to_owned());
+    }
+    if let Some(parameter) = declared {
+        if let Some(default) = &parameter.default {
+            words.push(format!("default {default}"));
+        }
+        if !parameter.choices.is_empty() {
+            let choices: Vec<_> = parameter.choices.iter().map(ToString::to_string).collect();
+            words.push(format!("one of {}", choices.join(", ")));
+        }
+        if parameter.secret {
+            words.push("secret".to_owned());
+        }
+    }
+    plain(&words.join(", ")).into_owned()
+}
+
+/// Prints a line with its heading.
+fn print_about(heading: &str, text: &str, output: &mut Output) {
+    output.line(format_args!("  {BOLD}{heading:9}{BOLD:#} {text}"));
+}
+
+fn joined(names: &[impl std::fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn print_step(step: &Step, depth: usize, output: &mut Output) {
+    let what = match &step.action {
+        Action::Task { task, .. } => format!("{} at {}", task.format(), task.url()),
+        Action::Capability { capability, .. } => format!("uses {capability}"),
+        Action::Block(Block::Condition { condition, .. }) => format!("if {}", condition.source()),
+        Action::Block(block) => block.kind().to_owned(),
+    };
+    let mut notes = String::new();
+    if let Some(for_each) = &step.control.for_each {
+        notes.push_str(&format!(", for each {}", for_each.name));
+    }
+    if let Some(retry) = &step.control.retry {
+        notes.push_str(&format!(", up to {} attempts", retry.max_attempts));
+    }
+    if step.control.on_error == OnError::Continue {
+        notes.push_str(", may fail");
+    }
+    let indent = "  ".repeat(depth);
+    let what = plain(&what);
+    output.line(format_args!("{indent}{}  {DIM}{what}{notes}{DIM:#}", step.id));
+    match &step.action {
+        Action::Block(Block::Condition { if_true, if_false, .. }) => {
+            if_true.iter().for_each(|step| print_step(step, depth + 1, output));
+            if !if_false.is_empty() {
+                output.line(format_args!("{indent}{DIM}else{DIM:#}"));
+                if_false.iter().for_each(|step| print_step(step, depth + 1, output));
+            }
+        }
+        Action::Block(block) => {
+            block.children().into_iter().for_each(|step| print_step(step, depth + 1, output));
+        }
+        Action::Task { .. } | Action::Capability { .. } => {}
+    }
+    if let OnError::Catch { steps, .. } = &step.control.on_error {
+        output.line(format_args!("{indent}{DIM}when that fails{DIM:#}"));
+        steps.iter().for_each(|step| print_step(step, depth + 1, output));
+    }
 }

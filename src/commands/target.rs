@@ -1,5 +1,7 @@
 //! `NAME[@RANGE]`, as commands take it.
 
+use std::path::Path;
+
 use a2s::CapabilityName;
 
 use crate::failure::Failure;
@@ -12,6 +14,14 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// The file that `text` names, when it names one rather than a capability.
+    pub(super) fn of_file(text: &str) -> Option<&Path> {
+        let path = Path::new(text);
+        let is_file = text == "-" || path.is_file() || text.contains(['/', '\\']);
+        let named_like_one = || super::document::is_document(path) && Self::parse(text).is_err();
+        (is_file || named_like_one()).then_some(path)
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let (name, range) = match text.split_once('@') {
             Some((name, range)) => (name, Some(range.to_owned())),

@@ -1,85 +1,73 @@
-//! `a2s validate`: every mistake of every file.
+//! `a2s validate`: every mistake of every file, and of every file towards the others.
 
-use std::path::PathBuf;
+mod check;
+mod report;
+mod watch;
 
-use a2s::Diagnostic;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::Path;
 
-use super::document;
+use a2s::{CapabilityName, Shelf};
+
+use self::check::Checked;
+use super::{document, shelf};
+use crate::cli::ValidateArgs;
+use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::output::{BAD, DIM, GOOD, Output, WARN, count};
+use crate::output::Output;
 
-/// Past so many files a person wants to see how far it is.
-const PROGRESS_FROM: usize = 50;
-
-pub(super) fn validate(paths: &[PathBuf], output: &mut Output) -> Result<(), Failure> {
-    let files = document::expand(paths)?;
-    let progress = if output.is_terminal() && files.len() >= PROGRESS_FROM {
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}");
-        let bar = ProgressBar::new(files.len() as u64);
-        style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
-    } else {
-        ProgressBar::hidden()
-    };
-    let (mut bad, mut warnings) = (0, 0);
-    for file in &files {
-        let source = document::read(file)?;
-        let compilation = a2s::compile(&source);
-        let valid = compilation.document.is_some();
-        bad += usize::from(!valid);
-        warnings += compilation.diagnostics.iter().filter(|d| !d.is_error()).count();
-        progress.inc(1);
-        progress.suspend(|| report(file, &source, &compilation, output));
+pub(super) async fn validate(
+    arguments: &ValidateArgs,
+    client: impl FnOnce() -> Result<Client, Failure>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let files = &arguments.files;
+    if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
+        return Err(Failure::argument("standard input can be read once"));
     }
-    progress.finish_and_clear();
-    if !output.is_json() {
-        let files = count(files.len(), "file");
-        let warnings = count(warnings, "warning");
-        if bad == 0 {
-            output.line(format_args!("{GOOD}good{GOOD:#}  {files}, {warnings}"));
-        } else {
-            output.line(format_args!("{BAD}bad{BAD:#}   {bad} of {files}, {warnings}"));
+    let client = if arguments.registry { Some(client()?) } else { None };
+    if arguments.watch {
+        if files.iter().any(|file| file == Path::new("-")) {
+            return Err(Failure::argument("standard input cannot be watched"));
         }
+        return watch::watch(arguments, client.as_ref(), output).await;
     }
-    if bad == 0 { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    let mut checked = check::check(document::find(files)?);
+    let linked = link(&mut checked, client.as_ref()).await;
+    for file in &checked {
+        report::print(file, arguments.quiet, output);
+    }
+    let counts = report::count(&checked);
+    report::print_counts(&counts, arguments.quiet, output);
+    linked?;
+    if counts.bad == 0 { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
 }
 
-fn report(
-    file: &std::path::Path,
-    source: &[u8],
-    compilation: &a2s::Compilation,
-    output: &mut Output,
-) {
-    let name = file.display().to_string();
-    let valid = compilation.document.is_some();
-    if output.is_json() {
-        output.json_line(&json!({
-            "file": name,
-            "valid": valid,
-            "name": compilation.name,
-            "checksum": compilation.digest,
-            "issues": compilation.diagnostics,
-        }));
-        return;
+/// Checks the files against each other; with a client, against what is published, too.
+///
+/// # Errors
+/// When the registry does not answer. The files are checked against each other all the same.
+async fn link(checked: &mut [Checked], mut client: Option<&Client>) -> Result<(), Failure> {
+    let mut shelf = Shelf::default();
+    for file in checked.iter() {
+        file.put_on(&mut shelf);
     }
-    let errors = compilation.diagnostics.iter().filter(|d| d.is_error()).count();
-    let (style, word) = match (valid, compilation.diagnostics.is_empty()) {
-        (true, true) => (GOOD, "good"),
-        (true, false) => (WARN, "good"),
-        (false, _) => (BAD, "bad "),
-    };
-    let remarks = match (errors, compilation.diagnostics.len() - errors) {
-        (0, 0) => String::new(),
-        (0, warnings) => format!("  {}", count(warnings, "warning")),
-        (errors, 0) => format!("  {}", count(errors, "error")),
-        (errors, warnings) => {
-            format!("  {}, {}", count(errors, "error"), count(warnings, "warning"))
+    let own: BTreeSet<CapabilityName> = checked.iter().filter_map(Checked::name).collect();
+    let twice = check::find_twice(checked);
+    let mut asked = BTreeSet::new();
+    let mut result = Ok(());
+    for (index, file) in checked.iter_mut().enumerate() {
+        let mut notes = twice.get(&index).cloned().unwrap_or_default();
+        if let Some(document) = file.document() {
+            if let Some(registry) = client {
+                result = shelf::fill(&mut shelf, &mut asked, document.capability(), registry).await;
+                if result.is_err() {
+                    client = None;
+                }
+            }
+            notes.extend(check::unknown(&shelf, document.capability(), &own));
         }
-    };
-    output.line(format_args!("{style}{word}{style:#}  {name}{DIM}{remarks}{DIM:#}"));
-    let text = String::from_utf8_lossy(source);
-    let text = text.trim_start_matches('\u{feff}');
-    let show = |diagnostic: &Diagnostic| output.diagnostic(&name, text, diagnostic);
-    compilation.diagnostics.iter().for_each(show);
+        file.link(&shelf, notes);
+    }
+    result
 }

@@ -10,18 +10,14 @@ use super::document;
 use super::target::Target;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::output::{BAD, GOOD, NAME, Output};
+use crate::output::{BAD, GOOD, NAME, Output, plain};
 
 pub(super) async fn verify(
     target: &str,
     client: impl FnOnce() -> Result<Client, Failure>,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let path = Path::new(target);
-    if path.exists()
-        || target == "-"
-        || target.contains(['/', '.']) && Target::parse(target).is_err()
-    {
+    if let Some(path) = Target::of_file(target) {
         return verify_file(path, output);
     }
     let Target { name, range } = Target::parse(target)?;
@@ -49,7 +45,7 @@ fn verify_file(path: &Path, output: &mut Output) -> Result<(), Failure> {
             if output.is_json() {
                 output.json_line(&json!({ "file": name, "valid": true, "checksum": digest }));
             } else {
-                output.line(format_args!("{digest}  {GOOD}good{GOOD:#}  {name}"));
+                output.line(format_args!("{digest}  {GOOD}good{GOOD:#}  {}", plain(&name)));
             }
             Ok(())
         }
@@ -60,11 +56,8 @@ fn verify_file(path: &Path, output: &mut Output) -> Result<(), Failure> {
                     "file": name, "valid": false, "checksum": digest, "issues": diagnostics,
                 }));
             } else {
-                output.line(format_args!("{BAD}bad{BAD:#}   {name}"));
-                let text = String::from_utf8_lossy(&source);
-                for diagnostic in diagnostics.iter().filter(|d| d.is_error()) {
-                    output.diagnostic(&name, &text, diagnostic);
-                }
+                output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(&name)));
+                output.diagnostics(&name, &source, diagnostics.iter().filter(|d| d.is_error()));
             }
             Err(Failure::told(Exit::Bad))
         }
@@ -89,7 +82,7 @@ async fn verify_published(
             output.line(format_args!("  now        {computed}"));
         }
         if let Some(message) = &answer.message {
-            output.line(format_args!("  {message}"));
+            output.line(format_args!("  {}", plain(message)));
         }
     }
     if answer.valid { Ok(()) } else { Err(Failure::told(Exit::Bad)) }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::{Action, Block, Candidate, CapabilityName, Document, Task};
+use a2s::{Action, Block, Document, Shelf, Task};
 use serde_json::{Value, json};
 
 use crate::harness::{World, root};
@@ -38,34 +38,14 @@ fn every_document_is_named_as_its_file_and_without_remarks() {
     }
 }
 
-/// What a registry that has all of them would know about each.
-fn candidate(name: &CapabilityName, documents: &BTreeMap<String, Document>) -> Candidate {
-    let document = &documents[name.as_str()];
-    let capability = document.capability();
-    let direct = capability.dependencies.iter().map(|d| d.capability.clone());
-    let below: Vec<_> = direct.clone().map(|name| candidate(&name, documents)).collect();
-    Candidate {
-        version: capability.version.clone(),
-        checksum: document.digest(),
-        yanked: false,
-        domains: capability.domains.clone(),
-        depth: below.iter().map(|candidate| candidate.depth + 1).max().unwrap_or(0),
-        uses: direct.chain(below.into_iter().flat_map(|candidate| candidate.uses)).collect(),
-    }
-}
-
 #[test]
 fn every_document_fits_those_that_it_uses() {
     let documents = shipped();
-    let published: BTreeMap<_, _> = documents
-        .values()
-        .map(|document| {
-            let name = &document.capability().name;
-            (name.clone(), vec![candidate(name, &documents)])
-        })
-        .collect();
+    let mut shelf = Shelf::default();
+    documents.values().for_each(|document| shelf.add(document));
     for (name, document) in &documents {
-        assert_eq!(a2s::link(document.capability(), &published), [], "{name}");
+        assert_eq!(shelf.needs(document.capability()), [], "{name}");
+        assert_eq!(shelf.link(document.capability()), [], "{name}");
         for dependency in &document.capability().dependencies {
             assert!(dependency.checksum.is_some(), "{name} does not pin {}", dependency.capability);
         }

@@ -12,5 +12,6 @@ mod contract;
 mod crash;
 mod documents;
 mod guardian;
+mod language;
 mod schema;
 mod whole_loop;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
 use crate::interface::{Complexity, Field};
+use crate::link::Release;
 use crate::name::{CapabilityName, Domain};
 
 /// The answer to a publish.
@@ -53,6 +54,20 @@ pub struct CapabilitySummary {
     /// Withdrawn: kept for those who pin it, never offered.
     #[serde(default)]
     pub yanked: bool,
+}
+
+impl Release for CapabilitySummary {
+    fn version(&self) -> &Version {
+        &self.version
+    }
+
+    fn checksum(&self) -> Digest {
+        self.checksum
+    }
+
+    fn is_yanked(&self) -> bool {
+        self.yanked
+    }
 }
 
 /// A page of capabilities, the newest live version of each, in order of name.

@@ -26,6 +26,10 @@ pub struct ExecutionRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
+    /// The only contents that dependencies may have, as a lock names them; without it, each
+    /// dependency means the newest version in its range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Vec<Pin>>,
     /// A value for each input.
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -52,6 +56,10 @@ pub struct PlanRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
+    /// The only contents that dependencies may have, as a lock names them; without it, each
+    /// dependency means the newest version in its range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Vec<Pin>>,
     /// Values known so far.
     #[serde(default)]
     #[schema(value_type = Object)]

@@ -36,7 +36,13 @@ impl Taken {
 /// A capability name of the letters and digits of `text`: `get-user_by.id` is `GetUserById`. None
 /// when it has no letter.
 pub(crate) fn capability_name(text: &str) -> Option<String> {
-    let name: String = words(text).map(capitalise).collect();
+    const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+    let word = |(index, word): (usize, &str)| match word {
+        // `GET_users` begins with a method, which is a word like any other.
+        method if index == 0 && METHODS.contains(&method) => capitalise(&method.to_lowercase()),
+        word => capitalise(word),
+    };
+    let name: String = words(text).enumerate().map(word).collect();
     let name = name.trim_start_matches(|c: char| c.is_ascii_digit());
     let name = capitalise(cut(name, MOST));
     (!name.is_empty()).then_some(name)
@@ -102,6 +108,7 @@ mod tests {
         assert_eq!(name("get-user_by.id"), "GetUserById");
         assert_eq!(name("2fa/enable"), "FaEnable");
         assert_eq!(name("getURL"), "GetURL");
+        assert_eq!(name("GET_user-id"), "GetUserId");
         assert_eq!(capability_name("取得"), None);
         assert_eq!(capability_name("42"), None);
         assert_eq!(capability_name(&"ab ".repeat(90)).unwrap().len(), 100);

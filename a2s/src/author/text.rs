@@ -12,6 +12,13 @@ pub(crate) fn line(text: &str, most: usize) -> String {
     shorten(&visible.split_whitespace().collect::<Vec<_>>().join(" "), most)
 }
 
+/// One line of a description, when it says anything.
+pub(crate) fn description(text: &str, most: usize) -> Option<String> {
+    let line = line(text, most);
+    let says = line.chars().any(char::is_alphanumeric);
+    (says && !crate::decode::is_placeholder(&line)).then_some(line)
+}
+
 /// The first sentence of `text`, as one line of at most `most` characters.
 pub(crate) fn sentence(text: &str, most: usize) -> String {
     let paragraph = text.trim_start().split("\n\n").next().unwrap_or_default();

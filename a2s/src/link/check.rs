@@ -1,6 +1,6 @@
 //! Whether a capability fits those that it uses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use semver::Version;
 

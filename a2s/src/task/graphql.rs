@@ -10,6 +10,7 @@ use super::{Problem, check_header_name, decode_url};
 use crate::code;
 use crate::decode::{Fields, Findings, Site, Taken, short};
 use crate::diagnostic::did_you_mean;
+use crate::types::Selection;
 
 /// The longest query, in bytes.
 const MAX_QUERY: usize = 64 << 10;
@@ -57,6 +58,13 @@ impl GraphqlTask {
             variables: Vec::new(),
             headers: BTreeMap::new(),
         }
+    }
+
+    /// What the operation selects; none when the query cannot be read.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        let document = read_query(&self.query).ok()?;
+        let operation = choose_operation(&document, self.operation_name.as_deref()).ok()?;
+        Some(Selection::new(&document, operation))
     }
 }
 

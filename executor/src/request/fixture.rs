@@ -1,10 +1,11 @@
 //! Tasks, inputs and a clock for tests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use a2s::{
-    GraphqlTask, Method, OpenApiTask, OperationParameter, ParameterPlace, Place, RequestBody,
-    Style, Task, VariableDefinition,
+    BodyFormat, GraphqlTask, MediaType, Method, OpenApiTask, OpenApiVersion, OperationParameter,
+    ParameterPlace, Place, RequestBody, Task, ValueStyle, VariableDefinition,
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -33,44 +34,50 @@ impl Ids for Still {
 /// `body` among them is a required JSON body.
 pub(crate) fn operation(method: Method, server: &str, path: &str, places: &[&str]) -> OpenApiTask {
     let places: Vec<Place> = places.iter().map(|text| text.parse().unwrap()).collect();
-    let schema = json!({});
-    let parameter = |place: &Place| {
-        let (name, place, style) = match place.clone() {
-            Place::Path(name) => (name, ParameterPlace::Path, Style::Simple),
-            Place::Query(name) => (name, ParameterPlace::Query, Style::Form),
-            Place::Header(name) => (name, ParameterPlace::Header, Style::Simple),
-            Place::Cookie(name) => (name, ParameterPlace::Cookie, Style::Form),
-            Place::Body | Place::Variable(_) => return None,
-        };
-        let (required, explode) = (place == ParameterPlace::Path, style == Style::Form);
-        let schema = schema.clone();
-        Some(OperationParameter {
-            name,
-            place,
-            required,
-            description: None,
-            style,
-            explode,
-            schema,
-        })
-    };
+    let parameters = places.iter().filter_map(parameter).collect();
     let body = RequestBody {
         required: true,
-        media_type: "application/json".to_owned(),
+        media_type: MediaType::parse("application/json").unwrap(),
+        format: BodyFormat::Json,
+        fields: BTreeMap::new(),
         schema: json!({}),
     };
     OpenApiTask {
+        version: OpenApiVersion::V3_0,
         server: Url::parse(server).unwrap(),
         method,
         path: path.to_owned(),
         operation_id: None,
         summary: None,
-        parameters: places.iter().filter_map(parameter).collect(),
+        parameters,
         body: places.contains(&Place::Body).then_some(body),
         responses: Vec::new(),
-        components: Value::Null,
-        specification: Value::Null,
+        security: Vec::new(),
+        components: Arc::new(Value::Null),
+        specification: Arc::new(Value::Null),
     }
+}
+
+/// A parameter in the style of its place, required in a path and nowhere else; none for places
+/// that are no parameters.
+pub(crate) fn parameter(place: &Place) -> Option<OperationParameter> {
+    let (name, place) = match place.clone() {
+        Place::Path(name) => (name, ParameterPlace::Path),
+        Place::Query(name) => (name, ParameterPlace::Query),
+        Place::Header(name) => (name, ParameterPlace::Header),
+        Place::Cookie(name) => (name, ParameterPlace::Cookie),
+        Place::Body | Place::Variable(_) => return None,
+    };
+    Some(OperationParameter {
+        name,
+        place,
+        required: place == ParameterPlace::Path,
+        description: None,
+        style: ValueStyle::default_of(place),
+        allow_empty_value: false,
+        content: None,
+        schema: json!({}),
+    })
 }
 
 /// The same as a task.

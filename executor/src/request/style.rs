@@ -1,15 +1,89 @@
-//! How values are written into the places of a request (OpenAPI 3.0.4, "Style Values"; RFC 6570).
+//! How values are written into the places of a request (OpenAPI 3.1.1, "Style Values"; RFC 6570).
+//!
+//! What the specification leaves open: arrays and objects inside others are written as JSON text,
+//! as most clients do; below `deepObject`, names nest (`a[b][c]=1`) and scalars of arrays share
+//! one name (`a[b][]=1`); a scalar there is written as in a form.
 
-use a2s::Style;
+use a2s::{Style, ValueStyle};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Everything but the unreserved characters of RFC 3986, section 2.3.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// What `allowReserved` leaves: all that a query may hold and that does not end a value or change
+/// it (`#[]&+;'` do, for one reader or the other).
+const RESERVED_VALUE: &AsciiSet = &VALUE
+    .remove(b':')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b'@')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b',')
+    .remove(b'=');
+
+/// How deep names nest below `deepObject`.
+const MAX_NESTING: usize = 16;
+
+/// Why a value cannot be written.
+pub(super) type Reason = &'static str;
+
 /// Encodes text so that it stands for itself in any part of an address.
 pub(super) fn encode(text: &str) -> String {
     utf8_percent_encode(text, VALUE).to_string()
+}
+
+/// Which characters of a value are percent-encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escape {
+    /// All that are not unreserved.
+    All,
+    /// Fewer, as `allowReserved` asks; what is encoded already stays.
+    Reserved,
+    /// None: the text stands where nothing has a meaning.
+    Nothing,
+}
+
+impl Escape {
+    /// The one that a style asks for in a query or a form.
+    pub(super) fn of(style: ValueStyle) -> Self {
+        if style.allow_reserved { Self::Reserved } else { Self::All }
+    }
+
+    fn value(self, text: &str) -> String {
+        match self {
+            Self::All => encode(text),
+            Self::Nothing => text.to_owned(),
+            Self::Reserved => {
+                let mut parts = text.split('%');
+                let mut written = reserved(parts.next().unwrap_or_default());
+                for part in parts {
+                    let digits = part.as_bytes().iter().take(2);
+                    let encoded = digits.filter(|byte| byte.is_ascii_hexdigit()).count() == 2;
+                    written.push_str(if encoded { "%" } else { "%25" });
+                    written.push_str(&reserved(part));
+                }
+                written
+            }
+        }
+    }
+
+    fn name(self, text: &str) -> String {
+        if self == Self::Nothing { text.to_owned() } else { encode(text) }
+    }
+
+    /// A separator, in the spelling that goes with encoded values.
+    fn separator(self, plain: &'static str, encoded: &'static str) -> &'static str {
+        if self == Self::Nothing { plain } else { encoded }
+    }
+}
+
+fn reserved(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED_VALUE).to_string()
 }
 
 /// A value as far as styles can write it.
@@ -26,33 +100,32 @@ pub(super) enum Shape {
 impl Shape {
     /// The shape of a value; none for null and for what has no items, which RFC 6570 calls
     /// undefined. Null items and members are left out.
-    pub(super) fn of(value: &Value) -> Result<Option<Self>, &'static str> {
-        Ok(match value {
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
             Value::Null => None,
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => scalar(value).map(Self::Scalar),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Some(Self::Scalar(plain(value)))
+            }
             Value::Array(items) => {
                 let items = items.iter().filter(|item| !item.is_null());
-                let items: Option<Vec<String>> = items.map(scalar).collect();
-                let items = items.ok_or("an array here holds text, numbers and booleans only")?;
+                let items: Vec<_> = items.map(plain).collect();
                 (!items.is_empty()).then_some(Self::List(items))
             }
             Value::Object(members) => {
                 let members = members.iter().filter(|(_, value)| !value.is_null());
-                let members = members.map(|(name, value)| Some((name.clone(), scalar(value)?)));
-                let members: Option<Vec<_>> = members.collect();
-                let members =
-                    members.ok_or("an object here holds text, numbers and booleans only")?;
+                let members: Vec<_> =
+                    members.map(|(name, value)| (name.clone(), plain(value))).collect();
                 (!members.is_empty()).then_some(Self::Map(members))
             }
-        })
+        }
     }
 
-    fn map_text(self, change: impl Fn(&str) -> String) -> Self {
+    fn map_text(self, name: impl Fn(&str) -> String, value: impl Fn(&str) -> String) -> Self {
         match self {
-            Self::Scalar(text) => Self::Scalar(change(&text)),
-            Self::List(items) => Self::List(items.iter().map(|item| change(item)).collect()),
+            Self::Scalar(text) => Self::Scalar(value(&text)),
+            Self::List(items) => Self::List(items.iter().map(|item| value(item)).collect()),
             Self::Map(members) => {
-                Self::Map(members.iter().map(|(name, text)| (change(name), change(text))).collect())
+                Self::Map(members.iter().map(|(key, text)| (name(key), value(text))).collect())
             }
         }
     }
@@ -81,24 +154,19 @@ impl Shape {
     }
 }
 
-fn scalar(value: &Value) -> Option<String> {
+/// Text as it is, all else as JSON.
+pub(super) fn plain(value: &Value) -> String {
     match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
 /// Writes a path parameter, encoded.
-pub(super) fn write_path(
-    name: &str,
-    shape: Shape,
-    style: Style,
-    explode: bool,
-) -> Result<String, &'static str> {
-    let shape = shape.map_text(encode);
+pub(super) fn write_path(name: &str, shape: Shape, style: ValueStyle) -> Result<String, Reason> {
+    let shape = shape.map_text(encode, encode);
     let name = encode(name);
-    Ok(match (style, explode) {
+    Ok(match (style.style, style.explode) {
         (Style::Simple, false) => shape.flat(","),
         (Style::Simple, true) => shape.paired(","),
         (Style::Label, false) => format!(".{}", shape.flat(",")),
@@ -117,35 +185,81 @@ pub(super) fn write_path(
     })
 }
 
-/// Writes a query parameter as encoded pairs.
+/// Writes a query parameter, or the field of a form, as pairs; none for what is undefined.
 pub(super) fn write_query(
     name: &str,
-    shape: Shape,
-    style: Style,
-    explode: bool,
-) -> Result<Vec<(String, String)>, &'static str> {
-    let shape = shape.map_text(encode);
-    let name = encode(name);
-    let delimiter = match style {
+    value: &Value,
+    style: ValueStyle,
+    escape: Escape,
+) -> Result<Vec<(String, String)>, Reason> {
+    let separator = match style.style {
         Style::Form => ",",
-        Style::SpaceDelimited => "%20",
-        Style::PipeDelimited => "%7C",
+        Style::SpaceDelimited => escape.separator(" ", "%20"),
+        Style::PipeDelimited => escape.separator("|", "%7C"),
         Style::DeepObject => {
-            let Shape::Map(members) = shape else {
-                return Err("the style deepObject takes an object");
-            };
-            let members = members.into_iter();
-            return Ok(members.map(|(key, text)| (format!("{name}%5B{key}%5D"), text)).collect());
+            let mut pairs = Vec::new();
+            write_deep(&escape.name(name), value, escape, 0, &mut pairs)?;
+            return Ok(pairs);
         }
         Style::Simple | Style::Label | Style::Matrix => {
             return Err("its style is not one of a query parameter");
         }
     };
+    let Some(shape) = Shape::of(value) else { return Ok(Vec::new()) };
+    let shape = shape.map_text(|name| escape.name(name), |text| escape.value(text));
+    let name = escape.name(name);
     Ok(match shape {
-        Shape::List(items) if explode => items.into_iter().map(|i| (name.clone(), i)).collect(),
-        Shape::Map(members) if explode => members,
-        shape => vec![(name, shape.flat(delimiter))],
+        Shape::List(items) if style.explode => {
+            items.into_iter().map(|item| (name.clone(), item)).collect()
+        }
+        Shape::Map(members) if style.explode => members,
+        shape => vec![(name, shape.flat(separator))],
     })
+}
+
+fn write_deep(
+    name: &str,
+    value: &Value,
+    escape: Escape,
+    depth: usize,
+    pairs: &mut Vec<(String, String)>,
+) -> Result<(), Reason> {
+    if depth > MAX_NESTING {
+        return Err("it is nested too deep");
+    }
+    let (open, close) = (escape.separator("[", "%5B"), escape.separator("]", "%5D"));
+    match value {
+        Value::Null => {}
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            pairs.push((name.to_owned(), escape.value(&plain(value))));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let name = match item {
+                    Value::Array(_) | Value::Object(_) => format!("{name}{open}{index}{close}"),
+                    _ => format!("{name}{open}{close}"),
+                };
+                write_deep(&name, item, escape, depth + 1, pairs)?;
+            }
+        }
+        Value::Object(members) => write_members(name, members, escape, depth, pairs)?,
+    }
+    Ok(())
+}
+
+fn write_members(
+    name: &str,
+    members: &Map<String, Value>,
+    escape: Escape,
+    depth: usize,
+    pairs: &mut Vec<(String, String)>,
+) -> Result<(), Reason> {
+    let (open, close) = (escape.separator("[", "%5B"), escape.separator("]", "%5D"));
+    for (key, member) in members {
+        let name = format!("{name}{open}{}{close}", escape.name(key));
+        write_deep(&name, member, escape, depth + 1, pairs)?;
+    }
+    Ok(())
 }
 
 /// Writes a header parameter. Headers know no encoding: what a header cannot hold is refused by
@@ -155,107 +269,4 @@ pub(super) fn write_header(shape: Shape, explode: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// The values of the style table of the OpenAPI specification, with one that needs encoding.
-    fn shapes() -> [Shape; 4] {
-        [
-            json!(""),
-            json!("blue"),
-            json!(["blue", "bl,ack", "brown"]),
-            json!({"R": 100, "G&": 200, "B": 150}),
-        ]
-        .map(|value| Shape::of(&value).unwrap().unwrap())
-    }
-
-    #[track_caller]
-    fn check_path(style: Style, explode: bool, expected: [&str; 4]) {
-        let written = shapes().map(|shape| write_path("color", shape, style, explode).unwrap());
-        assert_eq!(written, expected);
-    }
-
-    #[track_caller]
-    fn check_query(style: Style, explode: bool, expected: [&str; 4]) {
-        let written = shapes().map(|shape| {
-            let Ok(pairs) = write_query("color", shape, style, explode) else {
-                return "refused".to_owned();
-            };
-            pairs.into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join("&")
-        });
-        assert_eq!(written, expected);
-    }
-
-    #[test]
-    fn path_styles_follow_the_table() {
-        let simple = ["", "blue", "blue,bl%2Cack,brown", "R,100,G%26,200,B,150"];
-        check_path(Style::Simple, false, simple);
-        let simple = ["", "blue", "blue,bl%2Cack,brown", "R=100,G%26=200,B=150"];
-        check_path(Style::Simple, true, simple);
-        let label = [".", ".blue", ".blue,bl%2Cack,brown", ".R,100,G%26,200,B,150"];
-        check_path(Style::Label, false, label);
-        let label = [".", ".blue", ".blue.bl%2Cack.brown", ".R=100.G%26=200.B=150"];
-        check_path(Style::Label, true, label);
-        let lists = ";color=blue,bl%2Cack,brown";
-        check_path(
-            Style::Matrix,
-            false,
-            [";color", ";color=blue", lists, ";color=R,100,G%26,200,B,150"],
-        );
-        let lists = ";color=blue;color=bl%2Cack;color=brown";
-        check_path(Style::Matrix, true, [";color", ";color=blue", lists, ";R=100;G%26=200;B=150"]);
-    }
-
-    #[test]
-    fn query_styles_follow_the_table() {
-        let exploded = "color=blue&color=bl%2Cack&color=brown";
-        check_query(Style::Form, true, ["color=", "color=blue", exploded, "R=100&G%26=200&B=150"]);
-        check_query(
-            Style::Form,
-            false,
-            ["color=", "color=blue", "color=blue,bl%2Cack,brown", "color=R,100,G%26,200,B,150"],
-        );
-        check_query(
-            Style::SpaceDelimited,
-            false,
-            [
-                "color=",
-                "color=blue",
-                "color=blue%20bl%2Cack%20brown",
-                "color=R%20100%20G%26%20200%20B%20150",
-            ],
-        );
-        check_query(
-            Style::PipeDelimited,
-            false,
-            [
-                "color=",
-                "color=blue",
-                "color=blue%7Cbl%2Cack%7Cbrown",
-                "color=R%7C100%7CG%26%7C200%7CB%7C150",
-            ],
-        );
-        check_query(
-            Style::DeepObject,
-            true,
-            [
-                "refused",
-                "refused",
-                "refused",
-                "color%5BR%5D=100&color%5BG%26%5D=200&color%5BB%5D=150",
-            ],
-        );
-    }
-
-    #[test]
-    fn what_has_no_items_is_no_value_and_nesting_is_refused() {
-        for nothing in [json!(null), json!([]), json!({}), json!([null]), json!({"a": null})] {
-            assert_eq!(Shape::of(&nothing), Ok(None), "{nothing}");
-        }
-        for nested in [json!([[1]]), json!([{"a": 1}]), json!({"a": {"b": 1}}), json!({"a": [1]})] {
-            assert!(Shape::of(&nested).is_err(), "{nested}");
-        }
-    }
-}
+mod tests;

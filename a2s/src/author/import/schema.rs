@@ -54,7 +54,8 @@ pub(super) struct Schemas<'a, 'r> {
     remarks: &'r mut Vec<Remark>,
     /// The names of components by their reference in the description.
     names: IndexMap<String, String>,
-    waiting: VecDeque<(&'a Value, usize)>,
+    /// The components that are still to be carried over, with the depth at which they were met.
+    waiting: VecDeque<(String, &'a Value, usize)>,
 }
 
 impl<'a, 'r> Schemas<'a, 'r> {
@@ -76,11 +77,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
     /// The components that the schemas reach, by name.
     pub(super) fn components(mut self) -> Map<String, Value> {
         let mut components = Map::new();
-        while let Some((schema, level)) = self.waiting.pop_front() {
-            let (_, name) = self.names.get_index(components.len()).map_or_else(
-                || (String::new(), String::new()),
-                |(reference, name)| (reference.clone(), name.clone()),
-            );
+        while let Some((name, schema, level)) = self.waiting.pop_front() {
             let place = format!("components.schemas.{name}");
             let schema = self.schema(schema, level, &place);
             components.insert(name, schema);
@@ -120,8 +117,8 @@ impl<'a, 'r> Schemas<'a, 'r> {
                 return self.kind_alone(target);
             }
             let name = self.free_name(reference);
-            self.names.insert(reference.to_owned(), name);
-            self.waiting.push_back((target, level));
+            self.names.insert(reference.to_owned(), name.clone());
+            self.waiting.push_back((name, target, level));
         }
         let name = &self.names[reference];
         let mut carried = Map::new();
@@ -156,13 +153,24 @@ impl<'a, 'r> Schemas<'a, 'r> {
             let kind = members.get("type").filter(|kind| is_type_keyword(kind, self.siblings));
             return kind.map(|kind| ("type".to_owned(), kind.clone())).into_iter().collect();
         }
-        let mut carried = Map::new();
+        let mut carried: Vec<(String, Value)> = Vec::new();
         for (key, value) in members {
             if let Some(value) = self.keyword(key, value, level, place) {
-                carried.insert(key.clone(), value);
+                carried.push((key.clone(), value));
             }
         }
-        carried
+        // What people look for first comes first, what nests comes last.
+        let rank = |key: &str| match key {
+            "type" => 0,
+            "description" => 1,
+            "format" => 2,
+            "required" => 4,
+            "properties" => 5,
+            "items" => 6,
+            _ => 3,
+        };
+        carried.sort_by_key(|(key, _)| rank(key));
+        carried.into_iter().collect()
     }
 
     /// The value of a keyword that says which values are valid; of other keywords, and of
@@ -179,8 +187,8 @@ impl<'a, 'r> Schemas<'a, 'r> {
             "type" => is_type_keyword(value, self.siblings).then(|| value.clone()),
             "description" => {
                 let most = self.detail.description;
-                let description = text::line(value.as_str()?, most.max(1));
-                (most > 0 && !description.is_empty()).then(|| json!(description))
+                let description = text::description(value.as_str()?, most.max(1));
+                description.filter(|_| most > 0).map(|description| json!(description))
             }
             "format" | "contentEncoding" | "contentMediaType" => {
                 value.is_string().then(|| value.clone())
@@ -233,7 +241,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
                 // A part of a combination is no deeper than the whole.
                 let level = if key == "prefixItems" { level + 1 } else { level };
                 let place = below();
-                let carried = schemas.iter().map(|schema| self.part(schema, level, &place));
+                let carried = schemas.iter().map(|schema| self.schema(schema, level, &place));
                 Some(carried.collect())
             }
             "properties" | "patternProperties" | "dependentSchemas" => {
@@ -246,12 +254,6 @@ impl<'a, 'r> Schemas<'a, 'r> {
             }
             _ => None,
         }
-    }
-
-    /// A part of a combination. Parts that nest without end are cut off like all that is deep.
-    fn part(&mut self, schema: &'a Value, level: usize, place: &str) -> Value {
-        const MOST: usize = 1_000;
-        if place.len() > MOST { json!({}) } else { self.schema(schema, level, place) }
     }
 
     fn number(&mut self, value: &Value, place: &str) -> Option<Value> {

@@ -1,0 +1,109 @@
+//! Import: documents out of other descriptions of services and workflows.
+//!
+//! Each document is complete: its checksum is filled in and the compiler accepted it. What cannot
+//! be carried over is listed with its place and the reason.
+
+mod arazzo;
+mod description;
+mod draft;
+mod graphql;
+mod jsonpath;
+mod openapi;
+mod schema;
+mod source;
+mod variable;
+
+use serde::Serialize;
+
+use super::text;
+use crate::checksum::Digest;
+
+pub use arazzo::{ArazzoOptions, ArazzoSource, SourceDescription, arazzo_sources, import_arazzo};
+pub use description::{DescriptionError, MAX_DESCRIPTION_BYTES, read_description};
+pub use graphql::{GraphqlOptions, import_graphql};
+pub use openapi::{OpenApiOptions, OperationSummary, import_openapi, list_openapi};
+
+/// The longest text of a remark.
+const MAX_REASON: usize = 400;
+
+/// What an import gave.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Imported {
+    /// The documents, in the order of the description.
+    pub documents: Vec<ImportedDocument>,
+    /// What could not be made a document.
+    pub refused: Vec<Refusal>,
+}
+
+/// A document that was imported.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportedDocument {
+    /// The capability's name.
+    pub name: String,
+    /// What it was made of: `GET /users/{id}`.
+    pub source: String,
+    /// The document as YAML.
+    #[serde(skip)]
+    pub text: String,
+    /// Its digest, which stands in it as its checksum.
+    pub checksum: Digest,
+    /// What is not in it, or other than in the description.
+    pub remarks: Vec<Remark>,
+}
+
+/// Something that was not carried over, or was carried over changed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Remark {
+    /// The place in the description.
+    pub place: String,
+    /// What and why.
+    pub reason: String,
+}
+
+/// Something that could not be made a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// What it is: `GET /users/{id}`.
+    pub source: String,
+    /// The place in the description.
+    pub place: String,
+    /// Why.
+    pub reason: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Why nothing at all was imported.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ImportError {
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub hint: String,
+}
+
+impl ImportError {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+}
+
+impl Remark {
+    fn new(place: &str, reason: impl Into<String>) -> Self {
+        let reason = text::line(&reason.into(), MAX_REASON);
+        Self { place: text::line(place, MAX_REASON), reason }
+    }
+}
+
+impl Refusal {
+    fn new(source: &str, place: &str, reason: impl Into<String>) -> Self {
+        let Remark { place, reason } = Remark::new(place, reason);
+        Self { source: text::line(source, MAX_REASON), place, reason, hint: None }
+    }
+
+    fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}

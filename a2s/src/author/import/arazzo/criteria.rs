@@ -1,0 +1,198 @@
+//! Success criteria: those that look at the status are what a step does anyway; others become
+//! conditions.
+
+use serde_json::{Map, Value, json};
+
+use crate::condition::Condition;
+
+/// A criterion of a step or an action.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Criterion {
+    /// It looks at nothing but the status: the statuses that meet it.
+    Status(Vec<u16>),
+    /// It looks at other values: a condition in CEL.
+    Condition(String),
+    /// It cannot be carried over.
+    Other(String),
+}
+
+/// Reads a criterion. `reference` gives the reference that stands for an expression.
+pub(super) fn read(
+    raw: &Value,
+    mut reference: impl FnMut(&str) -> Result<String, String>,
+) -> Criterion {
+    let text = |key: &str| raw.get(key).and_then(Value::as_str).unwrap_or_default();
+    let kind = match raw.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(other) => other.get("type").and_then(Value::as_str).unwrap_or_default(),
+        None => "simple",
+    };
+    let condition = text("condition").trim();
+    if kind == "regex" && text("context") == "$statusCode" {
+        let cel = format!("string(${{status}}).matches({})", quoted(condition));
+        return by_status(&cel).map_or_else(|| Criterion::Other("its pattern is not read".to_owned()), Criterion::Status);
+    }
+    if kind == "simple" && only_status(condition) {
+        let cel = to_cel(condition, |_| Ok("status".to_owned()));
+        let statuses = cel.ok().and_then(|cel| by_status(&cel));
+        return match statuses {
+            Some(statuses) => Criterion::Status(statuses),
+            None => Criterion::Other("it is no condition".to_owned()),
+        };
+    }
+    let cel = match kind {
+        "simple" => to_cel(condition, reference),
+        "regex" => reference(text("context"))
+            .map(|context| format!("string(${{{context}}}).matches({})", quoted(condition))),
+        other => Err(format!("conditions of the type `{other}` are not carried over")),
+    };
+    match cel.and_then(|cel| Condition::parse(&cel).map(|_| cel)) {
+        Ok(cel) => Criterion::Condition(cel),
+        Err(reason) => Criterion::Other(reason),
+    }
+}
+
+/// Whether a condition looks at the status alone.
+fn only_status(condition: &str) -> bool {
+    condition.contains("$statusCode") && !condition.replace("$statusCode", "").contains('$')
+}
+
+/// The statuses of 200 to 599 that meet a condition over `${status}`.
+fn by_status(cel: &str) -> Option<Vec<u16>> {
+    if let Some(statuses) = by_comparison(cel) {
+        return Some(statuses);
+    }
+    let condition = Condition::parse(cel).ok()?;
+    let mut met = Vec::new();
+    for status in 200..600 {
+        let mut variables = Map::new();
+        variables.insert("status".to_owned(), json!(status));
+        if condition.evaluate(&variables).ok()? {
+            met.push(status);
+        }
+    }
+    Some(met)
+}
+
+/// The same for one comparison with a number, as most are.
+fn by_comparison(cel: &str) -> Option<Vec<u16>> {
+    let rest = cel.strip_prefix("${status}")?.trim_start();
+    let (operator, number) = rest.split_at(rest.find(|c: char| !"=<>!".contains(c))?);
+    let number: u16 = number.trim().parse().ok()?;
+    let met = |status: &u16| match operator {
+        "==" => Some(*status == number),
+        "!=" => Some(*status != number),
+        "<" => Some(*status < number),
+        "<=" => Some(*status <= number),
+        ">" => Some(*status > number),
+        ">=" => Some(*status >= number),
+        _ => None,
+    };
+    met(&0)?;
+    Some((200..600).filter(|status| met(status) == Some(true)).collect())
+}
+
+/// A simple condition in CEL: the operators are the same, the strings are quoted otherwise.
+fn to_cel(
+    condition: &str,
+    mut reference: impl FnMut(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut cel = String::new();
+    let mut rest = condition;
+    while let Some(first) = rest.chars().next() {
+        if first == '$' {
+            let end = rest.find(|c: char| c.is_whitespace() || "=<>!&|()'\"".contains(c));
+            let (expression, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let inner = reference(expression)?;
+            cel += &format!("${{{inner}}}");
+            rest = after;
+        } else if first == '\'' || first == '"' {
+            let (text, after) = string(&rest[1..], first).ok_or("a text in it is not closed")?;
+            cel += &quoted(&text);
+            rest = after;
+        } else if first.is_ascii_alphabetic() {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            if !matches!(word, "true" | "false" | "null") {
+                return Err(format!("`{word}` in it is no word of a condition"));
+            }
+            cel += word;
+            rest = after;
+        } else if first.is_ascii_digit() || first.is_whitespace() || "=<>!&|().-".contains(first) {
+            cel.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            return Err(format!("`{first}` in it is no part of a condition"));
+        }
+    }
+    Ok(cel)
+}
+
+/// A text up to its closing quote, which is written twice inside, and what stands behind.
+fn string(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut inside = String::new();
+    let mut rest = text;
+    loop {
+        let at = rest.find(quote)?;
+        inside += &rest[..at];
+        rest = &rest[at + 1..];
+        match rest.strip_prefix(quote) {
+            Some(after) => {
+                inside.push(quote);
+                rest = after;
+            }
+            None => return Some((inside, rest)),
+        }
+    }
+}
+
+/// A string of CEL. `$` is escaped: a condition may not have `${` in a string.
+fn quoted(text: &str) -> String {
+    let mut quoted = "'".to_owned();
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => quoted.extend(['\\', c]),
+            '$' => quoted += "\\u0024",
+            '\n' => quoted += "\\n",
+            c if c.is_control() => {}
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(condition: &str) -> Criterion {
+        super::read(&json!({ "condition": condition }), |text| match text {
+            "$response.body#/state" => Ok("a.state".to_owned()),
+            other => Err(format!("{other} is unknown")),
+        })
+    }
+
+    #[test]
+    fn statuses_are_counted_out() {
+        assert_eq!(read("$statusCode == 200"), Criterion::Status(vec![200]));
+        assert_eq!(read("$statusCode >= 598"), Criterion::Status(vec![598, 599]));
+        let either = read("($statusCode == 201) || $statusCode==204");
+        assert_eq!(either, Criterion::Status(vec![201, 204]));
+        let regex = json!({"context": "$statusCode", "type": "regex", "condition": "^42.$"});
+        let statuses = super::read(&regex, |_| Err(String::new()));
+        assert_eq!(statuses, Criterion::Status((420..430).collect()));
+    }
+
+    #[test]
+    fn other_values_become_conditions() {
+        let condition = |text: &str| Criterion::Condition(text.to_owned());
+        assert_eq!(
+            read("$response.body#/state == 'it''s $ok' && true"),
+            condition("${a.state} == 'it\\'s \\u0024ok' && true")
+        );
+        for other in ["$response.body#/other == 1", "$statusCode == ok", "len($response.body#/state)", "'open"] {
+            assert!(matches!(read(other), Criterion::Other(_)), "{other}");
+        }
+    }
+}

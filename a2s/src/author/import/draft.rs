@@ -1,0 +1,165 @@
+//! From the parts of an imported document to its text, which the compiler has accepted.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::Detail;
+use super::variable::Variable;
+use super::{ImportedDocument, Refusal, Remark};
+use crate::author::{text, write};
+use crate::checksum::Digest;
+use crate::{code, compile_with_checksum, tree};
+
+/// The longest description of a capability, in characters.
+const MAX_DESCRIPTION: usize = 200;
+/// The longest name of an author.
+const MAX_AUTHOR: usize = 100;
+
+/// Everything of a document but its steps.
+#[derive(Debug, Clone)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) domains: Vec<String>,
+    pub(super) author: Author,
+    pub(super) parameters: Vec<Variable>,
+    /// The capabilities that its steps use.
+    pub(super) dependencies: Vec<Value>,
+}
+
+/// Who a document names as its author.
+#[derive(Debug, Clone)]
+pub(super) struct Author {
+    pub(super) name: String,
+    pub(super) email: Option<String>,
+}
+
+impl Author {
+    /// The author that was asked for, else the contact of a description, else its title, else
+    /// `otherwise`.
+    pub(super) fn of(asked: Option<&str>, info: Option<&Value>, otherwise: &str) -> Self {
+        let field = |value: Option<&Value>| {
+            text::description(value?.as_str()?, MAX_AUTHOR)
+        };
+        if let Some(asked) = asked.map(|asked| text::line(asked, MAX_AUTHOR)) {
+            return Self { name: asked, email: None };
+        }
+        let contact = info.and_then(|info| info.get("contact"));
+        let email = field(contact.and_then(|contact| contact.get("email")))
+            .filter(|email| email.contains('@') && !email.contains(' '));
+        let name = field(contact.and_then(|contact| contact.get("name")))
+            .or_else(|| field(info.and_then(|info| info.get("title"))))
+            .unwrap_or_else(|| otherwise.to_owned());
+        Self { name, email }
+    }
+
+    fn to_value(&self) -> Value {
+        match &self.email {
+            Some(email) => json!({ "name": self.name, "email": email }),
+            None => json!({ "name": self.name }),
+        }
+    }
+}
+
+/// A description for a capability: the first of `texts` that says enough, else two together.
+pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &str) -> String {
+    /// So many characters say what a capability does.
+    const ENOUGH: usize = 25;
+    let summary = text::sentence(summary.unwrap_or_default(), MAX_DESCRIPTION);
+    let detail = text::sentence(detail.unwrap_or_default(), MAX_DESCRIPTION);
+    let alike = detail.to_lowercase().contains(&summary.to_lowercase());
+    let told = match (summary.is_empty(), detail.is_empty()) {
+        (true, true) => text::line(otherwise, MAX_DESCRIPTION),
+        (true, false) => detail,
+        (false, true) => summary,
+        (false, false) if summary.chars().count() >= ENOUGH => summary,
+        (false, false) if alike => detail,
+        (false, false) => text::line(&format!("{summary}: {detail}"), MAX_DESCRIPTION),
+    };
+    // What looks like the placeholder of a template is none.
+    if crate::decode::is_placeholder(&told) { format!("{told}.") } else { told }
+}
+
+impl Header {
+    /// The whole document without its checksum; `newer` when its steps need language 1.1.
+    pub(super) fn document(&self, execution: Value, output: Option<Value>, newer: bool) -> Value {
+        let newer = newer || self.parameters.iter().any(Variable::is_newer);
+        let mut document = Map::new();
+        let mut add = |key: &str, value: Value| document.insert(key.to_owned(), value);
+        add("a2s", json!(if newer { "1.1.0" } else { "1.0.0" }));
+        add("name", json!(self.name));
+        add("description", json!(self.description));
+        add("charset", json!("utf-8"));
+        add("domains", json!(self.domains));
+        add("version", json!("1.0.0"));
+        add("checksum", Value::Null);
+        add("authors", json!([self.author.to_value()]));
+        if !self.parameters.is_empty() {
+            add("parameters", self.parameters.iter().map(Variable::to_value).collect());
+        }
+        if !self.dependencies.is_empty() {
+            add("dependencies", json!(self.dependencies));
+        }
+        add("execution", execution);
+        if let Some(output) = output {
+            add("output", output);
+        }
+        Value::Object(document)
+    }
+}
+
+/// Writes the document that `build` gives with as much detail as fits into one, and lets the
+/// compiler judge it. `comment` stands above it.
+pub(super) fn finish(
+    source: &str,
+    comment: &str,
+    build: impl Fn(Detail, &mut Vec<Remark>) -> Value,
+) -> Result<ImportedDocument, Refusal> {
+    let mut too_large = String::new();
+    for detail in Detail::LEVELS {
+        let mut remarks = Vec::new();
+        let mut content = build(detail, &mut remarks);
+        let digest = Digest::of_document(&content)
+            .map_err(|error| Refusal::new(source, "", error.to_string()))?;
+        content["checksum"] = json!(digest);
+        let body = write::write_yaml(&content);
+        let text = format!("# {}\n{body}", text::line(comment, 200));
+        if text.len() > tree::MAX_BYTES {
+            too_large = format!("the document would have {} bytes", text.len());
+            continue;
+        }
+        let compilation = compile_with_checksum(text.as_bytes());
+        if let Some(document) = compilation.document {
+            let name = document.capability.name.to_string();
+            remarks.extend(detail.loss().map(|loss| Remark::new("", loss)));
+            for warning in &document.warnings {
+                remarks.push(Remark::new(&warning.path, warning.message.as_str()));
+            }
+            remarks.sort();
+            remarks.dedup();
+            return Ok(ImportedDocument {
+                name,
+                source: text::line(source, 200),
+                text,
+                checksum: digest,
+                remarks,
+            });
+        }
+        let mut errors = compilation.diagnostics.into_iter().filter(|d| d.is_error());
+        let Some(first) = errors.next() else { continue };
+        if [code::TOO_LARGE.id, code::BUDGET.id].contains(&first.code.as_str()) {
+            too_large = first.message;
+            continue;
+        }
+        let more = match errors.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let reason = format!("{}: {}{more}", first.code, first.message);
+        let refusal = Refusal::new(source, &first.path, reason);
+        return Err(match first.hint {
+            Some(hint) => refusal.with_hint(hint),
+            None => refusal,
+        });
+    }
+    Err(Refusal::new(source, "", too_large).with_hint("Describe less of it, and import again."))
+}

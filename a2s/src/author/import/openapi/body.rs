@@ -1,0 +1,222 @@
+//! The request body of an operation.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::is_json;
+use super::cut::Flaw;
+use super::operation::Operation;
+use crate::author::import::Remark;
+use crate::author::import::schema::Schemas;
+use crate::author::import::source::{Source, shown};
+use crate::author::import::variable::{Variable, names_a_secret};
+use crate::author::names;
+
+/// With more properties, the body is one parameter.
+const MAX_PROPERTIES: usize = 30;
+/// How deep the parts of a combination are looked into for properties.
+const MAX_COMBINED: usize = 8;
+
+/// A request body of one media type.
+#[derive(Debug, Clone)]
+pub(in crate::author::import) struct Body<'a> {
+    required: bool,
+    description: Option<&'a str>,
+    media_type: String,
+    schema: Option<&'a Value>,
+    encoding: Option<&'a Value>,
+}
+
+/// A property at the top of a body.
+struct Property<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    required: bool,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn of(
+        operation: Operation<'a>,
+        wanted: Option<&str>,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<Option<Self>, Flaw> {
+        let Some(raw) = operation.raw.get("requestBody") else { return Ok(None) };
+        let place = format!("{}.requestBody", operation.place());
+        let raw = operation.source.resolve(raw);
+        let raw = raw.map_err(|error| Flaw::new(place.as_str(), error.to_string()))?;
+        let content = raw.get("content").and_then(Value::as_object);
+        let kinds = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
+        let rank = |media: &str| (Some(media) != wanted, preference(media));
+        let Some((media, kind)) = kinds.min_by_key(|(media, _)| rank(media)) else {
+            remarks.push(Remark::new(&place, "the body has no media type; none is sent"));
+            return Ok(None);
+        };
+        let others = content.map_or(0, |content| content.len().saturating_sub(1));
+        if others > 0 && preference(media) > 1 && wanted.is_none() {
+            let reason = format!("of {} media types, `{}` is sent", others + 1, shown(media));
+            remarks.push(Remark::new(&place, reason));
+        }
+        let schema = kind.get("schema").filter(|schema| schema.is_object());
+        let media_type = if media.contains('*') {
+            let reason = format!("`{}` leaves the media type open; JSON is sent", shown(media));
+            remarks.push(Remark::new(&place, reason));
+            "application/json".to_owned()
+        } else {
+            media.trim().to_owned()
+        };
+        Ok(Some(Self {
+            required: raw.get("required") == Some(&Value::Bool(true)),
+            description: raw.get("description").and_then(Value::as_str),
+            media_type,
+            schema,
+            encoding: kind.get("encoding").filter(|encoding| encoding.is_object()),
+        }))
+    }
+
+    /// The parameters of the document that fill it, at most `room`, and the template.
+    pub(in crate::author::import) fn plan(
+        &self,
+        source: Source<'a>,
+        room: usize,
+        taken: &mut names::Taken,
+    ) -> (Vec<Variable>, Value) {
+        let most = room.min(MAX_PROPERTIES);
+        let properties = self.properties(source).filter(|properties| properties.len() <= most);
+        let Some(properties) = properties else {
+            let name = taken.take_one_of(&["body".to_owned(), "request_body".to_owned()]);
+            let mut variable = Variable::new(name, self.description, self.required);
+            if let Some(schema) = self.schema {
+                variable = variable.with_schema(source, schema);
+            }
+            let template = variable.template();
+            return (vec![variable], template);
+        };
+        let (mut variables, mut members) = (Vec::new(), Map::new());
+        for Property { name, schema, required } in properties {
+            let plain = names::variable_name(name);
+            let free = taken.take_one_of(&[plain.clone(), format!("body_{plain}")]);
+            let mut variable = Variable::new(free, None, required);
+            let is_password = source
+                .resolve(schema)
+                .is_ok_and(|schema| schema.get("format").is_some_and(|format| format == "password"));
+            variable.secret = is_password || names_a_secret(name, None);
+            let variable = variable.with_schema(source, schema);
+            members.insert(name.to_owned(), variable.template());
+            variables.push(variable);
+        }
+        (variables, Value::Object(members))
+    }
+
+    /// The properties at the top, when the body is surely an object with nothing but those.
+    fn properties(&self, source: Source<'a>) -> Option<Vec<Property<'a>>> {
+        let is_form = self.media_type.starts_with("application/x-www-form-urlencoded")
+            || self.media_type.starts_with("multipart/");
+        if !is_form && !is_json(&self.media_type) {
+            return None;
+        }
+        let mut properties = Vec::new();
+        let mut required = Vec::new();
+        gather(source, self.schema?, 0, &mut properties, &mut required)?;
+        for property in &mut properties {
+            property.required = required.contains(&property.name);
+        }
+        (!properties.is_empty()).then_some(properties)
+    }
+
+    /// The parameter that a property at the top would be.
+    pub(in crate::author::import) fn property(
+        &self,
+        source: Source<'a>,
+        name: &str,
+    ) -> Option<Variable> {
+        let properties = self.properties(source)?;
+        let property = properties.iter().find(|property| property.name == name)?;
+        let variable = Variable::new(String::new(), None, property.required);
+        Some(variable.with_schema(source, property.schema))
+    }
+
+    /// Whether a request without it is refused.
+    pub(in crate::author::import) fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// The body in the task.
+    pub(super) fn value(&self, schemas: &mut Schemas<'a, '_>) -> Value {
+        let mut media = Map::new();
+        if let Some(schema) = self.schema {
+            media.insert("schema".to_owned(), schemas.carry(schema, "requestBody"));
+        }
+        if let Some(Value::Object(encoding)) = self.encoding {
+            let kept = |(name, raw): (&String, &Value)| {
+                let keys = ["contentType", "style", "explode", "allowReserved"];
+                let kept: Map<String, Value> = keys
+                    .into_iter()
+                    .filter_map(|key| Some((key.to_owned(), raw.get(key)?.clone())))
+                    .filter(|(_, value)| value.is_string() || value.is_boolean())
+                    .collect();
+                (!kept.is_empty()).then(|| (name.clone(), Value::Object(kept)))
+            };
+            let kept: Map<String, Value> = encoding.iter().filter_map(kept).collect();
+            if !kept.is_empty() {
+                media.insert("encoding".to_owned(), Value::Object(kept));
+            }
+        }
+        let mut body = Map::new();
+        if self.required {
+            body.insert("required".to_owned(), json!(true));
+        }
+        body.insert("content".to_owned(), json!({ &self.media_type: media }));
+        Value::Object(body)
+    }
+}
+
+/// Collects the properties of a schema and of those that it is combined of. None when it may be
+/// something else than an object with those properties.
+fn gather<'a>(
+    source: Source<'a>,
+    schema: &'a Value,
+    depth: usize,
+    properties: &mut Vec<Property<'a>>,
+    required: &mut Vec<&'a str>,
+) -> Option<()> {
+    let schema = source.resolve(schema).ok()?;
+    let other = ["oneOf", "anyOf", "not", "if", "patternProperties"];
+    if depth > MAX_COMBINED || other.iter().any(|key| schema.get(key).is_some()) {
+        return None;
+    }
+    match schema.get("type") {
+        None => {}
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "object") => {}
+        Some(_) => return None,
+    }
+    let names = schema.get("required").and_then(Value::as_array);
+    required.extend(names.into_iter().flatten().filter_map(Value::as_str));
+    let own = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in own.into_iter().flatten() {
+        let resolved = source.resolve(property).unwrap_or(property);
+        let is_read_only = resolved.get("readOnly") == Some(&Value::Bool(true));
+        if !is_read_only && !properties.iter().any(|known| known.name == name) {
+            properties.push(Property { name, schema: property, required: false });
+        }
+    }
+    for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        gather(source, part, depth + 1, properties, required)?;
+    }
+    Some(())
+}
+
+/// How much a media type is liked; the smallest is sent.
+fn preference(media: &str) -> usize {
+    let media = media.to_ascii_lowercase();
+    let name = media.split(';').next().unwrap_or_default().trim();
+    match name {
+        "application/json" => 0,
+        _ if name.contains('*') => 6,
+        _ if is_json(name) => 1,
+        "application/x-www-form-urlencoded" => 2,
+        "multipart/form-data" => 3,
+        "text/plain" => 4,
+        _ if name.starts_with("text/") => 5,
+        _ => 7,
+    }
+}

@@ -1,0 +1,75 @@
+//! The operations of a description.
+
+use serde_json::Value;
+
+use crate::author::import::Refusal;
+use crate::author::import::source::{Source, shown};
+use crate::author::names;
+
+/// The methods, as descriptions write them.
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// An operation of a description.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::author::import) struct Operation<'a> {
+    pub(in crate::author::import) source: Source<'a>,
+    /// The path template, as written.
+    pub(in crate::author::import) path: &'a str,
+    /// The method in lower case.
+    pub(in crate::author::import) method: &'static str,
+    /// The path item.
+    pub(in crate::author::import) item: &'a Value,
+    /// The operation itself.
+    pub(in crate::author::import) raw: &'a Value,
+}
+
+impl<'a> Operation<'a> {
+    /// `operationId`, when there is one.
+    pub(in crate::author::import) fn id(&self) -> Option<&'a str> {
+        self.raw.get("operationId").and_then(Value::as_str).filter(|id| !id.is_empty())
+    }
+
+    /// `GET /users/{id}`.
+    pub(in crate::author::import) fn label(&self) -> String {
+        format!("{} {}", self.method.to_ascii_uppercase(), shown(self.path))
+    }
+
+    /// Its place in the description.
+    pub(in crate::author::import) fn place(&self) -> String {
+        format!("paths.{}.{}", shown(self.path), self.method)
+    }
+
+    /// A name out of method and path: `GET /users/{id}` is `GetUsersById`.
+    pub(super) fn name_by_path(&self) -> String {
+        let words = self.path.split('/').map(|segment| match segment.strip_prefix('{') {
+            Some(parameter) => format!("by {parameter}"),
+            None => segment.to_owned(),
+        });
+        let text = words.fold(self.method.to_owned(), |text, word| text + " " + &word);
+        names::capability_name(&text).unwrap_or_else(|| "Operation".to_owned())
+    }
+}
+
+/// Every operation in the order of the description, and the paths that cannot be read.
+pub(in crate::author::import) fn operations(
+    source: Source<'_>,
+) -> (Vec<Operation<'_>>, Vec<Refusal>) {
+    let (mut operations, mut refused) = (Vec::new(), Vec::new());
+    let paths = source.get("paths").and_then(Value::as_object);
+    for (path, item) in paths.into_iter().flatten().filter(|(path, _)| !path.starts_with("x-")) {
+        let item = match source.resolve(item) {
+            Ok(item) => item,
+            Err(error) => {
+                let place = format!("paths.{}", shown(path));
+                refused.push(Refusal::new(path, &place, error.to_string()));
+                continue;
+            }
+        };
+        for method in METHODS {
+            if let Some(raw) = item.get(method).filter(|raw| raw.is_object()) {
+                operations.push(Operation { source, path, method, item, raw });
+            }
+        }
+    }
+    (operations, refused)
+}

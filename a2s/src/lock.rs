@@ -1,0 +1,229 @@
+//! Locks: the exact content of everything that a capability uses, so that a run of tomorrow does
+//! what a run of today did.
+//!
+//! A lock is a small YAML (or JSON) document of its own:
+//!
+//! ```yaml
+//! lock: 1
+//! capability: {name: WeatherAlert, version: "1.0.0", checksum: "sha256:…"}
+//! dependencies:
+//!   - {name: GetWeather, version: "1.2.0", checksum: "sha256:…"}
+//! checksum: "sha256:…"
+//! ```
+//!
+//! Its own checksum is made as that of a capability document is: over the content without the
+//! field `checksum`.
+
+use std::fmt;
+
+use semver::Version;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::Pin;
+use crate::checksum::Digest;
+use crate::compile::parse_value;
+use crate::diagnostic::Diagnostic;
+use crate::document::Dependency;
+use crate::link::Release;
+
+/// The most capabilities in a lock.
+pub const MAX_PINS: usize = 512;
+/// The version of the format.
+const FORMAT: u64 = 1;
+
+/// A capability and all that it uses, directly or not, each by its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    capability: Pin,
+    /// In order of name and version.
+    dependencies: Vec<Pin>,
+}
+
+/// Why something is no lock, or does not lock what it should.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// It is no YAML or JSON.
+    #[error("it cannot be read")]
+    Unreadable(Vec<Diagnostic>),
+    /// It has another shape.
+    #[error("it is no lock: {0}")]
+    Malformed(String),
+    /// It is of a program to come, or of none.
+    #[error("its format is {0}, and this program reads {FORMAT}")]
+    Format(String),
+    /// Its content is not what its checksum says.
+    #[error("it was changed: it says {stated}, its content has {computed}")]
+    Changed {
+        /// What it says.
+        stated: Digest,
+        /// What it has.
+        computed: Digest,
+    },
+    /// It has too many entries.
+    #[error("it has more than {MAX_PINS} capabilities")]
+    TooMany,
+    /// One version has two contents.
+    #[error("it has `{}` {} twice", .0.name, .0.version)]
+    Twice(Box<Pin>),
+    /// A dependency is not in it.
+    #[error("it does not have {0}")]
+    Missing(String),
+}
+
+/// A lock as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(rename = "lock")]
+    _format: u64,
+    capability: WrittenPin,
+    dependencies: Vec<WrittenPin>,
+    checksum: Digest,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPin {
+    name: crate::CapabilityName,
+    version: Version,
+    checksum: Digest,
+}
+
+impl From<WrittenPin> for Pin {
+    fn from(WrittenPin { name, version, checksum }: WrittenPin) -> Self {
+        Self { name, version, checksum }
+    }
+}
+
+impl Lock {
+    /// Locks `capability` with all that it uses.
+    ///
+    /// # Errors
+    /// When there are too many, or one version has two contents.
+    pub fn new(capability: Pin, mut dependencies: Vec<Pin>) -> Result<Self, Error> {
+        dependencies.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+        check(&dependencies)?;
+        Ok(Self { capability, dependencies })
+    }
+
+    /// Reads a lock.
+    ///
+    /// # Errors
+    /// When it is none, or was changed.
+    pub fn parse(source: &[u8]) -> Result<Self, Error> {
+        let content = parse_value(source).map_err(Error::Unreadable)?;
+        match content.get("lock") {
+            None => return Err(Error::Malformed("it has no field `lock`".to_owned())),
+            Some(format) if format.as_u64() != Some(FORMAT) => {
+                return Err(Error::Format(format.to_string().chars().take(20).collect()));
+            }
+            Some(_) => {}
+        }
+        let malformed = |error: &dyn fmt::Display| Error::Malformed(error.to_string());
+        let computed = Digest::of_document(&content).map_err(|error| malformed(&error))?;
+        let written: Written =
+            serde_json::from_value(content).map_err(|error| malformed(&error))?;
+        if written.checksum != computed {
+            return Err(Error::Changed { stated: written.checksum, computed });
+        }
+        let dependencies = written.dependencies.into_iter().map(Pin::from).collect();
+        Self::new(written.capability.into(), dependencies)
+    }
+
+    /// The capability that is locked.
+    #[must_use]
+    pub fn capability(&self) -> &Pin {
+        &self.capability
+    }
+
+    /// All that it uses, in order of name and version.
+    #[must_use]
+    pub fn dependencies(&self) -> &[Pin] {
+        &self.dependencies
+    }
+
+    /// The digest of the lock.
+    #[must_use]
+    pub fn checksum(&self) -> Digest {
+        // Names, versions and digests always have a canonical form.
+        Digest::of_document(&self.content()).unwrap_or_else(|_| Digest::of_bytes(b""))
+    }
+
+    fn content(&self) -> Value {
+        json!({
+            "lock": FORMAT,
+            "capability": self.capability,
+            "dependencies": self.dependencies,
+        })
+    }
+}
+
+/// The lock as YAML.
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pin { name, version, checksum } = &self.capability;
+        writeln!(f, "# What {name} {version} is made of. Written by `a2s lock`; not to be edited.")?;
+        writeln!(f, "lock: {FORMAT}\ncapability:\n  name: {name}\n  version: \"{version}\"")?;
+        writeln!(f, "  checksum: \"{checksum}\"")?;
+        if self.dependencies.is_empty() {
+            writeln!(f, "dependencies: []")?;
+        } else {
+            writeln!(f, "dependencies:")?;
+        }
+        for Pin { name, version, checksum } in &self.dependencies {
+            writeln!(f, "  - name: {name}\n    version: \"{version}\"")?;
+            writeln!(f, "    checksum: \"{checksum}\"")?;
+        }
+        writeln!(f, "checksum: \"{}\"", self.checksum())
+    }
+}
+
+/// Whether `pins` can lock anything.
+///
+/// # Errors
+/// When there are too many, or one version has two contents.
+pub fn check(pins: &[Pin]) -> Result<(), Error> {
+    if pins.len() > MAX_PINS {
+        return Err(Error::TooMany);
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    match pins.iter().find(|pin| !seen.insert((&pin.name, &pin.version))) {
+        Some(twice) => Err(Error::Twice(Box::new(twice.clone()))),
+        None => Ok(()),
+    }
+}
+
+/// The one of `pins` that `dependency` means. What is locked stays, even when it is withdrawn.
+///
+/// # Errors
+/// When none of them will do.
+pub fn choose<'p>(dependency: &Dependency, pins: &'p [Pin]) -> Result<&'p Pin, Error> {
+    let name = &dependency.capability;
+    let of_name: Vec<&Pin> = pins.iter().filter(|pin| pin.name == *name).collect();
+    dependency.choose(&of_name).copied().ok_or_else(|| {
+        let locked: Vec<_> = of_name.iter().map(|pin| pin.version.to_string()).collect();
+        let instead =
+            if locked.is_empty() { String::new() } else { format!(", but {}", locked.join(", ")) };
+        Error::Missing(match dependency.checksum {
+            _ if locked.is_empty() => format!("`{name}`"),
+            Some(digest) => format!("`{name}` with the checksum {digest}{instead}"),
+            None => format!("a version of `{name}` in `{}`{instead}", dependency.range),
+        })
+    })
+}
+
+/// A pin is never withdrawn.
+impl Release for Pin {
+    fn version(&self) -> &Version {
+        &self.version
+    }
+
+    fn checksum(&self) -> Digest {
+        self.checksum
+    }
+
+    fn is_yanked(&self) -> bool {
+        false
+    }
+}

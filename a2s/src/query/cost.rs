@@ -1,0 +1,300 @@
+//! What a query may cost. Neither evaluator counts its steps, and `jsonpath-rust` keeps the path of
+//! each value that it visits, so the cost is bounded before they begin.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+use jsonpath_rust::parser::model::{
+    Comparable, Filter, FilterAtom, FnArg, JpQuery, Literal, Segment, Selector, SingularQuery,
+    Test, TestFunction,
+};
+use serde_json::Value;
+
+/// The most values that a query may visit; a visit takes about half a microsecond.
+const MAX_VISITS: f64 = 1e7;
+/// Comparing a value with another, in visits.
+const COMPARED: f64 = 0.1;
+/// So many bytes of text are read in the time of a visit.
+const TEXT: f64 = 250.0;
+/// The most text in the paths of the values that a query may select, in bytes.
+const MAX_PATHS: f64 = 512e6;
+/// A pattern is compiled anew for each value. In visits: what any pattern is worth, each byte of it,
+/// each class of characters in it, and the costliest, such as one that stands in the answer may be.
+const PATTERN: f64 = 100.0;
+const PATTERN_BYTE: f64 = 8.0;
+const PATTERN_CLASS: f64 = 400.0;
+const MAX_PATTERN: f64 = 50_000.0;
+
+/// How large an answer is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Size {
+    /// How many values there are at each depth, the answer itself first.
+    levels: Vec<f64>,
+    /// How many values there are in all.
+    values: f64,
+    /// The text of the paths to all of them, in bytes.
+    paths: f64,
+    /// The text in all strings, in bytes.
+    text: f64,
+}
+
+impl Size {
+    pub(super) fn of(answer: &Value) -> Self {
+        let mut size = Self { levels: Vec::new(), values: 0.0, paths: 0.0, text: 0.0 };
+        size.add(answer, 0, 1.0);
+        size
+    }
+
+    /// A small answer: what is too costly over this is never of use.
+    fn small() -> Self {
+        Self { levels: vec![1.0, 10.0, 90.0], values: 101.0, paths: 2_000.0, text: 1_000.0 }
+    }
+
+    fn add(&mut self, value: &Value, depth: usize, path: f64) {
+        if self.levels.len() <= depth {
+            self.levels.push(0.0);
+        }
+        self.levels[depth] += 1.0;
+        self.values += 1.0;
+        self.paths += path;
+        match value {
+            Value::Array(items) => {
+                items.iter().for_each(|item| self.add(item, depth + 1, path + 8.0));
+            }
+            Value::Object(members) => members.iter().for_each(|(name, member)| {
+                self.add(member, depth + 1, path + 4.0 + name.len() as f64);
+            }),
+            Value::String(text) => self.text += text.len() as f64,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn depth(&self) -> f64 {
+        self.levels.len() as f64
+    }
+}
+
+/// Whether a query costs too much over anything but a handful of values.
+pub(super) fn is_too_costly(query: &JpQuery) -> bool {
+    is_too_costly_over(query, &Size::small())
+}
+
+/// Whether a query may cost too much over an answer of this size.
+pub(super) fn is_too_costly_over(query: &JpQuery, answer: &Size) -> bool {
+    let (visits, times) = query_visits(query, answer);
+    visits > MAX_VISITS || times * answer.paths > MAX_PATHS
+}
+
+/// The most values that a query visits in an answer, and how often it may select the same one.
+fn query_visits(query: &JpQuery, answer: &Size) -> (f64, f64) {
+    let (mut visits, mut steps) = (1.0, Steps::default());
+    // The depth of the values that it has come to, while that is one.
+    let mut depth = Some(0);
+    for segment in &query.segments {
+        let (descends, selectors) = parts(segment);
+        depth = depth.filter(|_| !descends).map(|depth| depth + 1);
+        if steps.stays_single(descends, selectors) {
+            visits += 1.0;
+            continue;
+        }
+        steps.before(descends, answer);
+        // The values that selectors look at, and those that are inside of them.
+        let (seen, inside) = match depth {
+            Some(depth) => (answer.levels.get(depth).copied().unwrap_or(0.0), answer.values),
+            None => (answer.values, answer.values * answer.depth()),
+        };
+        for filter in filters(selectors) {
+            let each = filter_visits(filter, answer);
+            visits += steps.times * (seen * each.fixed + inside * each.inside);
+        }
+        steps.times *= selectors.len() as f64;
+        visits += steps.times * seen;
+    }
+    (visits, steps.times)
+}
+
+/// What is known of the values that a query has come to.
+struct Steps {
+    /// How often the same one may be among them.
+    times: f64,
+    /// Whether there may be several.
+    several: bool,
+    /// Whether they may stand inside one another.
+    descended: bool,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { times: 1.0, several: false, descended: false }
+    }
+}
+
+impl Steps {
+    /// Whether a segment leads from one value to one value.
+    fn stays_single(&self, descends: bool, selectors: &[Selector]) -> bool {
+        !self.several && !descends && matches!(selectors, [Selector::Name(_) | Selector::Index(_)])
+    }
+
+    fn before(&mut self, descends: bool, answer: &Size) {
+        // Values that stand inside one another meet again below.
+        if descends && self.descended {
+            self.times *= answer.depth();
+        }
+        self.descended |= descends;
+        self.several = true;
+    }
+}
+
+/// What is visited for each value that is looked at.
+#[derive(Clone, Copy)]
+struct Visits {
+    /// Whatever the value is.
+    fixed: f64,
+    /// For each value inside of it.
+    inside: f64,
+}
+
+impl Visits {
+    const fn fixed(fixed: f64) -> Self {
+        Self { fixed, inside: 0.0 }
+    }
+}
+
+impl Add for Visits {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { fixed: self.fixed + other.fixed, inside: self.inside + other.inside }
+    }
+}
+
+impl Sum for Visits {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::fixed(0.0), Add::add)
+    }
+}
+
+/// What a query that begins at `@` visits.
+fn relative_visits(segments: &[Segment], answer: &Size) -> Visits {
+    let (mut visits, mut steps) = (Visits::fixed(1.0), Steps::default());
+    for segment in segments {
+        let (descends, selectors) = parts(segment);
+        if steps.stays_single(descends, selectors) {
+            visits.fixed += 1.0;
+            continue;
+        }
+        steps.before(descends, answer);
+        for filter in filters(selectors) {
+            let each = filter_visits(filter, answer);
+            visits.inside += steps.times * (each.fixed + answer.depth() * each.inside);
+        }
+        steps.times *= selectors.len() as f64;
+        visits.inside += steps.times;
+    }
+    visits
+}
+
+/// Whether a segment descends, and its selectors.
+pub(super) fn parts(segment: &Segment) -> (bool, &[Selector]) {
+    match segment {
+        Segment::Descendant(inner) => (true, parts(inner).1),
+        Segment::Selector(selector) => (false, std::slice::from_ref(selector)),
+        Segment::Selectors(selectors) => (false, selectors),
+    }
+}
+
+fn filters(selectors: &[Selector]) -> impl Iterator<Item = &Filter> {
+    selectors.iter().filter_map(|selector| match selector {
+        Selector::Filter(filter) => Some(filter),
+        _ => None,
+    })
+}
+
+fn filter_visits(filter: &Filter, answer: &Size) -> Visits {
+    match filter {
+        Filter::Or(parts) | Filter::And(parts) => {
+            parts.iter().map(|part| filter_visits(part, answer)).sum()
+        }
+        Filter::Atom(FilterAtom::Filter { expr, .. }) => filter_visits(expr, answer),
+        Filter::Atom(FilterAtom::Test { expr, .. }) => test_visits(expr, answer),
+        Filter::Atom(FilterAtom::Comparison(comparison)) => {
+            let (left, right) = comparison.vals();
+            let whole = if is_elsewhere(left) && is_elsewhere(right) {
+                Visits::fixed(answer.values * COMPARED)
+            } else {
+                Visits { fixed: 0.0, inside: COMPARED }
+            };
+            comparable_visits(left, answer) + comparable_visits(right, answer) + whole
+        }
+    }
+}
+
+fn comparable_visits(comparable: &Comparable, answer: &Size) -> Visits {
+    match comparable {
+        Comparable::Literal(_) => Visits::fixed(1.0),
+        Comparable::Function(function) => function_visits(function, answer),
+        Comparable::SingularQuery(SingularQuery::Current(way) | SingularQuery::Root(way)) => {
+            Visits::fixed(1.0 + way.len() as f64)
+        }
+    }
+}
+
+/// Whether what is compared may be a large value that is not inside of `@`. Two such are compared
+/// as a whole for each `@`.
+fn is_elsewhere(comparable: &Comparable) -> bool {
+    match comparable {
+        Comparable::Literal(_) | Comparable::SingularQuery(SingularQuery::Current(_)) => false,
+        Comparable::SingularQuery(SingularQuery::Root(_)) => true,
+        Comparable::Function(function) => matches!(function, TestFunction::Value(_)),
+    }
+}
+
+fn test_visits(test: &Test, answer: &Size) -> Visits {
+    match test {
+        Test::RelQuery(segments) => relative_visits(segments, answer),
+        Test::AbsQuery(query) => Visits::fixed(query_visits(query, answer).0),
+        Test::Function(function) => function_visits(function, answer),
+    }
+}
+
+fn function_visits(function: &TestFunction, answer: &Size) -> Visits {
+    let argument = |argument: &FnArg| match argument {
+        FnArg::Literal(_) => Visits::fixed(1.0),
+        FnArg::Test(test) => test_visits(test, answer) + text_visits(test, answer),
+        FnArg::Filter(filter) => filter_visits(filter, answer),
+    };
+    match function {
+        TestFunction::Length(only) => argument(only),
+        TestFunction::Value(only) | TestFunction::Count(only) => argument(only),
+        TestFunction::Custom(_, all) => all.iter().map(argument).sum(),
+        TestFunction::Search(text, pattern) | TestFunction::Match(text, pattern) => {
+            let compile = match pattern {
+                FnArg::Literal(Literal::String(pattern)) => pattern_visits(pattern),
+                FnArg::Literal(_) => 1.0,
+                FnArg::Test(_) | FnArg::Filter(_) => MAX_PATTERN,
+            };
+            argument(text) + argument(pattern) + Visits::fixed(compile)
+        }
+    }
+}
+
+/// What reading the text is worth that an argument may be.
+fn text_visits(argument: &Test, answer: &Size) -> Visits {
+    let all = answer.text / TEXT;
+    match argument {
+        Test::AbsQuery(_) => Visits::fixed(all),
+        Test::RelQuery(_) => Visits { fixed: 0.0, inside: all / answer.values },
+        Test::Function(_) => Visits::fixed(0.0),
+    }
+}
+
+/// What compiling a pattern is worth. A count repeats what it stands behind.
+fn pattern_visits(pattern: &str) -> f64 {
+    let classes = pattern.matches('\\').count() as f64;
+    let once = PATTERN + PATTERN_BYTE * pattern.len() as f64 + PATTERN_CLASS * classes;
+    let counts = pattern.split('{').skip(1).filter_map(|after| {
+        let (counts, _) = after.split_once('}')?;
+        counts.split(',').filter_map(|count| count.parse::<f64>().ok()).reduce(f64::max)
+    });
+    counts.fold(once, |visits, count| visits * count.max(1.0)).min(MAX_PATTERN)
+}

@@ -1,0 +1,194 @@
+//! Request bodies: which media type is sent, and in which form its value is given.
+
+use std::collections::BTreeMap;
+
+use openapiv3 as oas;
+use serde_json::{Value, json};
+
+use super::decode::{Decoder, outside_schemas};
+use super::field::BodyField;
+use super::spot::Spot;
+use super::{Method, OpenApiVersion};
+use crate::decode::short;
+use crate::task::MediaType;
+
+/// The most media types of a body.
+const MAX_MEDIA_TYPES: usize = 100;
+
+/// A request body.
+///
+/// One media type is sent. Of several that the operation takes it is the first of: JSON
+/// (`application/json` before others), a form, multipart, text, anything else; concrete types come
+/// before ranges such as `*/*`. A document that wants another keeps only that one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestBody {
+    /// Whether a request without it is refused.
+    pub required: bool,
+    /// The media type that is sent; a range when the value decides.
+    pub media_type: MediaType,
+    /// In which form the value of the body is given.
+    pub format: BodyFormat,
+    /// How the fields of a form or multipart body are written, by name. Fields that are not here
+    /// are [plain](BodyField::default).
+    pub fields: BTreeMap<String, BodyField>,
+    /// JSON Schema of the body, as written; null when there is none. It describes the value that
+    /// is given only where that is sent as JSON: see [`RequestBody::value_schema`].
+    pub schema: Value,
+}
+
+/// In which form the value of a body is given.
+///
+/// Binary content, of a body or of a field, is an object `{base64: "…"}` or `{text: "…"}`, with
+/// `filename` and `content_type` where they matter. A plain string stands for its own characters,
+/// as UTF-8: it is never taken for Base64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// Any value; sent as JSON.
+    Json,
+    /// An object whose members become the fields of `application/x-www-form-urlencoded`.
+    Form,
+    /// An object whose members become parts, in the order given; items of an array become parts
+    /// of one name each.
+    Multipart,
+    /// Text, XML, YAML and the like: a string, sent as it is.
+    Text,
+    /// Anything else: a string or binary content. Under a range, the value decides: a string is
+    /// text, binary content says its own `content_type`, all else is JSON.
+    Other,
+}
+
+impl RequestBody {
+    /// The schema that the value of the body has to fit: that of a JSON body. The values of other
+    /// bodies hold files, or text in place of what the schema describes.
+    #[must_use]
+    pub fn value_schema(&self) -> Option<&Value> {
+        (self.format == BodyFormat::Json).then_some(&self.schema)
+    }
+}
+
+impl BodyFormat {
+    fn of(media_type: &MediaType) -> Self {
+        if media_type.is_json() {
+            Self::Json
+        } else if media_type.is("application/x-www-form-urlencoded") {
+            Self::Form
+        } else if media_type.essence().starts_with("multipart/") {
+            Self::Multipart
+        } else if media_type.is_text() {
+            Self::Text
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Its place in the order of preference.
+    fn rank(self, media_type: &MediaType) -> (u8, bool) {
+        let rank = match self {
+            Self::Json if media_type.is("application/json") => 0,
+            Self::Json => 1,
+            Self::Form => 2,
+            Self::Multipart => 3,
+            Self::Text => 4,
+            Self::Other => 5,
+        };
+        (rank, media_type.is_range())
+    }
+}
+
+impl<'n> Decoder<'n, '_> {
+    /// The body; the outer `None` means that an error was reported.
+    #[expect(clippy::option_option, reason = "no body and a bad body are different things")]
+    pub(super) fn decode_body(
+        &mut self,
+        method: Method,
+        operation: &Spot<'n>,
+    ) -> Option<Option<RequestBody>> {
+        let Some(holder) = operation.get("requestBody") else { return Some(None) };
+        let body = self.follow(&holder)?;
+        if method == Method::Trace {
+            let message = "a TRACE request has no body";
+            self.warn(&holder, message, "Remove `requestBody`: it is not sent.");
+            return Some(None);
+        }
+        let fits = self.check_booleans(&body, &["required"]);
+        let Some(content) = body.get("content").filter(Spot::is_mapping) else {
+            let message = "the request body has no `content`";
+            self.error(&body, message, "Write `content` with a media type and its `schema`.");
+            return None;
+        };
+        let (media_type, media) = match self.choose_media_type(&content) {
+            Ok(chosen) => chosen?,
+            Err(Empty) => return Some(None),
+        };
+        let mut typed = outside_schemas(&body);
+        typed.insert("content".to_owned(), json!({}));
+        let hint = "Write `content` with a media type and its `schema`.";
+        let what = "the request body";
+        let typed: oas::RequestBody =
+            self.typed(&body, what, Value::Object(typed), hint).filter(|_| fits)?;
+        let format = BodyFormat::of(&media_type);
+        let fields = match format {
+            BodyFormat::Form | BodyFormat::Multipart => self.decode_fields(&media_type, &media)?,
+            BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => BTreeMap::new(),
+        };
+        let schema = media.get("schema").map_or(Value::Null, |schema| self.keep(&schema));
+        let media_type = concrete(media_type, format);
+        Some(Some(RequestBody { required: typed.required, media_type, format, fields, schema }))
+    }
+
+    /// The media type that is sent; the inner `None` means that an error was reported.
+    fn choose_media_type(
+        &mut self,
+        content: &Spot<'n>,
+    ) -> Result<Option<(MediaType, Spot<'n>)>, Empty> {
+        let mut entries = content.entries();
+        entries.retain(|(text, _)| !text.starts_with("x-") || text.contains('/'));
+        if entries.is_empty() {
+            let message = "the request body names no media type, so none is sent";
+            self.warn(content, message, "Add the media type that the service takes.");
+            return Err(Empty);
+        }
+        if entries.len() > MAX_MEDIA_TYPES {
+            let count = entries.len();
+            let message =
+                format!("the request body has {count} media types; {MAX_MEDIA_TYPES} is the most");
+            self.error(content, message, "Keep the one that is to be sent.");
+            return Ok(None);
+        }
+        let read = |(text, spot): &(&str, Spot<'n>)| Some((MediaType::parse(text)?, spot.clone()));
+        let chosen = entries
+            .iter()
+            .filter_map(read)
+            .min_by_key(|(media_type, _)| BodyFormat::of(media_type).rank(media_type));
+        if chosen.is_none()
+            && let Some((text, spot)) = entries.first()
+        {
+            let message = format!("`{}` is no media type", short(text));
+            self.error(spot, message, "Write one such as `application/json`.");
+        }
+        Ok(chosen)
+    }
+
+    /// Whether multipart fields have styles: 3.0 knows them only in forms.
+    pub(super) fn has_styles(&self, media_type: &MediaType) -> bool {
+        media_type.is("application/x-www-form-urlencoded")
+            || (media_type.is("multipart/form-data") && self.version == OpenApiVersion::V3_1)
+    }
+}
+
+/// There is nothing to choose from.
+struct Empty;
+
+/// The media type to send where a range leaves no doubt.
+fn concrete(media_type: MediaType, format: BodyFormat) -> MediaType {
+    let named = match format {
+        BodyFormat::Json => "application/json",
+        BodyFormat::Multipart => "multipart/form-data",
+        BodyFormat::Text => "text/plain",
+        BodyFormat::Form | BodyFormat::Other => return media_type,
+    };
+    if !media_type.is_range() {
+        return media_type;
+    }
+    MediaType::parse(named).unwrap_or(media_type)
+}

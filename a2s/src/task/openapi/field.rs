@@ -1,0 +1,319 @@
+//! The fields of forms and multipart bodies: what their schemas and `encoding` say.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::OpenApiVersion;
+use super::decode::Decoder;
+use super::parameter::{Style, ValueStyle};
+use super::spot::Spot;
+use crate::decode::short;
+use crate::task::{MediaType, is_header_name};
+use crate::tree::{Kind, Node};
+
+/// The most fields of a body that are looked at.
+const MAX_FIELDS: usize = 1000;
+/// The most schemas that are looked at to find the fields of a body.
+const MAX_SCHEMAS: usize = 4000;
+/// The most headers of a field.
+const MAX_HEADERS: usize = 20;
+
+/// How one field of a form or multipart body is written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BodyField {
+    /// What its values are.
+    pub kind: FieldKind,
+    /// The media types that `encoding` allows, the first of which is sent; none leaves the choice
+    /// to the value.
+    pub content_types: Vec<MediaType>,
+    /// The style that `encoding` names; it comes before media types.
+    pub style: Option<ValueStyle>,
+    /// The headers of its part (multipart only).
+    pub headers: Vec<FieldHeader>,
+}
+
+/// What the values of a field are, by its schema.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FieldKind {
+    /// The value tells: text, numbers and booleans are text, objects that look like binary
+    /// content are that, others are JSON.
+    #[default]
+    ByValue,
+    /// Objects: always JSON.
+    Json,
+    /// Binary content. A plain string is the text of the file.
+    File,
+}
+
+/// A header of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldHeader {
+    /// Its name.
+    pub name: String,
+    /// Whether a part without it is refused.
+    pub required: bool,
+    /// Its value, where the schema leaves only one or has a default. Otherwise the value of the
+    /// field may give it, as a member of `headers`.
+    pub value: Option<String>,
+}
+
+impl<'n> Decoder<'n, '_> {
+    /// The fields of a body about which there is something to say.
+    pub(super) fn decode_fields(
+        &mut self,
+        media_type: &MediaType,
+        media: &Spot<'n>,
+    ) -> Option<BTreeMap<String, BodyField>> {
+        let mut fields = BTreeMap::<String, BodyField>::new();
+        let mut search = Search { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
+        let mut properties = BTreeMap::new();
+        if let Some(schema) = media.get("schema") {
+            search.properties(&schema, &mut properties);
+        }
+        for (name, schema) in properties {
+            let kind = search.kind(&schema);
+            if kind != FieldKind::ByValue {
+                fields.entry(name.to_owned()).or_default().kind = kind;
+            }
+        }
+        let Some(encoding) = media.get("encoding") else { return Some(fields) };
+        let entries = encoding.entries();
+        if entries.len() > MAX_FIELDS {
+            let message =
+                format!("`encoding` has {} fields; {MAX_FIELDS} is the most", entries.len());
+            self.error(&encoding, message, "Keep those that are sent.");
+            return None;
+        }
+        let mut whole = Some(());
+        for (name, encoding) in entries {
+            let kind = fields.get(name).map_or(FieldKind::ByValue, |field| field.kind);
+            match self.decode_encoding(media_type, &encoding, kind) {
+                Some(field) => {
+                    fields.insert(name.to_owned(), field);
+                }
+                None => whole = None,
+            }
+        }
+        whole.map(|()| fields)
+    }
+
+    fn decode_encoding(
+        &mut self,
+        media_type: &MediaType,
+        encoding: &Spot<'n>,
+        kind: FieldKind,
+    ) -> Option<BodyField> {
+        let mut field = BodyField { kind, ..BodyField::default() };
+        if let Some(named) = encoding.get("contentType") {
+            for text in named.node.as_str().unwrap_or_default().split(',') {
+                let Some(media_type) = MediaType::parse(text) else {
+                    let message = format!("`{}` is no media type", short(text.trim()));
+                    self.error(&named, message, "Write one such as `image/png`.");
+                    return None;
+                };
+                field.content_types.push(media_type);
+            }
+            let binary = |media: &MediaType| !media.is_text() && !media.is_json();
+            if kind == FieldKind::ByValue && field.content_types.iter().all(binary) {
+                field.kind = FieldKind::File;
+            }
+        }
+        if !self.check_booleans(encoding, &["explode", "allowReserved"]) {
+            return None;
+        }
+        let says = ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
+        if says && self.has_styles(media_type) {
+            let known = [Style::Form, Style::SpaceDelimited, Style::PipeDelimited, Style::DeepObject];
+            let style = match encoding.get("style") {
+                Some(named) => self.decode_named_style(&named, &known, "a field")?,
+                None => Style::Form,
+            };
+            field.style = Some(ValueStyle {
+                style,
+                explode: boolean(encoding, "explode").unwrap_or(style.explodes_by_default()),
+                allow_reserved: boolean(encoding, "allowReserved").unwrap_or_default(),
+            });
+        }
+        if media_type.essence().starts_with("multipart/") {
+            field.headers = self.decode_headers(encoding)?;
+        }
+        Some(field)
+    }
+
+    fn decode_headers(&mut self, encoding: &Spot<'n>) -> Option<Vec<FieldHeader>> {
+        let mut headers = Vec::new();
+        let entries = encoding.get("headers").map_or_else(Vec::new, |headers| headers.entries());
+        if entries.len() > MAX_HEADERS {
+            let message = format!("a field has {} headers; {MAX_HEADERS} is the most", entries.len());
+            self.error(encoding, message, "Keep those that are sent.");
+            return None;
+        }
+        for (name, header) in entries {
+            // OpenAPI says that it is ignored here; `contentType` says it.
+            if name.eq_ignore_ascii_case("content-type") || name.starts_with("x-") && name.len() == 2 {
+                continue;
+            }
+            if !is_header_name(name) {
+                let message = format!("`{}` is no header name", short(name));
+                self.error(&header, message, "Use letters, digits and dashes.");
+                return None;
+            }
+            let header = self.follow(&header)?;
+            if !self.check_booleans(&header, &["required"]) {
+                return None;
+            }
+            let schema = match header.get("schema") {
+                Some(schema) => Some(self.follow(&schema)?),
+                None => None,
+            };
+            headers.push(FieldHeader {
+                name: name.to_owned(),
+                required: boolean(&header, "required").unwrap_or_default(),
+                value: schema.and_then(|schema| only_value(&schema)),
+            });
+        }
+        Some(headers)
+    }
+}
+
+/// The value that a schema leaves: its constant, its only one, or its default.
+fn only_value(schema: &Spot<'_>) -> Option<String> {
+    let only = schema.get("enum").map_or_else(Vec::new, |values| values.items());
+    let only = if let [value] = only.as_slice() { Some(value.clone()) } else { None };
+    match schema.get("const").or(only).or_else(|| schema.get("default"))?.to_value() {
+        Value::String(text) => Some(text),
+        value @ (Value::Number(_) | Value::Bool(_)) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn boolean(spot: &Spot<'_>, key: &str) -> Option<bool> {
+    match spot.get(key)?.node.kind {
+        Kind::Bool(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// A bounded look through schemas. What lies beyond the bound counts as not said.
+struct Search<'n> {
+    root: Spot<'n>,
+    version: OpenApiVersion,
+    left: usize,
+}
+
+/// How deep schemas are looked into.
+const MAX_DEPTH: usize = 16;
+
+impl<'n> Search<'n> {
+    /// The properties that a schema and those that it is made of name; the first of each name
+    /// counts.
+    fn properties(&mut self, schema: &Spot<'n>, found: &mut BTreeMap<&'n str, Spot<'n>>) {
+        self.properties_at(schema, found, 0);
+    }
+
+    fn properties_at(
+        &mut self,
+        schema: &Spot<'n>,
+        found: &mut BTreeMap<&'n str, Spot<'n>>,
+        depth: usize,
+    ) {
+        for schema in self.parts(schema, depth) {
+            let properties = schema.get("properties");
+            for (name, property) in properties.map_or_else(Vec::new, |all| all.entries()) {
+                if found.len() < MAX_FIELDS {
+                    found.entry(name).or_insert(property);
+                }
+            }
+        }
+    }
+
+    fn kind(&mut self, schema: &Spot<'n>) -> FieldKind {
+        self.kind_at(schema, 0)
+    }
+
+    fn kind_at(&mut self, schema: &Spot<'n>, depth: usize) -> FieldKind {
+        let mut kind = FieldKind::ByValue;
+        for schema in self.parts(schema, depth) {
+            let is = |name: &str| has_type(schema.node, name);
+            let found = if is("array") {
+                match schema.get("items").filter(|_| depth < MAX_DEPTH) {
+                    Some(items) => self.kind_at(&items, depth + 1),
+                    None => FieldKind::ByValue,
+                }
+            } else if is_binary(schema.node, self.version) {
+                FieldKind::File
+            } else if is("object") || schema.get("properties").is_some() {
+                FieldKind::Json
+            } else {
+                FieldKind::ByValue
+            };
+            match found {
+                FieldKind::File => return found,
+                FieldKind::Json => kind = found,
+                FieldKind::ByValue => {}
+            }
+        }
+        kind
+    }
+
+    /// The schema, what its `$ref` points to, and those that `allOf`, `anyOf` and `oneOf` name.
+    fn parts(&mut self, schema: &Spot<'n>, depth: usize) -> Vec<Spot<'n>> {
+        let mut parts = Vec::new();
+        let mut waiting = vec![(schema.clone(), depth)];
+        while let Some((schema, depth)) = waiting.pop() {
+            if self.left == 0 {
+                break;
+            }
+            self.left -= 1;
+            if depth < MAX_DEPTH {
+                let target = schema.step(&self.root).ok().flatten();
+                waiting.extend(target.map(|target| (target, depth + 1)));
+                for key in ["oneOf", "anyOf", "allOf"] {
+                    let below = schema.get(key).map_or_else(Vec::new, |all| all.items());
+                    waiting.extend(below.into_iter().rev().map(|below| (below, depth + 1)));
+                }
+            }
+            parts.push(schema);
+        }
+        parts
+    }
+}
+
+/// Whether a schema's `type` is `name`, alone or in the list of OpenAPI 3.1.
+fn has_type(schema: &Node, name: &str) -> bool {
+    match schema.get("type").map(|kind| &kind.kind) {
+        Some(Kind::String(kind)) => kind == name,
+        Some(Kind::Array(kinds)) => kinds.iter().any(|kind| kind.as_str() == Some(name)),
+        _ => false,
+    }
+}
+
+/// Whether values of a schema are binary: `format: binary`, a `contentMediaType` without
+/// `contentEncoding`, or, since OpenAPI 3.1, nothing at all.
+fn is_binary(schema: &Node, version: OpenApiVersion) -> bool {
+    if schema.get("format").and_then(Node::as_str) == Some("binary") {
+        return true;
+    }
+    if version == OpenApiVersion::V3_0 || schema.get("contentEncoding").is_some() {
+        return false;
+    }
+    let media = schema.get("contentMediaType").and_then(Node::as_str).and_then(MediaType::parse);
+    match media {
+        Some(media) => !media.is_text() && !media.is_json(),
+        None => {
+            const SAY_NOTHING: [&str; 7] = [
+                "title",
+                "description",
+                "deprecated",
+                "readOnly",
+                "writeOnly",
+                "example",
+                "examples",
+            ];
+            let members = schema.members().unwrap_or_default();
+            let says = |key: &str| !SAY_NOTHING.contains(&key) && !key.starts_with("x-");
+            !members.iter().any(|member| says(&member.key))
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Parameters: names, places, and how their values are written.
+
+use openapiv3 as oas;
+use serde_json::{Value, json};
+
+use super::OpenApiVersion;
+use super::decode::{Decoder, Layers, outside_schemas};
+use super::spot::Spot;
+use crate::decode::short;
+use crate::document::Place;
+use crate::task::{MediaType, is_header_name, is_set_for_requests};
+
+/// The most parameters of an operation.
+const MAX_PARAMETERS: usize = 200;
+
+/// A parameter of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationParameter {
+    /// Its name on the wire.
+    pub name: String,
+    /// Where it goes.
+    pub place: ParameterPlace,
+    /// Whether a request without it is refused.
+    pub required: bool,
+    /// What it means.
+    pub description: Option<String>,
+    /// How its value is written, unless `content` says that.
+    pub style: ValueStyle,
+    /// Whether an empty value is sent instead of none: `?name=` (query only).
+    pub allow_empty_value: bool,
+    /// The media type that the value is written in: JSON as JSON, any other as text. Most
+    /// parameters have none.
+    pub content: Option<MediaType>,
+    /// JSON Schema of the value, as written; null when there is none, and any value will do.
+    pub schema: Value,
+}
+
+/// Where a parameter goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterPlace {
+    /// Into the path template.
+    Path,
+    /// Behind the `?`.
+    Query,
+    /// A header.
+    Header,
+    /// The `Cookie` header.
+    Cookie,
+}
+
+/// How a value is written (OpenAPI 3.1.1, "Style Values").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueStyle {
+    /// The form of the whole.
+    pub style: Style,
+    /// Whether items of arrays and members of objects become parameters of their own.
+    pub explode: bool,
+    /// Whether reserved characters stay as they are (query and forms only).
+    pub allow_reserved: bool,
+}
+
+/// How a value that is not a scalar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the OpenAPI specification")]
+pub enum Style {
+    Simple,
+    Form,
+    Label,
+    Matrix,
+    SpaceDelimited,
+    PipeDelimited,
+    DeepObject,
+}
+
+/// What a parameter object turned out to be.
+enum Declared {
+    Parameter(OperationParameter),
+    /// One that OpenAPI ignores, or that the connection sets.
+    Ignored,
+}
+
+impl ParameterPlace {
+    /// The place whose inputs stand below `key` in a mapping: `pathParameters`, ….
+    pub(crate) fn of_group(key: &str) -> Option<Self> {
+        match key {
+            "pathParameters" => Some(Self::Path),
+            "queryParameters" => Some(Self::Query),
+            "headerParameters" => Some(Self::Header),
+            "cookieParameters" => Some(Self::Cookie),
+            _ => None,
+        }
+    }
+
+    /// Whether an input belongs to this place.
+    pub(crate) fn holds(self, place: &Place) -> bool {
+        matches!(
+            (self, place),
+            (Self::Path, Place::Path(_))
+                | (Self::Query, Place::Query(_))
+                | (Self::Header, Place::Header(_))
+                | (Self::Cookie, Place::Cookie(_))
+        )
+    }
+
+    /// The styles that it has.
+    fn styles(self) -> &'static [Style] {
+        match self {
+            Self::Path => &[Style::Simple, Style::Label, Style::Matrix],
+            Self::Query => {
+                &[Style::Form, Style::SpaceDelimited, Style::PipeDelimited, Style::DeepObject]
+            }
+            Self::Header => &[Style::Simple],
+            Self::Cookie => &[Style::Form],
+        }
+    }
+}
+
+impl ValueStyle {
+    /// The style of parameters of `place` that name none.
+    #[must_use]
+    pub fn default_of(place: ParameterPlace) -> Self {
+        let style = match place {
+            ParameterPlace::Path | ParameterPlace::Header => Style::Simple,
+            ParameterPlace::Query | ParameterPlace::Cookie => Style::Form,
+        };
+        Self { style, explode: style.explodes_by_default(), allow_reserved: false }
+    }
+}
+
+impl Style {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Form => "form",
+            Self::Label => "label",
+            Self::Matrix => "matrix",
+            Self::SpaceDelimited => "spaceDelimited",
+            Self::PipeDelimited => "pipeDelimited",
+            Self::DeepObject => "deepObject",
+        }
+    }
+
+    /// Whether it explodes values where `explode` is not said.
+    pub(super) fn explodes_by_default(self) -> bool {
+        self == Self::Form
+    }
+}
+
+impl OperationParameter {
+    /// The place of its value in a request.
+    #[must_use]
+    pub fn input_place(&self) -> Place {
+        let name = self.name.clone();
+        match self.place {
+            ParameterPlace::Path => Place::Path(name),
+            ParameterPlace::Query => Place::Query(name),
+            ParameterPlace::Header => Place::Header(name),
+            ParameterPlace::Cookie => Place::Cookie(name),
+        }
+    }
+
+    /// Header names do not tell case apart (RFC 9110, 5.1); all others do.
+    fn is_same(&self, other: &Self) -> bool {
+        self.place == other.place
+            && match self.place {
+                ParameterPlace::Header => self.name.eq_ignore_ascii_case(&other.name),
+                _ => self.name == other.name,
+            }
+    }
+}
+
+impl<'n> Decoder<'n, '_> {
+    /// The parameters of the operation, the first of `layers`, and of its path item.
+    pub(super) fn decode_parameters(
+        &mut self,
+        path: &str,
+        layers: &Layers<'n>,
+    ) -> Option<Vec<OperationParameter>> {
+        let mut parameters: Vec<OperationParameter> = Vec::new();
+        let mut whole = true;
+        // The operation's parameters override those of the path item (OpenAPI 3.0.3, 4.7.9.1).
+        for layer in layers {
+            let declared = self.list(layer, "parameters");
+            if declared.len() > MAX_PARAMETERS {
+                let count = declared.len();
+                let message =
+                    format!("the operation has {count} parameters; {MAX_PARAMETERS} is the most");
+                self.error(layer, message, "Keep those that the step uses.");
+                return None;
+            }
+            let inherited = parameters.len();
+            for holder in declared {
+                let target = self.follow(&holder);
+                match target.and_then(|target| self.decode_parameter(&holder, &target)) {
+                    Some(Declared::Parameter(parameter)) => {
+                        let known = parameters.iter().position(|known| known.is_same(&parameter));
+                        match known {
+                            None => parameters.push(parameter),
+                            Some(index) if index < inherited => {}
+                            Some(_) => {
+                                let name = short(&parameter.name);
+                                let message = format!("the parameter `{name}` is declared twice");
+                                self.warn(&holder, message, "Remove this one; the first counts.");
+                            }
+                        }
+                    }
+                    Some(Declared::Ignored) => {}
+                    None => whole = false,
+                }
+            }
+        }
+        if whole && let Some(item) = layers.get(1) {
+            self.check_path_template(path, item, &parameters);
+        }
+        whole.then_some(parameters)
+    }
+
+    /// Reads the parameter at `target`, to which `holder` refers.
+    fn decode_parameter(&mut self, holder: &Spot<'n>, target: &Spot<'n>) -> Option<Declared> {
+        if !target.is_mapping() {
+            let message = format!("a parameter is a mapping, not {}", target.node.describe());
+            self.error(target, message, "Write `name`, `in` and `schema`.");
+            return None;
+        }
+        let name = short(target.text("name").unwrap_or_default());
+        let place = match target.text("in") {
+            Some("path") => ParameterPlace::Path,
+            Some("query") => ParameterPlace::Query,
+            Some("header") => ParameterPlace::Header,
+            Some("cookie") => ParameterPlace::Cookie,
+            _ => {
+                let hint = "Write `in: path`, `in: query`, `in: header` or `in: cookie`.";
+                self.error(target, format!("the parameter `{name}` has no `in`"), hint);
+                return None;
+            }
+        };
+        if name.is_empty() || name.chars().any(char::is_control) {
+            self.error(target, "a parameter has no name", "Add `name`.");
+            return None;
+        }
+        if place == ParameterPlace::Header && !self.check_header_parameter(target, &name)? {
+            return Some(Declared::Ignored);
+        }
+        let style = self.decode_style(target, place, &name);
+        let fits = self
+            .check_booleans(target, &["required", "explode", "allowReserved", "allowEmptyValue"]);
+        let content = self.decode_parameter_content(target, &name);
+        let style = style.filter(|_| fits)?;
+        let (content, schema) = content?;
+        let mut typed = outside_schemas(target);
+        typed.insert("schema".to_owned(), json!({}));
+        let what = format!("the parameter `{name}`");
+        let hint = crate::code::BAD_OPENAPI.remedy;
+        let typed: oas::Parameter = self.typed(target, &what, Value::Object(typed), hint)?;
+        let (allow_reserved, allow_empty_value) = match &typed {
+            oas::Parameter::Query { allow_reserved, allow_empty_value, .. } => {
+                (*allow_reserved, allow_empty_value.unwrap_or_default())
+            }
+            _ => (false, false),
+        };
+        let data = typed.parameter_data();
+        if place == ParameterPlace::Path && !data.required {
+            let message = format!("the path parameter `{name}` is not marked as required");
+            self.error(target, message, "Add `required: true`; a path cannot do without it.");
+            return None;
+        }
+        // OpenAPI 3.1 lets a reference have a description of its own.
+        let beside = holder.text("description").filter(|_| self.version == OpenApiVersion::V3_1);
+        Some(Declared::Parameter(OperationParameter {
+            name: data.name,
+            place,
+            required: data.required,
+            description: beside.map(str::to_owned).or(data.description),
+            style: ValueStyle {
+                style,
+                explode: data.explode.unwrap_or(style.explodes_by_default()),
+                allow_reserved,
+            },
+            allow_empty_value,
+            content,
+            schema: schema.map_or(Value::Null, |schema| self.keep(&schema)),
+        }))
+    }
+
+    /// Whether a header parameter is one; none when its name is no header's.
+    fn check_header_parameter(&mut self, target: &Spot<'n>, name: &str) -> Option<bool> {
+        if !is_header_name(name) {
+            let message = format!("`{name}` is no header name");
+            self.error(target, message, "Use letters, digits and dashes.");
+            return None;
+        }
+        let lower = name.to_ascii_lowercase();
+        let (message, hint) = match lower.as_str() {
+            "authorization" => (
+                format!("OpenAPI ignores the header parameter `{name}`"),
+                "Remove it, and declare a security scheme: credentials come from the caller.",
+            ),
+            "accept" | "content-type" => (
+                format!("OpenAPI ignores the header parameter `{name}`"),
+                "Remove it: the media types of body and responses say this.",
+            ),
+            other if is_set_for_requests(other) => (
+                format!("the header `{name}` is no input of a request"),
+                "Remove it: the connection sets it for each request.",
+            ),
+            _ => return Some(true),
+        };
+        self.warn(target, message, hint);
+        Some(false)
+    }
+
+    /// The style that is named, else that of the place; reports one that the place does not have.
+    fn decode_style(
+        &mut self,
+        target: &Spot<'n>,
+        place: ParameterPlace,
+        name: &str,
+    ) -> Option<Style> {
+        let Some(named) = target.get("style") else {
+            return Some(ValueStyle::default_of(place).style);
+        };
+        self.decode_named_style(&named, place.styles(), &format!("the parameter `{name}`"))
+    }
+
+    /// The style at `named`, when it is one of `known`; reports when it is not.
+    pub(super) fn decode_named_style(
+        &mut self,
+        named: &Spot<'n>,
+        known: &[Style],
+        what: &str,
+    ) -> Option<Style> {
+        let text = named.node.as_str();
+        let style = known.iter().find(|style| Some(style.as_str()) == text);
+        if style.is_none() {
+            let list: Vec<_> = known.iter().map(|style| format!("`{}`", style.as_str())).collect();
+            let found = text.map_or_else(|| named.node.describe().to_owned(), |t| format!("`{}`", short(t)));
+            let message = format!("{what} cannot have the style {found} where it stands");
+            self.error(named, message, format!("Write {}.", list.join(" or ")));
+        }
+        style.copied()
+    }
+
+    /// The media type of a parameter, when it has one, and its schema.
+    fn decode_parameter_content(
+        &mut self,
+        target: &Spot<'n>,
+        name: &str,
+    ) -> Option<(Option<MediaType>, Option<Spot<'n>>)> {
+        let schema = target.get("schema");
+        let Some(content) = target.get("content") else { return Some((None, schema)) };
+        if schema.is_some() {
+            let message = format!("the parameter `{name}` has both `schema` and `content`");
+            self.error(&content, message, "Keep one of the two.");
+            return None;
+        }
+        let mut entries = content.entries();
+        let count = entries.len();
+        let (Some((text, media)), true) = (entries.pop(), count == 1) else {
+            let message = format!(
+                "the `content` of the parameter `{name}` has one media type; there are {count}"
+            );
+            self.error(&content, message, "Keep the one that is to be sent.");
+            return None;
+        };
+        let Some(media_type) = MediaType::parse(text) else {
+            let message = format!("`{}` is no media type", short(text));
+            self.error(&media, message, "Write one such as `application/json`.");
+            return None;
+        };
+        Some((Some(media_type), media.get("schema")))
+    }
+}

@@ -1,0 +1,159 @@
+//! Types: what is known of a value before a run.
+//!
+//! A [`Type`] is a set of JSON values that holds every value which may come up, and perhaps more:
+//! what is not known is [`Type::Unknown`], the set of all. The types of names, templates and
+//! answers come from declarations, from the schemas of specifications and from the text of GraphQL
+//! queries. A finding says that two such sets have no value in common, or that a path leads out of
+//! one; so what is unknown never makes one.
+//!
+//! Schemas are read where a path leads, not as a whole: they may refer to themselves, and most of
+//! a specification is of no concern to a step.
+
+mod check;
+mod fit;
+mod fuel;
+mod kinds;
+mod names;
+mod schema;
+mod selection;
+mod shape;
+mod variable;
+mod walk;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+pub(crate) use check::check_types;
+pub(crate) use fuel::Fuel;
+pub(crate) use kinds::Kinds;
+pub(crate) use names::{Names, Scope};
+pub(crate) use schema::{Book, Part};
+pub(crate) use selection::Selection;
+pub(crate) use walk::Key;
+pub(crate) use variable::{variable_schema, variable_type};
+
+/// The most types of a union.
+const MAX_UNION: usize = 64;
+
+/// What is known of a value: a set that it is surely in.
+#[derive(Debug, Clone)]
+pub(crate) enum Type<'s> {
+    /// Nothing.
+    Unknown,
+    /// Its kind.
+    Kinds(Kinds),
+    /// It is one of these.
+    Choice(Vec<&'s Value>),
+    /// It is an object.
+    Object(Object<'s>),
+    /// It is a list of exactly these.
+    Tuple(Vec<Self>),
+    /// It is a list of such items.
+    List(Box<Self>),
+    /// It fits all of these schemas.
+    Schema(Vec<Part<'s>>),
+    /// It is what a query selects: such an object, a list of them, or null.
+    Selection(Selection),
+    /// It is of one of these types.
+    Union(Vec<Self>),
+}
+
+/// An object whose members are known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Object<'s> {
+    /// The members.
+    pub(crate) members: IndexMap<String, (Type<'s>, Presence)>,
+    /// Whether there may be others.
+    pub(crate) open: bool,
+}
+
+/// Whether a member is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It is.
+    Sure,
+    /// It may be.
+    Perhaps,
+    /// It is when a value is given for an optional parameter.
+    IfGiven,
+}
+
+impl<'s> Type<'s> {
+    /// This very value.
+    pub(crate) fn literal(value: &'s Value) -> Self {
+        Self::Choice(vec![value])
+    }
+
+    /// What fits a schema of a task.
+    pub(crate) fn of_schema(schema: &'s Value, book: Book<'s>) -> Self {
+        match schema {
+            Value::Null => Self::Unknown,
+            schema => Self::Schema(vec![Part::new(schema, book)]),
+        }
+    }
+
+    /// A list of such items.
+    pub(crate) fn list(self) -> Self {
+        Self::List(Box::new(self))
+    }
+
+    /// The same or null.
+    pub(crate) fn or_null(self) -> Self {
+        self.or(Self::Kinds(Kinds::NULL))
+    }
+
+    /// One of two types.
+    pub(crate) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Kinds(one), Self::Kinds(other)) => Self::Kinds(one.or(other)),
+            (Self::Union(mut types), Self::Union(others)) => {
+                types.extend(others);
+                Self::Union(types)
+            }
+            (Self::Union(mut types), other) | (other, Self::Union(mut types)) => {
+                types.push(other);
+                Self::Union(types)
+            }
+            (one, other) => Self::Union(vec![one, other]),
+        }
+    }
+
+    /// One of several types; nothing is known of a value of no type, and of too many.
+    pub(crate) fn any_of(types: impl IntoIterator<Item = Self>) -> Self {
+        let mut known: Vec<Self> = Vec::new();
+        for one in types {
+            if !known.iter().any(|known| known.is_same(&one)) {
+                known.push(one);
+            }
+            if known.len() > MAX_UNION {
+                return Self::Unknown;
+            }
+        }
+        known.into_iter().reduce(Self::or).unwrap_or(Self::Unknown)
+    }
+
+    /// Whether two types are the same schemas: of a specification that repeats itself, there would
+    /// soon be too many.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Schema(one), Self::Schema(other)) => {
+                let same = |(one, other): (&Part<'_>, &Part<'_>)| {
+                    std::ptr::eq(one.schema, other.schema)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(same)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether nothing at all is known, seen from outside.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+
+    /// The kinds that it may be of.
+    pub(crate) fn kinds(&self) -> Kinds {
+        self.shapes().iter().fold(Kinds::NONE, |kinds, shape| kinds.or(shape.kinds))
+    }
+}

@@ -1,0 +1,150 @@
+//! The checks: each step is looked at where it stands, with the types that it sees.
+
+mod inputs;
+mod misfit;
+mod outputs;
+mod reads;
+
+use super::walk::Leaves;
+use super::{Fuel, Names, Scope};
+use crate::decode::{Findings, Site, short};
+use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
+use crate::document::{Action, Block, Capability, OnError, Step};
+use crate::tree::{Node, member_path};
+
+/// The most names that a hint lists.
+const MAX_LISTED: usize = 8;
+
+/// Checks the types of a capability, which was read from `root`; errors and warnings go to
+/// `findings`.
+pub(crate) fn check_types(capability: &Capability, root: &Node, findings: &mut Findings) {
+    let fuel = Fuel::for_document();
+    let names = Names::of(capability, &fuel);
+    let mut checker = Checker { names: &names, root, findings, scope: Scope::default() };
+    checker.check_shared();
+    checker.check_block(&capability.execution, "execution");
+    if let (Some(output), Some(node)) = (&capability.output, root.get("output")) {
+        checker.check_reads(output, node, "output");
+    }
+}
+
+struct Checker<'n, 'f> {
+    names: &'f Names<'n>,
+    root: &'n Node,
+    findings: &'f mut Findings,
+    scope: Scope<'n>,
+}
+
+impl<'n> Checker<'n, '_> {
+    /// Checks a block, whose fields stand at `path`.
+    fn check_block(&mut self, block: &'n Block, path: &str) {
+        if let Block::Condition { condition, .. } = block {
+            let path = member_path(path, "condition");
+            let position = self.root.at(&path).map_or(self.root.position, |node| node.position);
+            for reference in condition.references() {
+                let site = Site { path: path.clone(), position };
+                self.check_reference(reference, &site);
+            }
+        }
+        for step in block.children() {
+            self.check_step(step);
+        }
+    }
+
+    fn check_step(&mut self, step: &'n Step) {
+        let Some(node) = self.root.at(&step.pointer) else { return };
+        if let Some(for_each) = &step.control.for_each {
+            let path = member_path(&step.pointer, "for_each");
+            let items = self.check_items(&for_each.items, node, &path);
+            self.scope.enter_loop(step, for_each, items);
+        }
+        match &step.action {
+            Action::Task { task, inputs, .. } => {
+                self.check_inputs(step, task, inputs, node);
+                self.check_outputs(step, node);
+            }
+            Action::Capability { inputs, .. } => {
+                for (name, template) in inputs {
+                    if let Some((path, node)) = input_node(step, node, None, name) {
+                        self.check_reads(template, node, &path);
+                    }
+                }
+            }
+            Action::Block(block) => self.check_block(block, &step.pointer),
+        }
+        if let OnError::Catch { name, steps } = &step.control.on_error {
+            self.scope.enter_catch(name);
+            steps.iter().for_each(|step| self.check_step(step));
+            self.scope.leave_catch();
+        }
+        if step.control.for_each.is_some() {
+            self.scope.leave_loop();
+        }
+    }
+
+    /// Where the steps and declarations that give a variable its value stand, when they do.
+    fn sources(&self, variable: &str) -> Vec<(Position, String)> {
+        let mut sources = Vec::new();
+        let parameters = &self.names.capability.parameters;
+        if let Some(index) = parameters.iter().position(|parameter| parameter.name == variable)
+            && let Some(node) = self.root.at(&format!("parameters[{index}]"))
+        {
+            sources.push((node.position, format!("`{variable}` is declared here")));
+        }
+        for setter in self.names.setters(variable) {
+            let Some(node) = self.root.at(&setter.step.pointer) else { continue };
+            let mapping = node.get("output_mapping");
+            if let Some(member) = mapping.and_then(|node| node.member(&setter.output.dotted())) {
+                sources.push((member.position, format!("`{}` sets it here", setter.step.id)));
+            }
+        }
+        sources
+    }
+
+    /// Reports a finding, unless there is another mistake at its very place.
+    fn report(&mut self, finding: Diagnostic, sources: Vec<(Position, String)>) {
+        if self.findings.diagnostics.iter().any(|d| d.is_error() && d.path == finding.path) {
+            return;
+        }
+        let related = sources.into_iter().take(MAX_RELATED);
+        let finding = related.fold(finding, |finding, (at, text)| finding.with_related(at, text));
+        self.findings.diagnostics.push(finding);
+    }
+}
+
+/// Where an input of a step stands, which is below `group` if there is one.
+fn input_node<'n>(
+    step: &Step,
+    node: &'n Node,
+    group: Option<&str>,
+    name: &str,
+) -> Option<(String, &'n Node)> {
+    ["input_mapping", "input_template"].iter().find_map(|field| {
+        let mut mapping = node.get(field)?;
+        let mut path = member_path(&step.pointer, field);
+        if let Some(group) = group {
+            (mapping, path) = (mapping.get(group)?, member_path(&path, group));
+        }
+        // Header names do not tell case apart.
+        let is_named = |key: &str| match group {
+            None | Some("headerParameters") => key.eq_ignore_ascii_case(name),
+            Some(_) => key == name,
+        };
+        let exact = mapping.member(name);
+        let member = exact.or_else(|| mapping.members()?.iter().find(|m| is_named(&m.key)))?;
+        Some((member_path(&path, &member.key), &member.value))
+    })
+}
+
+/// What stands where a way leads out of a type, for a hint; `name` is what was looked for.
+fn names_there(leaves: &Leaves, name: Option<&str>) -> Option<String> {
+    if let Some(close) = name.and_then(|name| {
+        did_you_mean(name, leaves.names.iter().map(String::as_str))
+    }) {
+        return Some(format!("Did you mean `{}`?", short(close)));
+    }
+    let listed: Vec<_> =
+        leaves.names.iter().take(MAX_LISTED).map(|name| format!("`{}`", short(name))).collect();
+    let more = if leaves.names.len() > MAX_LISTED { ", …" } else { "" };
+    (!listed.is_empty()).then(|| format!("There are {}{more}.", listed.join(", ")))
+}

@@ -1,0 +1,167 @@
+//! Outputs: each JSONPath may match the declared answer, and what is set fits its declaration.
+
+use jsonpath_rust::parser::model::{Segment, Selector};
+
+use super::{Checker, names_there};
+use crate::code;
+use crate::diagnostic::{Diagnostic, Position};
+use crate::document::{Action, Output, OutputSource, Step};
+use crate::query::Query;
+use crate::task::Task;
+use crate::tree::{Kind, Node, member_path};
+use crate::types::walk::Leaves;
+use crate::types::{Kinds, Scope, Type};
+
+impl<'n> Checker<'n, '_> {
+    /// Warns of outputs that the declared answer of a task never has.
+    pub(super) fn check_outputs(&mut self, step: &'n Step, node: &'n Node) {
+        for output in step.action.outputs() {
+            let OutputSource::Body(query) = &output.source else { continue };
+            let answer = self.names.answer(step);
+            if answer.is_unknown() {
+                return;
+            }
+            if let Err(leaves) = answer.select(&query.segments()) {
+                self.report_miss(step, node, output, query, &answer, &leaves);
+            }
+        }
+    }
+
+    fn report_miss(
+        &mut self,
+        step: &'n Step,
+        node: &'n Node,
+        output: &Output,
+        query: &Query,
+        answer: &Type<'n>,
+        leaves: &Leaves,
+    ) {
+        let segments = query.segments();
+        let walked: String = segments.iter().take(leaves.walked).map(write_segment).collect();
+        let missed = segments.get(leaves.walked);
+        let name = match missed {
+            Some(Segment::Selector(Selector::Name(name))) => Some(name.as_str()),
+            _ => None,
+        };
+        let Action::Task { task, .. } = &step.action else { return };
+        let is_query = matches!(task, Task::Graphql(_));
+        let miss = missed.map(write_segment).unwrap_or_default();
+        let miss = miss.trim_start_matches('.');
+        let source = query.source();
+        let needed = match missed {
+            Some(Segment::Selector(Selector::Index(_) | Selector::Slice(..))) => Kinds::ARRAY,
+            _ => Kinds::OBJECT,
+        };
+        let (message, hint) = if leaves.kinds.overlaps(needed) {
+            let whose = if is_query { "the query selects" } else { "the response declares" };
+            let message = format!("`{source}` finds nothing: {whose} no `{miss}` at `${walked}`");
+            (message, names_there(leaves, name))
+        } else {
+            let kinds = leaves.kinds;
+            let message =
+                format!("`{source}` finds nothing: the response declares `${walked}` as {kinds}");
+            let first = format!("Take an item of the list, `${walked}[0]`, or all, `${walked}[*]`.");
+            (message, (kinds == Kinds::ARRAY && name.is_some()).then_some(first))
+        };
+        let data = [Segment::name("data")].into_iter().chain(segments.iter().cloned());
+        let hint = if is_query && walked.is_empty() && answer.select(&data.collect::<Vec<_>>()).is_ok() {
+            Some(format!("Did you mean `$.data{}`?", source.trim_start_matches('$')))
+        } else {
+            hint
+        };
+        let hint = match hint {
+            Some(hint) if hint.ends_with('?') => hint,
+            Some(hint) => format!("{hint} {}", code::QUERY_MISS.remedy),
+            None => code::QUERY_MISS.remedy.to_owned(),
+        };
+        let (path, position) = output_site(step, node, output);
+        let found = Diagnostic::error(code::QUERY_MISS, &path, position, message);
+        let declared = self.answer_position(node, task).map(|at| (at, "declared here".to_owned()));
+        self.report(found.into_warning().with_hint(hint), declared.into_iter().collect());
+    }
+
+    /// Where the task of a step says what it answers.
+    fn answer_position(&self, step: &'n Node, task: &Task) -> Option<Position> {
+        let mut node = step.get("task").or_else(|| step.get("definition"))?;
+        if let Some(name) = node.get("$ref").and_then(Node::as_str) {
+            let name = name.strip_prefix("#/tasks/")?.replace("~1", "/").replace("~0", "~");
+            node = self.root.get("tasks")?.get(&name)?;
+        }
+        match task {
+            Task::Graphql(_) => Some(node.member("query")?.position),
+            Task::OpenApi(task) => {
+                let item = node.get("paths")?.get(&task.path)?;
+                let operation = item.get(&task.method.as_str().to_ascii_lowercase())?;
+                Some(operation.member("responses")?.position)
+            }
+        }
+    }
+
+    /// Warns of outputs that set a shared variable to a value of another type than its own.
+    pub(super) fn check_shared(&mut self) {
+        let names = self.names;
+        for (name, kind) in &names.capability.variables {
+            for setter in names.setters(name) {
+                let sets_member = setter.output.name.len() > 1;
+                let value = match sets_member {
+                    true => Kinds::OBJECT,
+                    false => names.seen(setter, &Scope::default()).kinds().without(Kinds::NULL),
+                };
+                if value.is_empty() || value.overlaps((*kind).into()) {
+                    continue;
+                }
+                let Some(node) = self.root.at(&setter.step.pointer) else { continue };
+                let (path, position) = output_site(setter.step, node, setter.output);
+                let declared = kind.describe();
+                let message = match sets_member {
+                    true => format!("`{name}` is declared as {declared}, and this makes it {value}"),
+                    false => format!("`{name}` is declared as {declared}, and this is {value}"),
+                };
+                let hint = "Declare the type of what is set, or set another name.";
+                let found = Diagnostic::error(code::WRONG_TYPE, &path, position, message);
+                let shared = self.root.at("execution.variables.shared");
+                let declared = shared.and_then(|shared| shared.member(name));
+                let declared = declared.map(|member| (member.position, "declared here".to_owned()));
+                self.report(found.into_warning().with_hint(hint), declared.into_iter().collect());
+            }
+        }
+    }
+}
+
+/// Where the query or the source of an output stands.
+fn output_site(step: &Step, node: &Node, output: &Output) -> (String, Position) {
+    let mapping = member_path(&step.pointer, "output_mapping");
+    let name = output.dotted();
+    let path = member_path(&mapping, &name);
+    let Some(member) = node.get("output_mapping").and_then(|mapping| mapping.member(&name)) else {
+        return (path, step.position);
+    };
+    match (&member.value.kind, member.value.get("path")) {
+        (Kind::Object(_), Some(query)) => (member_path(&path, "path"), query.position),
+        (Kind::Object(_), None) => (path, member.position),
+        _ => (path, member.value.position),
+    }
+}
+
+/// A segment as queries write it.
+fn write_segment(segment: &Segment) -> String {
+    let write = |selector: &Selector| match selector {
+        Selector::Name(name) => format!("'{name}'"),
+        Selector::Index(index) => index.to_string(),
+        Selector::Wildcard => "*".to_owned(),
+        Selector::Slice(..) => "…:…".to_owned(),
+        Selector::Filter(_) => "?…".to_owned(),
+    };
+    match segment {
+        Segment::Selector(Selector::Name(name))
+            if name.chars().all(|c| c.is_alphanumeric() || c == '_') =>
+        {
+            format!(".{name}")
+        }
+        Segment::Selector(selector) => format!("[{}]", write(selector)),
+        Segment::Selectors(selectors) => {
+            format!("[{}]", selectors.iter().map(write).collect::<Vec<_>>().join(", "))
+        }
+        Segment::Descendant(inner) => format!("..{}", write_segment(inner).trim_start_matches('.')),
+    }
+}

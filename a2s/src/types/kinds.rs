@@ -1,0 +1,159 @@
+//! Sets of kinds of JSON values.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::document::ValueType;
+
+/// A set of kinds of JSON values. Numbers are two kinds: whole ones and others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kinds(u8);
+
+impl Kinds {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NULL: Self = Self(1);
+    pub(crate) const BOOLEAN: Self = Self(1 << 1);
+    pub(crate) const INTEGER: Self = Self(1 << 2);
+    const FRACTION: Self = Self(1 << 3);
+    pub(crate) const NUMBER: Self = Self(Self::INTEGER.0 | Self::FRACTION.0);
+    pub(crate) const STRING: Self = Self(1 << 4);
+    pub(crate) const ARRAY: Self = Self(1 << 5);
+    pub(crate) const OBJECT: Self = Self(1 << 6);
+    pub(crate) const ANY: Self = Self((1 << 7) - 1);
+    /// What is one text in an address or a header.
+    pub(crate) const SCALAR: Self = Self(Self::BOOLEAN.0 | Self::NUMBER.0 | Self::STRING.0);
+
+    /// The names of types in JSON Schema.
+    const NAMES: [(&'static str, Self); 7] = [
+        ("string", Self::STRING),
+        ("number", Self::NUMBER),
+        ("integer", Self::INTEGER),
+        ("boolean", Self::BOOLEAN),
+        ("object", Self::OBJECT),
+        ("array", Self::ARRAY),
+        ("null", Self::NULL),
+    ];
+
+    /// The kind of a value. A number without fraction is whole however it is written, as in JSON
+    /// Schema.
+    pub(crate) fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(_) if ValueType::Integer.admits(value) => Self::INTEGER,
+            Value::Number(_) => Self::FRACTION,
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    /// The kinds of a type of JSON Schema; none when there is no such type.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kinds)| *kinds)
+    }
+
+    /// The types of JSON Schema that make up the set.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        let mut names: Vec<_> = Self::NAMES
+            .iter()
+            .filter(|(_, kinds)| self.contains(*kinds))
+            .map(|(name, _)| *name)
+            .collect();
+        if names.contains(&"number") {
+            names.retain(|name| *name != "integer");
+        }
+        names
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        !self.and(other).is_empty()
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.and(other) == other
+    }
+}
+
+impl From<ValueType> for Kinds {
+    fn from(kind: ValueType) -> Self {
+        match kind {
+            ValueType::String => Self::STRING,
+            ValueType::Number => Self::NUMBER,
+            ValueType::Integer => Self::INTEGER,
+            ValueType::Boolean => Self::BOOLEAN,
+            ValueType::Object => Self::OBJECT,
+            ValueType::Array => Self::ARRAY,
+        }
+    }
+}
+
+/// In words, for messages: "a string or null".
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = match (self.contains(Self::INTEGER), self.contains(Self::FRACTION)) {
+            (false, false) => None,
+            (true, false) => Some("a whole number"),
+            (_, true) => Some("a number"),
+        };
+        let others = [
+            (Self::OBJECT, "an object"),
+            (Self::ARRAY, "a list"),
+            (Self::STRING, "a string"),
+            (Self::BOOLEAN, "a boolean"),
+            (Self::NULL, "null"),
+        ];
+        let mut words: Vec<_> =
+            others.iter().filter(|(kind, _)| self.contains(*kind)).map(|(_, word)| *word).collect();
+        let at = words.iter().position(|word| matches!(*word, "a boolean" | "null"));
+        if let Some(number) = number {
+            words.insert(at.unwrap_or(words.len()), number);
+        }
+        match words.as_slice() {
+            [] => f.write_str("nothing"),
+            [one] => f.write_str(one),
+            [first @ .., last] => write!(f, "{} or {last}", first.join(", ")),
+        }
+    }
+}
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().join("|"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_in_words() {
+        assert_eq!(Kinds::of(&json!(3.0)).to_string(), "a whole number");
+        assert_eq!(Kinds::of(&json!(3.5)).to_string(), "a number");
+        let several = Kinds::NULL.or(Kinds::STRING).or(Kinds::NUMBER);
+        assert_eq!(several.to_string(), "a string, a number or null");
+        assert_eq!(several.names(), ["string", "number", "null"]);
+        assert_eq!(Kinds::named("file"), None);
+        assert!(Kinds::NUMBER.contains(Kinds::INTEGER) && !Kinds::INTEGER.contains(Kinds::NUMBER));
+    }
+}

@@ -1,0 +1,204 @@
+//! What schemas say of a value: its alternatives, each a [`Shape`].
+//!
+//! The dialects of OpenAPI 3.0 and 3.1 are read together: `nullable` and lists of types both count.
+//! A keyword that is not understood allows everything, and so does a schema that nothing can fit:
+//! real specifications have such, and mean something else.
+
+use serde_json::{Map, Value};
+
+use super::shape::{Body, Shape};
+use super::{Fuel, Kinds};
+use crate::task::OpenApiTask;
+
+/// How deep schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`, `anyOf`.
+const MAX_DEPTH: usize = 16;
+/// The most schemas that are looked at for one value.
+const MAX_SCHEMAS: usize = 300;
+/// The most alternatives of one value.
+const MAX_ALTERNATIVES: usize = 64;
+/// How many `$ref`s may lead to one another.
+const MAX_REFS: usize = 8;
+
+static NULL: Value = Value::Null;
+
+/// A specification, and how much may still be read in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Book<'s> {
+    pub(crate) task: &'s OpenApiTask,
+    pub(crate) fuel: &'s Fuel,
+}
+
+/// A schema of a specification.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'s> {
+    pub(crate) schema: &'s Value,
+    pub(crate) book: Book<'s>,
+    /// Whether it stands for the whole value: then a `discriminator` tells that other schemas,
+    /// which build on this one, may take its place.
+    is_whole: bool,
+}
+
+impl<'s> Part<'s> {
+    pub(crate) fn new(schema: &'s Value, book: Book<'s>) -> Self {
+        Self { schema, book, is_whole: true }
+    }
+
+    /// Another schema of the same specification.
+    pub(crate) fn beside(self, schema: &'s Value) -> Self {
+        Self { schema, is_whole: true, ..self }
+    }
+
+    pub(crate) fn get(self, key: &str) -> Option<&'s Value> {
+        self.schema.get(key)
+    }
+
+    /// The members of a keyword that holds schemas by name.
+    pub(super) fn map(self, key: &str) -> Option<&'s Map<String, Value>> {
+        self.get(key)?.as_object().filter(|members| !members.is_empty())
+    }
+
+    /// The items of a keyword that holds schemas in order.
+    fn list(self, key: &str) -> Option<&'s [Value]> {
+        self.get(key)?.as_array().map(Vec::as_slice).filter(|items| !items.is_empty())
+    }
+
+    fn says(self, key: &str) -> bool {
+        self.get(key) == Some(&Value::Bool(true))
+    }
+
+    /// What its `$ref` leads to, when it has one that leads somewhere.
+    pub(crate) fn target(self) -> Option<Self> {
+        let schema = self.book.task.schema_at(self.get("$ref")?.as_str()?)?;
+        Some(Self { schema, ..self })
+    }
+
+    /// Whether values of it are never sent.
+    pub(super) fn is_read_only(self) -> bool {
+        let mut part = self;
+        for _ in 0..MAX_REFS {
+            if part.says("readOnly") {
+                return true;
+            }
+            match part.target() {
+                Some(target) => part = target,
+                None => break,
+            }
+        }
+        false
+    }
+}
+
+/// The alternatives of a value that fits all of `parts`; at least one.
+pub(super) fn shapes_of<'s>(parts: &[Part<'s>]) -> Vec<Shape<'s>> {
+    let mut shapes = vec![Shape::of_schemas(Kinds::ANY, false)];
+    for part in parts {
+        let mut reading = Reading { book: part.book, left: MAX_SCHEMAS };
+        let alternatives = reading.alternatives(*part, 0);
+        shapes = reading.both(&shapes, &alternatives);
+    }
+    if shapes.is_empty() { vec![Shape::unknown()] } else { shapes }
+}
+
+/// One reading of schemas, which is bounded.
+struct Reading<'s> {
+    book: Book<'s>,
+    left: usize,
+}
+
+impl<'s> Reading<'s> {
+    /// The alternatives of what fits `part`; none when nothing does.
+    fn alternatives(&mut self, part: Part<'s>, depth: usize) -> Vec<Shape<'s>> {
+        if depth > MAX_DEPTH || self.left == 0 || !part.schema.is_object() {
+            return vec![Shape::of_schemas(Kinds::ANY, true)];
+        }
+        self.left -= 1;
+        let mut shapes = vec![own_shape(part)];
+        if part.get("$ref").is_some() {
+            let target = match part.target() {
+                Some(target) => self.alternatives(target, depth + 1),
+                None => vec![Shape::of_schemas(Kinds::ANY, true)],
+            };
+            shapes = self.both(&shapes, &target);
+        }
+        for schema in part.list("allOf").into_iter().flatten() {
+            let one = self.alternatives(Part { schema, is_whole: false, ..part }, depth + 1);
+            shapes = self.both(&shapes, &one);
+        }
+        for key in ["oneOf", "anyOf"] {
+            let Some(schemas) = part.list(key) else { continue };
+            let variants: Vec<_> = schemas
+                .iter()
+                .take(MAX_ALTERNATIVES + 1)
+                .flat_map(|schema| self.alternatives(part.beside(schema), depth + 1))
+                .collect();
+            shapes = self.both(&shapes, &variants);
+        }
+        // Beside a reference or `allOf`, `nullable` has no meaning in OpenAPI 3.0, but a clear one
+        // to those who write it.
+        if part.says("nullable") && part.get("type").is_none() {
+            shapes.push(Shape::of_schemas(Kinds::NULL, false));
+        }
+        shapes
+    }
+
+    /// Each way to fit an alternative of both sides.
+    fn both(&self, one: &[Shape<'s>], other: &[Shape<'s>]) -> Vec<Shape<'s>> {
+        let count = one.len() * other.len();
+        if count > MAX_ALTERNATIVES || !self.book.fuel.burn(count) {
+            return vec![Shape::of_schemas(Kinds::ANY, true)];
+        }
+        one.iter().flat_map(|one| other.iter().filter_map(|other| one.with(other))).collect()
+    }
+}
+
+/// What the keywords of one schema say, without those that hold or name other schemas for the same
+/// value.
+fn own_shape(part: Part<'_>) -> Shape<'_> {
+    let kind = |name: &Value| name.as_str().and_then(Kinds::named).unwrap_or(Kinds::ANY);
+    let typed = match part.get("type") {
+        None => None,
+        Some(Value::Array(names)) if !names.is_empty() => {
+            Some(names.iter().fold(Kinds::NONE, |kinds, name| kinds.or(kind(name))))
+        }
+        Some(name) => Some(kind(name)),
+    };
+    let nullable = part.says("nullable");
+    let typed = typed.map(|kinds| if nullable { kinds.or(Kinds::NULL) } else { kinds });
+    let mut choices: Vec<&Value> = match (part.get("const"), part.list("enum")) {
+        (Some(only), _) => vec![only],
+        (None, Some(values)) => values.iter().collect(),
+        (None, None) => Vec::new(),
+    };
+    if !part.book.fuel.burn(choices.len()) {
+        choices.clear();
+    }
+    // Values that the type does not allow were meant in another way: numbers without quotes in a
+    // list of strings, for example. Null was meant as such.
+    let allowed = typed.unwrap_or(Kinds::ANY).or(Kinds::NULL);
+    if choices.iter().any(|value| !allowed.contains(Kinds::of(value))) {
+        choices.clear();
+    }
+    if nullable && !choices.is_empty() {
+        choices.push(&NULL);
+    }
+    let mut shape = Shape::of_schemas(typed.unwrap_or(Kinds::ANY), opens(part));
+    if !choices.is_empty() {
+        shape.kinds = choices.iter().fold(Kinds::NONE, |kinds, value| kinds.or(Kinds::of(value)));
+        shape.choices = Some(choices);
+    }
+    if let Body::Schemas { parts, .. } = &mut shape.body {
+        parts.push(part);
+    }
+    shape
+}
+
+/// Whether a schema allows members in a way that is not followed here.
+fn opens(part: Part<'_>) -> bool {
+    const OPENING: [&str; 6] =
+        ["if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef", "extends"];
+    let inherited = part.is_whole
+        && part.get("discriminator").is_some()
+        && part.get("oneOf").is_none()
+        && part.get("anyOf").is_none();
+    inherited || OPENING.iter().any(|key| part.get(key).is_some())
+}

@@ -1,0 +1,111 @@
+//! What a query selects: the members that its answer has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use apollo_compiler::ast;
+
+use super::Fuel;
+
+/// The most selections that are looked at for one query.
+const MAX_SELECTIONS: usize = 200_000;
+
+/// The selections at one place of a query, whose fragments are looked up as they are met.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    fragments: Rc<Fragments>,
+    sets: Rc<[Vec<ast::Selection>]>,
+}
+
+#[derive(Debug)]
+struct Fragments {
+    by_name: BTreeMap<String, Vec<ast::Selection>>,
+    fuel: Fuel,
+}
+
+/// What a selection has under a name.
+#[derive(Debug, Clone)]
+pub(crate) enum Selected {
+    /// A field with selections of its own: an object, or a list of such.
+    Below(Selection),
+    /// A field without: a scalar of any type, or a list of such.
+    Leaf,
+    /// Nothing.
+    Nothing,
+    /// Something that the document does not tell.
+    Unknown,
+}
+
+impl Selection {
+    pub(crate) fn new(document: &ast::Document, operation: &ast::OperationDefinition) -> Self {
+        let fragments = document.definitions.iter().filter_map(|definition| match definition {
+            ast::Definition::FragmentDefinition(fragment) => {
+                Some((fragment.name.to_string(), fragment.selection_set.clone()))
+            }
+            _ => None,
+        });
+        let fragments =
+            Fragments { by_name: fragments.collect(), fuel: Fuel::of(MAX_SELECTIONS) };
+        let sets = [operation.selection_set.clone()];
+        Self { fragments: Rc::new(fragments), sets: Rc::new(sets) }
+    }
+
+    /// What stands under `name`, an alias if there is one.
+    pub(crate) fn member(&self, name: &str) -> Selected {
+        let (fields, whole) = self.fields();
+        let found: Vec<_> = fields.iter().filter(|field| key(field) == name).collect();
+        if found.is_empty() {
+            return if whole { Selected::Nothing } else { Selected::Unknown };
+        }
+        let sets: Vec<_> = found.iter().map(|field| field.selection_set.clone()).collect();
+        if sets.iter().all(Vec::is_empty) {
+            return Selected::Leaf;
+        }
+        Selected::Below(Self { fragments: Rc::clone(&self.fragments), sets: sets.into() })
+    }
+
+    /// The names of the members.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for field in self.fields().0 {
+            let key = key(field);
+            if !names.iter().any(|name| name == key) {
+                names.push(key.to_owned());
+            }
+        }
+        names
+    }
+
+    /// The fields, those of fragments among them, and whether these are all.
+    fn fields(&self) -> (Vec<&ast::Field>, bool) {
+        let mut fields = Vec::new();
+        let mut met = BTreeSet::new();
+        let mut whole = true;
+        let mut waiting: Vec<&[ast::Selection]> = self.sets.iter().rev().map(Vec::as_slice).collect();
+        while let Some(set) = waiting.pop() {
+            let Some((first, rest)) = set.split_first() else { continue };
+            if !self.fragments.fuel.burn(1) {
+                return (fields, false);
+            }
+            waiting.push(rest);
+            match first {
+                ast::Selection::Field(field) => fields.push(&**field),
+                ast::Selection::InlineFragment(fragment) => waiting.push(&fragment.selection_set),
+                ast::Selection::FragmentSpread(spread) => {
+                    let name = spread.fragment_name.as_str();
+                    match self.fragments.by_name.get(name) {
+                        Some(set) if met.insert(name) => waiting.push(set),
+                        Some(_) => {}
+                        None => whole = false,
+                    }
+                }
+            }
+        }
+        (fields, whole)
+    }
+}
+
+/// The name of a field in the answer.
+fn key(field: &ast::Field) -> &str {
+    field.alias.as_ref().unwrap_or(&field.name).as_str()
+}

@@ -1,0 +1,81 @@
+//! The types of GraphQL variables.
+
+use serde_json::{Value, json};
+
+use super::{Kinds, Type};
+
+/// What a variable of a declared type, such as `[String!]!`, takes. Enumerations, input objects
+/// and scalars of the service are not known, but for null.
+pub(crate) fn variable_type<'s>(declared: &str) -> Type<'s> {
+    match declared.strip_suffix('!') {
+        Some(required) => present_type(required),
+        None => present_type(declared).or_null(),
+    }
+}
+
+fn present_type<'s>(declared: &str) -> Type<'s> {
+    if let Some(item) = item_of(declared) {
+        // A value that is no list becomes one of one item (GraphQL, "Input Coercion" of lists).
+        return variable_type(item).list().or(present_type(item.trim_end_matches('!')));
+    }
+    Type::Kinds(match declared {
+        "String" => Kinds::STRING,
+        "ID" => Kinds::STRING.or(Kinds::INTEGER),
+        "Int" => Kinds::INTEGER,
+        "Float" => Kinds::NUMBER,
+        "Boolean" => Kinds::BOOLEAN,
+        _ => Kinds::ANY.without(Kinds::NULL),
+    })
+}
+
+/// The JSON Schema of what a variable takes when it is given.
+pub(crate) fn variable_schema(declared: &str) -> Value {
+    let present = declared.trim_end_matches('!');
+    if let Some(item) = item_of(present) {
+        return json!({"type": "array", "items": item_schema(item)});
+    }
+    match present {
+        "String" => json!({"type": "string"}),
+        "ID" => json!({"type": ["string", "integer"]}),
+        "Int" => json!({"type": "integer"}),
+        "Float" => json!({"type": "number"}),
+        "Boolean" => json!({"type": "boolean"}),
+        _ => json!({}),
+    }
+}
+
+/// The same for an item of a list, which may be null.
+fn item_schema(declared: &str) -> Value {
+    let mut schema = variable_schema(declared);
+    if !declared.ends_with('!')
+        && let Some(types) = schema.get_mut("type")
+    {
+        let mut all = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
+        all.push(json!("null"));
+        *types = Value::Array(all);
+    }
+    schema
+}
+
+/// `Int!` of `[Int!]`.
+fn item_of(declared: &str) -> Option<&str> {
+    declared.strip_prefix('[')?.strip_suffix(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_types_are_read() {
+        assert_eq!(variable_type("Int!").kinds(), Kinds::INTEGER);
+        assert_eq!(variable_type("ID").kinds().to_string(), "a string, a whole number or null");
+        assert_eq!(variable_type("[Int!]!").kinds(), Kinds::ARRAY.or(Kinds::INTEGER));
+        assert_eq!(variable_type("Color!").kinds(), Kinds::ANY.without(Kinds::NULL));
+        assert_eq!(
+            variable_schema("[[String]!]!"),
+            json!({"type": "array", "items": {"type": "array", "items": {"type": ["string", "null"]}}})
+        );
+        assert_eq!(variable_schema("[Color]"), json!({"type": "array", "items": {}}));
+    }
+}

@@ -1,0 +1,235 @@
+//! The canonical form and the digest: the published vectors, and what changes a digest.
+
+use std::collections::BTreeSet;
+
+use a2s::{Digest, DigestError, canonical_json, compile, parse_value};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Map, Value, json};
+
+use crate::samples::{any_content, any_value, data_set, documents, places};
+use crate::writer::write;
+
+/// `value` as canonical text.
+fn canonical(value: &Value) -> String {
+    String::from_utf8(canonical_json(value).unwrap()).unwrap()
+}
+
+fn digest(content: &Value) -> Digest {
+    Digest::of_document(content).unwrap()
+}
+
+#[test]
+fn the_published_vectors_of_rfc_8785_come_out() {
+    let Some(folder) = data_set("jcs") else { return };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder.join("input")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let expected = std::fs::read_to_string(folder.join("output").join(&name)).unwrap();
+        // A document is a mapping; the vectors may be lists.
+        let input = format!("{{\"v\": {}}}", std::fs::read_to_string(&path).unwrap());
+        let value = parse_value(input.as_bytes());
+        if name == "values.json" {
+            // It has 1E30, an integral number that no two languages need agree on.
+            assert_eq!(value.unwrap_err()[0].code, "A2S007");
+            let value = parse_value(input.replace("1E30,", "").as_bytes()).unwrap();
+            assert_eq!(canonical(&value["v"]), expected.replace("1e+30,", ""));
+        } else {
+            assert_eq!(canonical(&value.unwrap()["v"]), expected, "{name}");
+        }
+        let bytes = std::fs::read_to_string(folder.join("outhex").join(name.replace("json", "txt")));
+        let bytes: Vec<u8> = bytes
+            .unwrap()
+            .split_ascii_whitespace()
+            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+            .collect();
+        assert_eq!(bytes, expected.as_bytes(), "{name}: the vector contradicts itself");
+        names.push(name);
+    }
+    assert!(names.len() >= 6, "vectors are missing: {names:?}");
+}
+
+/// RFC 8785, appendix B: the bits of a double and its text.
+#[test]
+fn numbers_are_written_as_in_the_table_of_rfc_8785() {
+    for (bits, expected) in [
+        (0x0000_0000_0000_0000, "0"),
+        (0x8000_0000_0000_0000, "0"),
+        (0x0000_0000_0000_0001, "5e-324"),
+        (0x8000_0000_0000_0001, "-5e-324"),
+        (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
+        (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
+        (0x41b3_de43_5555_5553, "333333333.3333332"),
+        (0x41b3_de43_5555_5554, "333333333.33333325"),
+        (0x41b3_de43_5555_5555, "333333333.3333333"),
+        (0x41b3_de43_5555_5556, "333333333.3333334"),
+        (0x41b3_de43_5555_5557, "333333333.33333343"),
+        (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
+        (0x4314_3ff3_c1cb_0959, "1424953923781206.2"),
+    ] {
+        assert_eq!(canonical(&json!(f64::from_bits(bits))), expected, "{bits:x}");
+    }
+    // The rest of the table is integral beyond 2^53 - 1, which documents may not have.
+    for bits in [
+        0x7fef_ffff_ffff_ffff,
+        0xffef_ffff_ffff_ffff,
+        0x4340_0000_0000_0000,
+        0xc340_0000_0000_0000,
+        0x4430_0000_0000_0000,
+        0x44b5_2d02_c7e1_4af5,
+        0x44b5_2d02_c7e1_4af6,
+        0x44b5_2d02_c7e1_4af7,
+        0x444b_1ae4_d6e2_ef4e,
+        0x444b_1ae4_d6e2_ef4f,
+        0x444b_1ae4_d6e2_ef50,
+    ] {
+        let error = canonical_json(&json!(f64::from_bits(bits))).unwrap_err();
+        assert!(matches!(error, DigestError::UnsafeInteger(_)), "{bits:x}");
+    }
+}
+
+#[test]
+fn every_document_means_the_same_in_every_writing() {
+    for (name, source) in documents() {
+        let content = parse_value(source.as_bytes()).unwrap();
+        let original = compile(source.as_bytes()).document.unwrap();
+        for seed in 0..8 {
+            let written = write(&content, &[seed, 3, 1, 4, 1, 5, 9, 2, 6, 5, 35, 89, 79, 323, 846]);
+            let compilation = compile(written.as_bytes());
+            let errors = &compilation.diagnostics;
+            let document = compilation.document.as_ref();
+            let document = document.unwrap_or_else(|| panic!("{name}: {errors:?}\n{written}"));
+            assert_eq!(document.digest(), original.digest(), "{name}\n{written}");
+            let codes = |document: &a2s::Document| -> BTreeSet<String> {
+                document.warnings().iter().map(|warning| warning.code.clone()).collect()
+            };
+            assert_eq!(codes(document), codes(&original), "{name}\n{written}");
+        }
+    }
+}
+
+/// One change of `content` at `place`, or none where this kind does not fit.
+fn change(content: &Value, place: &str, kind: usize) -> Option<Value> {
+    let mut changed = content.clone();
+    let here = changed.pointer_mut(place)?;
+    match (kind, &mut *here) {
+        // Another value.
+        (0, scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
+            *scalar = match scalar.take() {
+                Value::Null => json!(""),
+                Value::Bool(value) => json!(!value),
+                Value::String(text) => json!(text + "x"),
+                number => json!(number.to_string()),
+            };
+        }
+        // Another kind of value.
+        (1, Value::Null) => *here = json!(false),
+        (1, _) => *here = Value::Null,
+        // One more, one fewer.
+        (2, Value::Array(items)) => items.push(Value::Null),
+        (2, Value::Object(members)) => drop(members.insert("one-more".to_owned(), Value::Null)),
+        (3, Value::Array(items)) if !items.is_empty() => drop(items.pop()),
+        (3, Value::Object(members)) if !members.is_empty() => {
+            let key = members.keys().next()?.clone();
+            members.shift_remove(&key);
+        }
+        // Another key.
+        (4, Value::Object(members)) if !members.is_empty() => {
+            let key = members.keys().next_back()?.clone();
+            let value = members.shift_remove(&key)?;
+            members.insert(format!("{key}x"), value);
+        }
+        // Another order of a list, and one level more.
+        (5, Value::Array(items)) if items.len() > 1 && items.first() != items.last() => {
+            let last = items.len() - 1;
+            items.swap(0, last);
+        }
+        (6, _) => *here = json!([here.take()]),
+        _ => return None,
+    }
+    Some(changed)
+}
+
+#[test]
+fn every_change_at_every_place_of_a_document_changes_its_digest() {
+    let mut count = 0;
+    for (name, source) in documents() {
+        let mut content = parse_value(source.as_bytes()).unwrap();
+        content.as_object_mut().unwrap().shift_remove("checksum");
+        let before = digest(&content);
+        for place in places(&content).iter().filter(|place| !place.is_empty()) {
+            for kind in 0..7 {
+                let Some(changed) = change(&content, place, kind) else { continue };
+                assert_ne!(digest(&changed), before, "{name}, {place}, change {kind}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 5_000, "only {count} changes were tried");
+}
+
+proptest! {
+    #[test]
+    fn the_writing_does_not_change_the_digest(
+        content in any_content(),
+        choices in prop::collection::vec(any::<usize>(), 1..60),
+    ) {
+        let written = write(&content, &choices);
+        let compilation = compile(written.as_bytes());
+        prop_assert_eq!(
+            compilation.digest, Some(digest(&content)), "{:?}\n{}", compilation.diagnostics, written
+        );
+    }
+
+    #[test]
+    fn a_checksum_at_the_top_does_not_change_the_digest(content in any_content(), checksum in any_value()) {
+        let mut with = content.clone();
+        with.as_object_mut().unwrap().insert("checksum".to_owned(), checksum);
+        prop_assert_eq!(digest(&with), digest(&content));
+    }
+
+    #[test]
+    fn a_change_changes_the_digest(content in any_content(), place in any::<Index>(), kind in 0_usize..7) {
+        let places = places(&content);
+        let place = place.get(&places);
+        prop_assume!(!place.is_empty());
+        let Some(changed) = change(&content, place, kind) else { return Ok(()) };
+        prop_assert_ne!(digest(&changed), digest(&content), "{} {}", changed, content);
+    }
+
+    #[test]
+    fn canonical_text_reads_back_as_what_was_written(value in any_value()) {
+        let text = canonical(&json!({ "value": value }));
+        let read = parse_value(text.as_bytes()).unwrap();
+        prop_assert_eq!(canonical(&read), text);
+        // Numbers may be spelt in another way; everything else is the same.
+        prop_assert_eq!(without_spelling(read["value"].clone()), without_spelling(value));
+    }
+
+    #[test]
+    fn members_are_sorted_by_their_utf_16_code_units(keys in prop::collection::btree_set(any::<String>(), 2..8)) {
+        let value: Value = keys.iter().map(|key| (key.clone(), Value::Null)).collect::<Map<_, _>>().into();
+        let read: Map<String, Value> = serde_json::from_str(&canonical(&value)).unwrap();
+        let units: Vec<Vec<u16>> = read.keys().map(|key| key.encode_utf16().collect()).collect();
+        prop_assert!(units.is_sorted());
+        prop_assert_eq!(units.len(), keys.len());
+    }
+}
+
+/// The value with integral floats as integers.
+fn without_spelling(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 => json!(float as i64),
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(without_spelling).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(key, value)| (key, without_spelling(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        other => other,
+    }
+}

@@ -1,0 +1,10 @@
+//! What the language promises, held against any text: one binary, a module per promise.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its case has to fail")]
+
+mod canonical;
+mod expressions;
+mod jsonpath;
+mod robust;
+mod samples;
+mod writer;

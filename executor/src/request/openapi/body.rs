@@ -1,0 +1,120 @@
+//! Bodies: the value of the step's `body`, written in the media type that the task sends.
+
+use std::borrow::Cow;
+
+use a2s::{BodyFormat, MediaType, Place, RequestBody};
+use serde_json::{Map, Value};
+
+use super::binary::{Binary, is_binary};
+use super::{form, multipart};
+use crate::request::Error;
+use crate::request::style::plain;
+
+/// The media type and the bytes of a body.
+///
+/// # Errors
+/// When the value is not in the form that the media type asks for: see [`BodyFormat`].
+pub(super) fn write(declared: &RequestBody, value: &Value) -> Result<(String, Vec<u8>), Error> {
+    let media_type = &declared.media_type;
+    match declared.format {
+        BodyFormat::Json => Ok((media_type.as_str().to_owned(), value.to_string().into_bytes())),
+        BodyFormat::Form => {
+            let body = form::write(declared, members(value, "a form is an object of its fields")?)?;
+            Ok((media_type.as_str().to_owned(), body.into_bytes()))
+        }
+        BodyFormat::Multipart => {
+            let fields = members(value, "a multipart body is an object of its fields")?;
+            multipart::write(declared, fields)
+        }
+        BodyFormat::Text => write_text(media_type, value),
+        BodyFormat::Other if media_type.is_range() => write_by_value(media_type, value),
+        BodyFormat::Other => {
+            let content = Binary::read(value).map_err(refused)?;
+            check_type(media_type, content.content_type.as_ref())?;
+            Ok((media_type.as_str().to_owned(), content.bytes))
+        }
+    }
+}
+
+/// The error of a body that cannot be written.
+pub(super) fn refused(reason: impl Into<Cow<'static, str>>) -> Error {
+    Error::value(&Place::Body, reason)
+}
+
+/// The error of one of its fields. Only names from the specification are shown: others are data.
+pub(super) fn refused_field(declared: &RequestBody, name: &str, reason: &str) -> Error {
+    let known = declared.fields.contains_key(name);
+    refused(if known { format!("field `{name}`: {reason}") } else { reason.to_owned() })
+}
+
+fn members<'v>(value: &'v Value, reason: &'static str) -> Result<&'v Map<String, Value>, Error> {
+    value.as_object().ok_or_else(|| refused(reason))
+}
+
+fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>), Error> {
+    let bytes = match value {
+        Value::Object(members) if is_binary(members) => {
+            let content = Binary::read(value).map_err(refused)?;
+            check_type(media_type, content.content_type.as_ref())?;
+            return Ok((media_type.as_str().to_owned(), content.bytes));
+        }
+        // YAML holds JSON.
+        Value::Array(_) | Value::Object(_) if is_yaml(media_type) => value.to_string(),
+        Value::Array(_) | Value::Object(_) => {
+            return Err(refused(format!("a body of type {media_type} is a string")));
+        }
+        scalar => plain(scalar),
+    };
+    let mut named = media_type.as_str().to_owned();
+    if !bytes.is_ascii() {
+        match media_type.parameter("charset").as_deref() {
+            Some("utf-8" | "utf8") => {}
+            Some(_) => return Err(refused("beyond ASCII, text is sent as UTF-8 only")),
+            // XML and the like say it themselves.
+            None if named.starts_with("text/") => named.push_str("; charset=utf-8"),
+            None => {}
+        }
+    }
+    Ok((named, bytes.into_bytes()))
+}
+
+fn is_yaml(media_type: &MediaType) -> bool {
+    media_type.essence().ends_with("yaml")
+}
+
+/// A body whose media type is a range: the value decides.
+fn write_by_value(range: &MediaType, value: &Value) -> Result<(String, Vec<u8>), Error> {
+    let (wanted, bytes) = match value {
+        Value::Object(members) if is_binary(members) => {
+            let content = Binary::read(value).map_err(refused)?;
+            if let Some(media_type) = &content.content_type {
+                check_type(range, Some(media_type))?;
+                return Ok((media_type.as_str().to_owned(), content.bytes));
+            }
+            (&["application/octet-stream"][..], content.bytes)
+        }
+        Value::String(text) => (
+            &["text/plain; charset=utf-8", "application/octet-stream"][..],
+            text.clone().into_bytes(),
+        ),
+        other => (&["application/json"][..], other.to_string().into_bytes()),
+    };
+    let fits = |text: &&&str| MediaType::parse(text).is_some_and(|media| range.covers(&media));
+    match wanted.iter().find(fits) {
+        Some(media_type) => Ok(((*media_type).to_owned(), bytes)),
+        None => {
+            let reason = format!("the body is {range}: write `{{base64: …, content_type: …}}`");
+            Err(refused(reason))
+        }
+    }
+}
+
+/// Whether content says to be what is sent.
+fn check_type(declared: &MediaType, named: Option<&MediaType>) -> Result<(), Error> {
+    match named {
+        Some(named) if !declared.covers(named) => {
+            Err(refused(format!("its `content_type` is not {declared}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,195 @@
+//! `multipart/…` bodies (RFC 7578, RFC 2046).
+
+use a2s::{BodyField, Digest, FieldKind, MediaType, RequestBody};
+use serde_json::{Map, Value};
+
+use super::body::refused_field;
+use super::binary::{Binary, is_binary};
+use crate::request::style::{self, Escape, Reason, plain};
+use crate::request::{Error, header_value};
+
+/// The most parts of a body.
+const MAX_PARTS: usize = 1000;
+
+/// One part.
+#[derive(Debug, Default)]
+struct Part {
+    name: String,
+    filename: Option<String>,
+    content_type: Option<String>,
+    headers: Vec<(String, String)>,
+    bytes: Vec<u8>,
+}
+
+/// The media type with its boundary, and the body: a part for each field in its order, and for
+/// each item of an array. Null fields and items are left out.
+///
+/// The boundary is made of the digest of all parts: the same inputs give the same bytes, and no
+/// part can hold it, since it would have to hold a digest of itself.
+pub(super) fn write(
+    declared: &RequestBody,
+    fields: &Map<String, Value>,
+) -> Result<(String, Vec<u8>), Error> {
+    let by_default = BodyField::default();
+    let mut parts = Vec::new();
+    for (name, value) in fields {
+        let field = declared.fields.get(name).unwrap_or(&by_default);
+        let refused = |reason| refused_field(declared, name, reason);
+        parts.extend(write_field(name, value, field).map_err(refused)?);
+        if parts.len() > MAX_PARTS {
+            return Err(Error::TooLarge { part: "a multipart body", limit: MAX_PARTS });
+        }
+    }
+    let parts: Vec<Vec<u8>> = parts.into_iter().map(Part::into_bytes).collect();
+    let digests: Vec<_> = parts.iter().map(|part| Digest::of_bytes(part).to_hex()).collect();
+    let boundary = format!("a2s-{}", &Digest::of_bytes(digests.concat().as_bytes()).to_hex()[..48]);
+    let mut body = Vec::new();
+    for part in parts {
+        body.extend_from_slice(format!("--{boundary}\r\n").as_bytes());
+        body.extend_from_slice(&part);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    Ok((format!("{}; boundary={boundary}", declared.media_type.essence()), body))
+}
+
+impl Part {
+    fn into_bytes(self) -> Vec<u8> {
+        let mut head = format!("Content-Disposition: form-data; name=\"{}\"", quoted(&self.name));
+        if let Some(filename) = &self.filename {
+            head.push_str(&format!("; filename=\"{}\"", quoted(filename)));
+        }
+        head.push_str("\r\n");
+        if let Some(content_type) = &self.content_type {
+            head.push_str(&format!("Content-Type: {content_type}\r\n"));
+        }
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(&self.bytes);
+        bytes
+    }
+}
+
+/// A name inside quotes, as browsers write it: what would end it is percent-encoded.
+fn quoted(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '"' => text.push_str("%22"),
+            '\r' => text.push_str("%0D"),
+            '\n' => text.push_str("%0A"),
+            c if c.is_control() => text.push_str(&style::encode(&c.to_string())),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+fn write_field(name: &str, value: &Value, field: &BodyField) -> Result<Vec<Part>, Reason> {
+    if let Some(style) = field.style {
+        let pairs = style::write_query(name, value, style, Escape::Nothing)?;
+        let parts = pairs.into_iter().map(|(name, text)| {
+            let headers = write_headers(field, &[])?;
+            Ok(Part { name, headers, bytes: text.into_bytes(), ..Part::default() })
+        });
+        return parts.collect();
+    }
+    match value {
+        Value::Array(items) => {
+            let items = items.iter().filter(|item| !item.is_null());
+            items.map(|item| write_part(name, item, field)).collect()
+        }
+        Value::Null => Ok(Vec::new()),
+        value => Ok(vec![write_part(name, value, field)?]),
+    }
+}
+
+fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reason> {
+    let is_content = match (field.kind, value) {
+        (FieldKind::File, _) => true,
+        (FieldKind::ByValue, Value::Object(members)) => is_binary(members),
+        _ => false,
+    };
+    if is_content {
+        return write_content(name, value, field);
+    }
+    let declared = field.content_types.iter().find(|media| !media.is_range());
+    let (content_type, bytes) = match (declared, value) {
+        (Some(media), value) if media.is_json() => (Some(media.as_str()), value.to_string()),
+        // Text is what a part is when nothing else is said.
+        (None, Value::String(_) | Value::Number(_) | Value::Bool(_)) => (None, plain(value)),
+        (None, value) => (Some("application/json"), value.to_string()),
+        (Some(_), Value::Array(_) | Value::Object(_)) => {
+            return Err("its media type is not JSON, so it is a string");
+        }
+        (Some(media), value) => (Some(media.as_str()), plain(value)),
+    };
+    Ok(Part {
+        name: name.to_owned(),
+        filename: None,
+        content_type: content_type.map(str::to_owned),
+        headers: write_headers(field, &[])?,
+        bytes: bytes.into_bytes(),
+    })
+}
+
+/// A file. Without a name of its own it has that of its field: services tell files by having one.
+fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reason> {
+    let content = match value {
+        Value::Number(_) | Value::Bool(_) => Binary::read(&Value::String(plain(value)))?,
+        value => Binary::read(value)?,
+    };
+    let headers = write_headers(field, &content.headers)?;
+    let content_type = match content.content_type {
+        Some(named) => {
+            let taken = &field.content_types;
+            if !taken.is_empty() && !taken.iter().any(|declared| declared.covers(&named)) {
+                return Err("its `content_type` is none that the field takes");
+            }
+            named.as_str().to_owned()
+        }
+        None => {
+            let first = field.content_types.iter().find(|media| !media.is_range());
+            first.map_or("application/octet-stream", MediaType::as_str).to_owned()
+        }
+    };
+    Ok(Part {
+        name: name.to_owned(),
+        filename: Some(content.filename.unwrap_or_else(|| name.to_owned())),
+        content_type: Some(content_type),
+        headers,
+        bytes: content.bytes,
+    })
+}
+
+/// The headers that the field declares, with the values `given` or those that the schema leaves.
+fn write_headers(
+    field: &BodyField,
+    given: &[(String, String)],
+) -> Result<Vec<(String, String)>, Reason> {
+    let is = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
+    if given.iter().any(|(name, _)| !field.headers.iter().any(|header| is(&header.name, name))) {
+        return Err("the field declares no such header");
+    }
+    let mut headers = Vec::new();
+    for header in &field.headers {
+        // The part says it itself.
+        if is(&header.name, "content-disposition") {
+            continue;
+        }
+        let named = given.iter().find(|(name, _)| is(&header.name, name));
+        let value = named.map(|(_, value)| value).or(header.value.as_ref());
+        match value {
+            Some(value) if header_value(value).is_some() => {
+                headers.push((header.name.clone(), value.clone()));
+            }
+            Some(_) => return Err("a header holds visible ASCII characters on one line"),
+            None if header.required => return Err("a required header of it has no value"),
+            None => {}
+        }
+    }
+    Ok(headers)
+}

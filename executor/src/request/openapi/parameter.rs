@@ -1,0 +1,113 @@
+//! A parameter and its value, written for its place.
+
+use a2s::{MediaType, OperationParameter, Place, Style};
+use serde_json::Value;
+
+use crate::request::style::{self, Escape, Reason, Shape};
+
+/// A parameter, its place and the value that was given for it, null for none.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    pub(super) parameter: &'a OperationParameter,
+    pub(super) place: Place,
+    pub(super) value: &'a Value,
+}
+
+/// Why a media type other than JSON takes no array and no object.
+const NO_TEXT: Reason = "it is sent as text, so it is text, a number or a boolean";
+
+impl Given<'_> {
+    /// Whether there is anything to send: null is nothing, and so is an array or object without
+    /// items, unless it has a notation of its own.
+    pub(super) fn is_defined(&self) -> bool {
+        match self.value {
+            Value::Null => false,
+            _ if self.parameter.content.is_some() || self.parameter.allow_empty_value => true,
+            value => Shape::of(value).is_some(),
+        }
+    }
+
+    /// The text that fills the place in the path, encoded.
+    pub(super) fn path_text(&self) -> Result<String, Reason> {
+        if let Some(text) = self.content_text()? {
+            return Ok(style::encode(&text));
+        }
+        let shape = Shape::of(self.value).ok_or("it has no items")?;
+        style::write_path(&self.parameter.name, shape, self.parameter.style)
+    }
+
+    /// Encoded pairs for the query.
+    pub(super) fn query_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
+        let name = &self.parameter.name;
+        if let Some(text) = self.content_text()? {
+            return Ok(vec![(style::encode(name), style::encode(&text))]);
+        }
+        let style = self.parameter.style;
+        let pairs = style::write_query(name, self.value, style, Escape::of(style))?;
+        if pairs.is_empty() && self.parameter.allow_empty_value {
+            return Ok(vec![(style::encode(name), String::new())]);
+        }
+        Ok(pairs)
+    }
+
+    /// The text of a header. It may hold what no header does.
+    pub(super) fn header_text(&self) -> Result<String, Reason> {
+        if let Some(media_type) = &self.parameter.content {
+            let text = content_text(media_type, self.value)?;
+            return Ok(if media_type.is_json() { ascii_json(&text) } else { text });
+        }
+        let shape = Shape::of(self.value).ok_or("it has no items")?;
+        Ok(style::write_header(shape, self.parameter.style.explode))
+    }
+
+    /// Pairs for the `Cookie` header: encoded, but for text that a media type leaves as it is.
+    pub(super) fn cookie_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
+        let name = &self.parameter.name;
+        let Some(media_type) = &self.parameter.content else {
+            let style = a2s::ValueStyle { style: Style::Form, ..self.parameter.style };
+            return style::write_query(name, self.value, style, Escape::All);
+        };
+        let text = content_text(media_type, self.value)?;
+        if media_type.is_json() {
+            return Ok(vec![(style::encode(name), style::encode(&text))]);
+        }
+        if !text.bytes().all(is_cookie_octet) {
+            return Err("a cookie holds visible ASCII without spaces, quotes, `,`, `;` and `\\`");
+        }
+        Ok(vec![(style::encode(name), text)])
+    }
+
+    fn content_text(&self) -> Result<Option<String>, Reason> {
+        let media_type = self.parameter.content.as_ref();
+        media_type.map(|media_type| content_text(media_type, self.value)).transpose()
+    }
+}
+
+/// The value in its media type: JSON, or text.
+fn content_text(media_type: &MediaType, value: &Value) -> Result<String, Reason> {
+    match value {
+        _ if media_type.is_json() => Ok(value.to_string()),
+        Value::Array(_) | Value::Object(_) => Err(NO_TEXT),
+        scalar => Ok(style::plain(scalar)),
+    }
+}
+
+/// RFC 6265, section 4.1.1.
+fn is_cookie_octet(byte: u8) -> bool {
+    matches!(byte, 0x21 | 0x23..=0x2b | 0x2d..=0x3a | 0x3c..=0x5b | 0x5d..=0x7e)
+}
+
+/// The same JSON in ASCII, which is all that a header holds.
+fn ascii_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if (' '..='~').contains(&c) {
+            text.push(c);
+        } else {
+            // Beyond ASCII, a character can only stand inside a string.
+            let mut units = [0; 2];
+            text.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
+}

@@ -1,0 +1,46 @@
+//! `a2s explain`: the page of an error code.
+
+use serde_json::json;
+
+use crate::errors::{self, Lesson, Shown};
+use crate::failure::Failure;
+use crate::output::{BOLD, NAME, Output};
+
+pub(super) fn explain(code: &str, output: &mut Output) -> Result<(), Failure> {
+    let code = errors::find(code).ok_or_else(|| {
+        Failure::argument(format!("there is no code `{code}`"))
+            .with_hint("Codes look like A2S011; docs/errors.md lists them.")
+    })?;
+    let lesson = errors::lesson(code.id);
+    let about = lesson.and_then(|lesson| lesson.about.as_deref());
+    let shown = lesson.and_then(|Lesson { shown, .. }| shown.as_ref());
+    if output.is_json() {
+        let mut line = json!({ "code": code.id, "title": code.title, "remedy": code.remedy });
+        if let Some(about) = about {
+            line["about"] = json!(about);
+        }
+        if let Some(Shown { mistake, repair, said }) = shown {
+            line["mistake"] = json!(mistake);
+            line["said"] = json!(said);
+            line["repair"] = json!(repair);
+        }
+        output.json_line(&line);
+        return Ok(());
+    }
+    output.line(format_args!("{NAME}{}{NAME:#}  {BOLD}{}{BOLD:#}", code.id, code.title));
+    output.line(format_args!("{}", code.remedy));
+    if let Some(about) = about {
+        output.line(format_args!("\n{about}"));
+    }
+    if let Some(Shown { mistake, repair, said }) = shown {
+        output.line(format_args!("\n{BOLD}The mistake{BOLD:#}\n{}", indented(mistake)));
+        output.line(format_args!("{said}"));
+        output.line(format_args!("\n{BOLD}The repair{BOLD:#}\n{}", indented(repair)));
+    }
+    Ok(())
+}
+
+/// Lines of a document, set apart from the text around them.
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("    {line}\n")).collect()
+}

@@ -1,0 +1,235 @@
+//! `a2s lock`: write down the exact content of everything that a capability uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use a2s::api::Pin;
+use a2s::{CapabilityName, Diagnostic, Document, Need, Shelf};
+use serde_json::json;
+
+use super::{document, shelf};
+use crate::cli::LockArgs;
+use crate::client::Client;
+use crate::failure::{Exit, Failure, LOCK};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain};
+
+pub(super) async fn lock(
+    arguments: &LockArgs,
+    client: impl FnOnce() -> Result<Client, Failure>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let LockArgs { file, folder, check } = arguments;
+    if file == Path::new("-") {
+        return Err(Failure::argument("a lock stands beside its file: name a file"));
+    }
+    let source = document::read(file)?;
+    let name = file.display().to_string();
+    let compilation = a2s::compile(&source);
+    let Some(root) = compilation.document else {
+        return Err(refuse(&name, &source, &compilation.diagnostics, output));
+    };
+    let mut shelf = Shelf::default();
+    match folder {
+        Some(folder) => put_up(folder, &mut shelf)?,
+        None if root.capability().dependencies.is_empty() => {}
+        None => {
+            shelf::fill(&mut shelf, &mut BTreeSet::new(), root.capability(), &client()?).await?;
+        }
+    }
+    let found = a2s::locate(&source, shelf.link(root.capability()));
+    if found.iter().any(Diagnostic::is_error) {
+        return Err(refuse(&name, &source, &found, output));
+    }
+    if let Some(Need::Versions(missing) | Need::Document(missing, _)) =
+        shelf.needs(root.capability()).first()
+    {
+        let message = format!("`{missing}`, which `{name}` leads to, is not in the folder");
+        return Err(Failure::new(Exit::Bad, LOCK, message)
+            .with_hint("Put it there, or leave `--folder` out to ask the registry."));
+    }
+    let lock = make(&root, shelf)?;
+    let path = path_of(file);
+    if *check { compare(&path, &name, &lock, output) } else { write(&path, &name, &lock, output) }
+}
+
+/// Where the lock of a file stands: `Weather.lock` beside `Weather.yaml`.
+fn path_of(file: &Path) -> PathBuf {
+    file.with_extension("lock")
+}
+
+/// Reads a lock.
+///
+/// # Errors
+/// When there is none, or it cannot be used.
+pub(super) fn read(path: &Path) -> Result<a2s::lock::Lock, Failure> {
+    let source = document::read(path)?;
+    a2s::lock::Lock::parse(&source).map_err(|error| {
+        let message = format!("{}: {error}", path.display());
+        let diagnostics = match error {
+            a2s::lock::Error::Unreadable(diagnostics) => diagnostics,
+            _ => Vec::new(),
+        };
+        Failure { diagnostics, ..Failure::new(Exit::Bad, LOCK, message) }
+    })
+}
+
+/// Puts every good document of a folder on the shelf.
+fn put_up(folder: &Path, shelf: &mut Shelf) -> Result<(), Failure> {
+    for path in document::expand(&[folder.to_owned()])? {
+        if let Some(document) = a2s::compile(&document::read(&path)?).document {
+            shelf.add(&document);
+        }
+    }
+    Ok(())
+}
+
+/// The lock of a document that fits what is on the shelf. With nothing but the lock, every
+/// dependency means what it means today: that is tried until it holds.
+fn make(root: &Document, mut shelf: Shelf) -> Result<a2s::lock::Lock, Failure> {
+    let capability = root.capability();
+    let mut pins = shelf.closure(capability);
+    loop {
+        shelf.keep(&pins);
+        let again = shelf.closure(capability);
+        if again == pins {
+            break;
+        }
+        pins = again;
+    }
+    let pin = Pin {
+        name: capability.name.clone(),
+        version: capability.version.clone(),
+        checksum: root.digest(),
+    };
+    a2s::lock::Lock::new(pin, pins)
+        .map_err(|error| Failure::new(Exit::Bad, LOCK, format!("nothing can be locked: {error}")))
+}
+
+fn write(
+    path: &Path,
+    file: &str,
+    lock: &a2s::lock::Lock,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let text = lock.to_string();
+    let is_new = std::fs::read(path).ok().as_deref() != Some(text.as_bytes());
+    if is_new {
+        document::write(path, text.as_bytes())?;
+    }
+    if output.is_json() {
+        let mut line = to_json(path, file, lock);
+        line["written"] = json!(is_new);
+        output.json_line(&line);
+        return Ok(());
+    }
+    let word = if is_new { "locked" } else { "unchanged" };
+    let name = path.display().to_string();
+    let pins = lock.dependencies();
+    let size = if pins.len() == 1 {
+        "1 capability".to_owned()
+    } else {
+        format!("{} capabilities", pins.len())
+    };
+    output.line(format_args!("{GOOD}{word}{GOOD:#}  {}  {size}", plain(&name)));
+    for Pin { name, version, checksum } in pins {
+        output.line(format_args!("  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
+    }
+    Ok(())
+}
+
+/// Says whether the lock is what would be written now.
+fn compare(
+    path: &Path,
+    file: &str,
+    now: &a2s::lock::Lock,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let then = read(path)?;
+    let changes = changes(&then, now);
+    let is_current = then == *now;
+    if output.is_json() {
+        let mut line = to_json(path, file, now);
+        line["current"] = json!(is_current);
+        line["changes"] = json!(changes);
+        output.json_line(&line);
+    } else if is_current {
+        output.line(format_args!("{GOOD}current{GOOD:#}  {}", plain(&path.display().to_string())));
+    } else {
+        let name = path.display().to_string();
+        output.line(format_args!(
+            "{BAD}not current{BAD:#}  {}  {}",
+            plain(&name),
+            count(changes.len(), "change")
+        ));
+        for change in &changes {
+            output.line(format_args!("  {change}"));
+        }
+        output.line(format_args!("  {DIM}help:{DIM:#} `a2s lock {}` writes it anew.", plain(file)));
+    }
+    if is_current { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+}
+
+/// What differs between two locks, in words.
+fn changes(then: &a2s::lock::Lock, now: &a2s::lock::Lock) -> Vec<String> {
+    let mut changes = Vec::new();
+    let (old, new) = (then.capability(), now.capability());
+    if old.name != new.name || old.version != new.version {
+        changes.push(format!("{} {} became {} {}", old.name, old.version, new.name, new.version));
+    } else if old.checksum != new.checksum {
+        changes.push(format!("{} {} has other content", new.name, new.version));
+    }
+    let (locked, means) = (by_name(then), by_name(now));
+    let names: BTreeSet<_> = locked.keys().chain(means.keys()).collect();
+    for name in names {
+        match (locked.get(name), means.get(name)) {
+            (Some(locked), Some(means)) if locked == means => {}
+            (Some(locked), Some(means)) => {
+                let (one, other) = (listed(locked), listed(means));
+                changes.push(if one == other {
+                    format!("{name} {one} has other content")
+                } else {
+                    format!("{name} {one} would be {other}")
+                });
+            }
+            (Some(locked), None) => {
+                changes.push(format!("{name} {} is not used any more", listed(locked)));
+            }
+            (None, Some(means)) => changes.push(format!("{name} {} is new", listed(means))),
+            (None, None) => {}
+        }
+    }
+    changes
+}
+
+fn by_name(lock: &a2s::lock::Lock) -> BTreeMap<&CapabilityName, Vec<&Pin>> {
+    let mut names = BTreeMap::<_, Vec<&Pin>>::new();
+    for pin in lock.dependencies() {
+        names.entry(&pin.name).or_default().push(pin);
+    }
+    names
+}
+
+fn listed(pins: &[&Pin]) -> String {
+    pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+fn to_json(path: &Path, file: &str, lock: &a2s::lock::Lock) -> serde_json::Value {
+    json!({
+        "file": file,
+        "lock": path.display().to_string(),
+        "checksum": lock.checksum(),
+        "capability": lock.capability(),
+        "dependencies": lock.dependencies(),
+    })
+}
+
+/// Prints why a file cannot be locked.
+fn refuse(file: &str, source: &[u8], found: &[Diagnostic], output: &mut Output) -> Failure {
+    if output.is_json() {
+        output.json_line(&json!({ "file": file, "valid": false, "issues": found }));
+    } else {
+        output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(file)));
+        output.diagnostics(file, source, found.iter().filter(|diagnostic| diagnostic.is_error()));
+    }
+    Failure::told(Exit::Bad)
+}

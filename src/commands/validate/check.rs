@@ -1,0 +1,204 @@
+//! Files as they are checked: alone, many at a time, then against each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use a2s::{Capability, CapabilityName, Diagnostic, Digest, Document, Listing, Shelf, Unit};
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
+
+use super::super::document::{self, Found};
+use crate::failure::Failure;
+
+/// Past so many files a person wants to see how far it is.
+const PROGRESS_FROM: usize = 50;
+
+/// A file that was checked.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) path: PathBuf,
+    /// What it says; kept only where something is said about it.
+    pub(super) source: Vec<u8>,
+    pub(super) result: Result<Compiled, Failure>,
+    /// Remarks that are about no place in it.
+    pub(super) notes: Vec<String>,
+    /// The digest of its bytes.
+    bytes: Digest,
+}
+
+/// What a file compiles to.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    /// The name as written.
+    pub(super) name: Option<String>,
+    pub(super) digest: Option<Digest>,
+    /// What the file alone shows.
+    own: Vec<Diagnostic>,
+    /// That, and what the others show.
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// What the others want to know of it, when it is a document.
+    shelved: Option<(CapabilityName, Listing, Arc<Unit>)>,
+    /// The document, when it uses others.
+    document: Option<Document>,
+}
+
+/// Checks each file alone, on all processors.
+pub(super) fn check(files: Vec<Found>) -> Vec<Checked> {
+    let progress = if files.len() >= PROGRESS_FROM {
+        let bar = ProgressBar::new(files.len() as u64);
+        match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }
+    } else {
+        ProgressBar::hidden()
+    };
+    let check = |found: Found| {
+        let checked = match found.error {
+            Some(error) => Checked::unreadable(Failure::file(&found.path, &error), found.path),
+            None => Checked::read(found.path),
+        };
+        progress.inc(1);
+        checked
+    };
+    let checked = files.into_par_iter().map(check).collect();
+    progress.finish_and_clear();
+    checked
+}
+
+impl Checked {
+    /// Reads a file and checks it.
+    fn read(path: PathBuf) -> Self {
+        match document::read(&path) {
+            Ok(source) => Self::of(path, source),
+            Err(failure) => Self::unreadable(failure, path),
+        }
+    }
+
+    fn unreadable(failure: Failure, path: PathBuf) -> Self {
+        let bytes = Digest::of_bytes(failure.message.as_bytes());
+        Self { path, source: Vec::new(), result: Err(failure), notes: Vec::new(), bytes }
+    }
+
+    fn of(path: PathBuf, mut source: Vec<u8>) -> Self {
+        let bytes = Digest::of_bytes(&source);
+        let compilation = a2s::compile(&source);
+        let shelved = compilation.document.as_ref().map(|document| {
+            let capability = document.capability();
+            let version = capability.version.clone();
+            let listing = Listing { version, checksum: document.digest(), yanked: false };
+            (capability.name.clone(), listing, Arc::new(Unit::of(capability)))
+        });
+        let document = compilation
+            .document
+            .filter(|document| !document.capability().dependencies.is_empty());
+        if document.is_none() && compilation.diagnostics.is_empty() {
+            source = Vec::new();
+        }
+        let compiled = Compiled {
+            name: compilation.name,
+            digest: compilation.digest,
+            own: compilation.diagnostics.clone(),
+            diagnostics: compilation.diagnostics,
+            shelved,
+            document,
+        };
+        Self { path, source, result: Ok(compiled), notes: Vec::new(), bytes }
+    }
+
+    /// The name of the file.
+    pub(super) fn file(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// The name of the capability, when it is one.
+    pub(super) fn name(&self) -> Option<CapabilityName> {
+        CapabilityName::new(self.result.as_ref().ok()?.name.as_deref()?).ok()
+    }
+
+    /// The document, when it uses others.
+    pub(super) fn document(&self) -> Option<&Document> {
+        self.result.as_ref().ok()?.document.as_ref()
+    }
+
+    /// Whether nothing stands in its way.
+    pub(super) fn is_valid(&self) -> bool {
+        self.result.as_ref().is_ok_and(|compiled| {
+            compiled.shelved.is_some() && !compiled.diagnostics.iter().any(Diagnostic::is_error)
+        })
+    }
+
+    /// Whether it is what another look at the same file found.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.result.is_ok() == other.result.is_ok()
+    }
+
+    /// What there is to say about it.
+    pub(super) fn said(&self) -> (bool, Vec<Diagnostic>, Vec<String>) {
+        let diagnostics = self.result.as_ref().map_or_else(
+            |_| Vec::new(),
+            |compiled| compiled.diagnostics.clone(),
+        );
+        (self.is_valid(), diagnostics, self.notes.clone())
+    }
+
+    /// Lets the others use it.
+    pub(super) fn put_on(&self, shelf: &mut Shelf) {
+        if let Ok(Compiled { shelved: Some((name, listing, unit)), .. }) = &self.result {
+            shelf.list(name, [listing.clone()]);
+            shelf.open(listing.checksum, Arc::clone(unit));
+        }
+    }
+
+    /// Checks it against what is on the shelf, in place of what was there before.
+    pub(super) fn link(&mut self, shelf: &Shelf, notes: Vec<String>) {
+        self.notes = notes;
+        let Ok(compiled) = &mut self.result else { return };
+        compiled.diagnostics.clone_from(&compiled.own);
+        if let Some(document) = &compiled.document {
+            let found = shelf.link(document.capability());
+            compiled.diagnostics.extend(a2s::locate(&self.source, found));
+            compiled.diagnostics.sort_by_key(|diagnostic| diagnostic.position);
+        }
+    }
+}
+
+/// Notes about files that are one version of one capability with different content.
+pub(super) fn find_twice(checked: &[Checked]) -> BTreeMap<usize, Vec<String>> {
+    let mut first = BTreeMap::new();
+    let mut notes = BTreeMap::<usize, Vec<String>>::new();
+    for (index, file) in checked.iter().enumerate() {
+        let Ok(Compiled { shelved: Some((name, listing, _)), .. }) = &file.result else { continue };
+        let (earlier, checksum) =
+            *first.entry((name, &listing.version)).or_insert((index, listing.checksum));
+        if checksum != listing.checksum {
+            let other: &Path = &checked[earlier].path;
+            notes.entry(index).or_default().push(format!(
+                "{} is {name} {} too, with other content: only one of them can be published",
+                other.display(),
+                listing.version
+            ));
+        }
+    }
+    notes
+}
+
+/// Notes about what `capability` leads to and nobody here knows. `own` are the names of all files,
+/// those with errors included.
+pub(super) fn unknown(
+    shelf: &Shelf,
+    capability: &Capability,
+    own: &BTreeSet<CapabilityName>,
+) -> Vec<String> {
+    let needs = shelf.needs(capability);
+    let notes = needs.iter().map(|need| {
+        let name = need.name();
+        if own.contains(name) {
+            format!("`{name}` was not checked against this: it has errors itself")
+        } else {
+            format!("`{name}` was not checked: it is not among these files (--registry asks there)")
+        }
+    });
+    notes.collect()
+}

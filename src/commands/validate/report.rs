@@ -1,0 +1,115 @@
+//! What a person or a machine reads about checked files.
+
+use a2s::Diagnostic;
+use serde_json::json;
+
+use super::check::Checked;
+use crate::output::{BAD, DIM, GOOD, Output, WARN, count as counted, plain};
+
+/// How many files are how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) files: usize,
+    pub(super) bad: usize,
+    pub(super) warnings: usize,
+}
+
+pub(super) fn count(checked: &[Checked]) -> Counts {
+    let mut counts = Counts { files: checked.len(), ..Counts::default() };
+    for file in checked {
+        counts.bad += usize::from(!file.is_valid());
+        counts.warnings += diagnostics(file).iter().filter(|d| !d.is_error()).count();
+    }
+    counts
+}
+
+impl Counts {
+    /// For a machine.
+    pub(super) fn to_json(self) -> serde_json::Value {
+        let Self { files, bad, warnings } = self;
+        json!({ "files": files, "valid": files - bad, "invalid": bad, "warnings": warnings })
+    }
+}
+
+/// Prints everything about a file; with `quiet`, the errors alone.
+pub(super) fn print(file: &Checked, quiet: bool, output: &mut Output) {
+    if quiet && file.is_valid() {
+        return;
+    }
+    if output.is_json() {
+        output.json_line(&to_json(file));
+        return;
+    }
+    print_verdict(file, output);
+    let name = file.file();
+    if let Err(failure) = &file.result {
+        output.line(format_args!("  {BAD}{}{BAD:#}: {}\n", failure.code, plain(&failure.message)));
+        return;
+    }
+    let shown = diagnostics(file).iter().filter(|d| !quiet || d.is_error());
+    output.diagnostics(&name, &file.source, shown);
+    for note in file.notes.iter().filter(|_| !quiet) {
+        output.line(format_args!("  {DIM}note:{DIM:#} {}", plain(note)));
+    }
+}
+
+/// Prints in one line how a file is.
+pub(super) fn print_verdict(file: &Checked, output: &mut Output) {
+    let all = diagnostics(file);
+    let errors = all.iter().filter(|d| d.is_error()).count();
+    let (style, word) = match (file.is_valid(), all.is_empty()) {
+        (true, true) => (GOOD, "good"),
+        (true, false) => (WARN, "good"),
+        (false, _) => (BAD, "bad "),
+    };
+    let remarks = match (errors, all.len() - errors) {
+        (0, 0) => String::new(),
+        (0, warnings) => format!("  {}", counted(warnings, "warning")),
+        (errors, 0) => format!("  {}", counted(errors, "error")),
+        (errors, warnings) => {
+            format!("  {}, {}", counted(errors, "error"), counted(warnings, "warning"))
+        }
+    };
+    let name = file.file();
+    output.line(format_args!("{style}{word}{style:#}  {}{DIM}{remarks}{DIM:#}", plain(&name)));
+}
+
+/// Prints how all files are.
+pub(super) fn print_counts(counts: &Counts, quiet: bool, output: &mut Output) {
+    if output.is_json() {
+        output.json_line(&json!({ "summary": counts.to_json() }));
+    } else if !quiet {
+        output.line(format_args!("{}", words(counts)));
+    }
+}
+
+/// How all files are, in words.
+pub(super) fn words(counts: &Counts) -> String {
+    let files = counted(counts.files, "file");
+    let warnings = counted(counts.warnings, "warning");
+    if counts.bad == 0 {
+        format!("{GOOD}good{GOOD:#}  {files}, {warnings}")
+    } else {
+        format!("{BAD}bad{BAD:#}   {} of {files}, {warnings}", counts.bad)
+    }
+}
+
+pub(super) fn to_json(file: &Checked) -> serde_json::Value {
+    let mut line = json!({ "file": file.file(), "valid": file.is_valid() });
+    match &file.result {
+        Ok(compiled) => {
+            line["name"] = json!(compiled.name);
+            line["checksum"] = json!(compiled.digest);
+            line["issues"] = json!(compiled.diagnostics);
+        }
+        Err(failure) => line["error"] = failure.to_json()["error"].take(),
+    }
+    if !file.notes.is_empty() {
+        line["notes"] = json!(file.notes);
+    }
+    line
+}
+
+fn diagnostics(file: &Checked) -> &[Diagnostic] {
+    file.result.as_ref().map_or(&[], |compiled| &compiled.diagnostics)
+}

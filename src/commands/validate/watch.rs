@@ -1,0 +1,274 @@
+//! `a2s validate --watch`: checks again what changes, until somebody ends it.
+//!
+//! What the operating system says about files is taken as a hint to look again, never as what
+//! happened: editors write in many ways, and a new folder is filled before anybody watches it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use a2s::Diagnostic;
+use jiff::tz::TimeZone;
+use notify_debouncer_mini::notify::{self, RecommendedWatcher, RecursiveMode};
+use notify_debouncer_mini::{DebounceEventResult, Debouncer, new_debouncer};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::check::{self, Checked};
+use super::{link, report};
+use crate::cli::ValidateArgs;
+use crate::client::Client;
+use crate::clock;
+use crate::commands::document;
+use crate::failure::{Exit, FILE, Failure};
+use crate::output::{BAD, DIM, Output, WARN, plain};
+use crate::serve::wait_for_stop;
+
+/// How long it has to be quiet before files are looked at: an editor is done by then.
+const QUIET: Duration = Duration::from_millis(50);
+/// How often files are looked at where the operating system does not watch them.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(super) async fn watch(
+    arguments: &ValidateArgs,
+    client: Option<&Client>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    tokio::select! {
+        // First, so that the end can be heard before anything is said.
+        biased;
+        () = wait_for_stop() => Ok(()),
+        result = watch_on(arguments, client, output) => result,
+    }
+}
+
+async fn watch_on(
+    arguments: &ValidateArgs,
+    client: Option<&Client>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let touched = Arc::new(Touched::default());
+    // Before the first look, so that nothing falls between the two.
+    let mut places = Places::new(&arguments.files, Arc::clone(&touched))?;
+    if !places.watch(&BTreeSet::new()) && !output.is_json() {
+        output.note(format_args!(
+            "{WARN}note{WARN:#}: the system watches no more folders; looking every second instead"
+        ));
+    }
+    let mut desk = Desk { arguments, client, files: BTreeMap::new() };
+    desk.look(&BTreeSet::new(), true, output).await?;
+    if !output.is_json() {
+        output.note(format_args!("{DIM}Watching; Ctrl-C ends it.{DIM:#}"));
+    }
+    loop {
+        tokio::select! {
+            () = touched.changed.notified() => {}
+            () = tokio::time::sleep(LOOK), if !places.complete => {}
+        }
+        let names = touched.take();
+        places.watch(&names);
+        desk.look(&names, false, output).await?;
+        if output.is_gone() {
+            return Ok(());
+        }
+    }
+}
+
+/// The names of files and folders that something happened to.
+#[derive(Debug, Default)]
+struct Touched {
+    names: Mutex<BTreeSet<OsString>>,
+    changed: Notify,
+}
+
+impl Touched {
+    fn take(&self) -> BTreeSet<OsString> {
+        std::mem::take(&mut *self.names())
+    }
+
+    /// Nothing panics while it holds this lock.
+    fn names(&self) -> MutexGuard<'_, BTreeSet<OsString>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The folders that are watched.
+struct Places {
+    debouncer: Debouncer<RecommendedWatcher>,
+    wanted: BTreeMap<PathBuf, RecursiveMode>,
+    watched: BTreeSet<PathBuf>,
+    /// Whether the operating system watches all of them.
+    complete: bool,
+}
+
+impl Places {
+    fn new(paths: &[PathBuf], touched: Arc<Touched>) -> Result<Self, Failure> {
+        let heard = move |events: DebounceEventResult| {
+            let paths = events.into_iter().flatten().map(|event| event.path);
+            touched.names().extend(paths.filter_map(|path| Some(path.file_name()?.to_owned())));
+            touched.changed.notify_one();
+        };
+        let debouncer = new_debouncer(QUIET, heard).map_err(|error| {
+            Failure::new(Exit::Bad, FILE, format!("files cannot be watched: {error}"))
+        })?;
+        let mut wanted = BTreeMap::new();
+        for path in paths {
+            // A file is often replaced by another one, which its folder tells. So is a folder.
+            match path.parent() {
+                Some(parent) if parent.as_os_str().is_empty() => {
+                    wanted.entry(PathBuf::from(".")).or_insert(RecursiveMode::NonRecursive);
+                }
+                Some(parent) => {
+                    wanted.entry(parent.to_owned()).or_insert(RecursiveMode::NonRecursive);
+                }
+                None => {}
+            }
+            if path.is_dir() {
+                wanted.insert(path.clone(), RecursiveMode::Recursive);
+            }
+        }
+        Ok(Self { debouncer, wanted, watched: BTreeSet::new(), complete: false })
+    }
+
+    /// Watches what is not watched yet, or what was `touched` itself. True when all is watched.
+    fn watch(&mut self, touched: &BTreeSet<OsString>) -> bool {
+        let watcher = self.debouncer.watcher();
+        self.complete = true;
+        for (path, mode) in &self.wanted {
+            let is_touched = path.file_name().is_some_and(|name| touched.contains(name));
+            if is_touched && self.watched.remove(path) {
+                // It may be another folder of the same name by now.
+                let _ = watcher.unwatch(path);
+            }
+            if self.watched.contains(path) || !path.is_dir() {
+                continue;
+            }
+            match watcher.watch(path, *mode) {
+                Ok(()) => {
+                    self.watched.insert(path.clone());
+                }
+                Err(notify::Error { kind: notify::ErrorKind::PathNotFound, .. }) => {}
+                Err(_) => self.complete = false,
+            }
+        }
+        self.complete
+    }
+}
+
+/// When and how large a file was.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// The files as they were looked at last.
+struct Desk<'a> {
+    arguments: &'a ValidateArgs,
+    client: Option<&'a Client>,
+    files: BTreeMap<PathBuf, (Stamp, Checked)>,
+}
+
+/// What was said about a file.
+type Said = (bool, Vec<Diagnostic>, Vec<String>);
+
+impl Desk<'_> {
+    /// Checks what is new or changed since the last look, and says so. The `touched` are read in
+    /// any case: a clock is too coarse to tell two changes that follow closely.
+    async fn look(
+        &mut self,
+        touched: &BTreeSet<OsString>,
+        first: bool,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let found = document::find_all(&self.arguments.files);
+        let mut before = std::mem::take(&mut self.files);
+        let mut order = Vec::new();
+        let mut again = Vec::new();
+        for found in found {
+            let stamp = stamp(&found.path);
+            order.push((found.path.clone(), stamp));
+            let known = before.get(&found.path).is_some_and(|(known, _)| *known == stamp);
+            let is_touched = found.path.file_name().is_some_and(|name| touched.contains(name));
+            if found.error.is_some() || !known || is_touched || stamp.is_none() {
+                again.push(found);
+            }
+        }
+        let mut read: BTreeMap<PathBuf, Checked> = check::check(again)
+            .into_iter()
+            .map(|checked| (checked.path.clone(), checked))
+            .collect();
+        let mut said = BTreeMap::<PathBuf, Said>::new();
+        let mut changed = BTreeSet::new();
+        let mut checked = Vec::new();
+        for (path, _) in &order {
+            let old = before.remove(path).map(|(_, old)| old);
+            if let Some(old) = &old {
+                said.insert(path.clone(), old.said());
+            }
+            let file = match (read.remove(path), old) {
+                (Some(new), Some(old)) if new.is_same(&old) => old,
+                (Some(new), _) => {
+                    changed.insert(path.clone());
+                    new
+                }
+                (None, Some(old)) => old,
+                (None, None) => continue,
+            };
+            checked.push(file);
+        }
+        let gone = before;
+        if changed.is_empty() && gone.is_empty() && !first {
+            self.keep(order, checked);
+            return Ok(());
+        }
+        let linked = link(&mut checked, self.client).await;
+        for path in gone.keys() {
+            print_gone(path, output);
+        }
+        for file in &checked {
+            let is_news = changed.contains(&file.path)
+                || said.get(&file.path).is_none_or(|said| *said != file.said());
+            if is_news {
+                report::print(file, self.arguments.quiet, output);
+            } else if !file.is_valid() && !output.is_json() {
+                report::print_verdict(file, output);
+            }
+        }
+        if let Err(failure) = linked {
+            output.failure(&failure);
+        }
+        let counts = report::count(&checked);
+        if output.is_json() {
+            let mut summary = counts.to_json();
+            summary["at"] = json!(clock::now());
+            output.json_line(&json!({ "summary": summary }));
+        } else {
+            let time = clock::now().to_zoned(TimeZone::system()).strftime("%H:%M:%S");
+            output.line(format_args!("{DIM}{time}{DIM:#}  {}", report::words(&counts)));
+        }
+        self.keep(order, checked);
+        Ok(())
+    }
+
+    fn keep(&mut self, order: Vec<(PathBuf, Stamp)>, checked: Vec<Checked>) {
+        let stamps: BTreeMap<PathBuf, Stamp> = order.into_iter().collect();
+        let keep = |file: Checked| {
+            let stamp = stamps.get(&file.path).copied().flatten();
+            (file.path.clone(), (stamp, file))
+        };
+        self.files = checked.into_iter().map(keep).collect();
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let data = path.metadata().ok()?;
+    Some((data.modified().ok()?, data.len()))
+}
+
+fn print_gone(path: &Path, output: &mut Output) {
+    let name = path.display().to_string();
+    if output.is_json() {
+        output.json_line(&json!({ "file": name, "gone": true }));
+    } else {
+        output.line(format_args!("{BAD}gone{BAD:#}  {}", plain(&name)));
+    }
+}
