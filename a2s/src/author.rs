@@ -3,6 +3,7 @@
 mod format;
 mod import;
 mod names;
+mod scaffold;
 mod text;
 mod write;
 
@@ -10,7 +11,8 @@ pub use format::{FormatError, format_document};
 pub use import::{
     ArazzoOptions, ArazzoSource, DescriptionError, GraphqlOptions, ImportError, Imported,
     ImportedDocument, MAX_DESCRIPTION_BYTES, OpenApiOptions, OperationSummary, Refusal, Remark,
-    SourceDescription, arazzo_sources, import_arazzo, import_graphql, import_openapi,
-    list_openapi, read_description,
+    SourceDescription, arazzo_sources, import_arazzo, import_graphql, import_openapi, list_openapi,
+    read_description,
 };
+pub use scaffold::{Starter, starter_document};
 pub use write::{write_json, write_yaml};

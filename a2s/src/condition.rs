@@ -3,6 +3,9 @@
 //! A reference is never spliced into the text as its value: it becomes a CEL variable that is
 //! bound to the value. The expression is bounded before it is parsed, because the parser recurses.
 
+mod cost;
+mod words;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,6 +14,7 @@ use cel::{Context, Program};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use self::cost::Repeated;
 use crate::template::{MissingReference, Reference};
 
 /// The longest condition, in bytes.
@@ -19,7 +23,10 @@ const MAX_BYTES: usize = 2_000;
 const MAX_NESTING: usize = 8;
 /// The most operators and calls.
 const MAX_OPERATORS: usize = 32;
-/// Stack for parsing and evaluating: CEL's parser needs tens of KiB per level.
+/// CEL's parser and evaluation recurse. So much of the stack has to be left for them: twice what the
+/// largest condition takes, which is 1.6 MiB in a debug build and 0.1 MiB in a release build.
+const RED_ZONE: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
+/// A stack for them when less is left.
 const STACK: usize = 16 << 20;
 /// Variables that stand for references are named so; the prefix is refused in the source.
 const PREFIX: &str = "__ref";
@@ -31,6 +38,8 @@ pub struct Condition {
     program: Arc<Program>,
     /// `__ref0`, `__ref1`, … in order.
     references: Vec<Reference>,
+    /// What is done for each item of a list.
+    repeated: Repeated,
 }
 
 /// Why a condition has no outcome.
@@ -39,12 +48,12 @@ pub enum ConditionError {
     /// A reference has no value.
     #[error(transparent)]
     Missing(#[from] MissingReference),
-    /// CEL found no overload, no key, an overflow, …
+    /// CEL found no overload, no key, an overflow, …, or the values are too large for it.
     #[error("`{condition}` cannot be evaluated: {reason}")]
     Failed {
         /// The condition.
         condition: String,
-        /// CEL's words.
+        /// The reason in words, without any value.
         reason: String,
     },
     /// The outcome is no boolean.
@@ -64,17 +73,19 @@ impl Condition {
     /// What is wrong with it, in words.
     pub fn parse(source: &str) -> Result<Self, String> {
         let (text, references) = bind_references(source)?;
-        let program = stacker::grow(STACK, || Program::compile(&text)).map_err(|errors| {
-            let reason = in_plain_words(&errors.to_string());
-            format!("`{source}` is no condition: {}", in_own_words(&references, &reason))
-        })?;
+        let program =
+            stacker::maybe_grow(RED_ZONE, STACK, || Program::compile(&text)).map_err(|errors| {
+                let reason = in_plain_words(&errors.to_string());
+                format!("`{source}` is no condition: {}", in_own_words(&references, &reason))
+            })?;
         let mut names = Names::default();
         names.visit(program.expression(), 0)?;
         let unknown = names.free.iter().find(|name| !name.starts_with(PREFIX));
         if let Some(name) = unknown {
             return Err(format!("`{name}` is no variable here; write `${{{name}}}`"));
         }
-        Ok(Self { source: source.to_owned(), program: Arc::new(program), references })
+        let repeated = names.repeated;
+        Ok(Self { source: source.to_owned(), program: Arc::new(program), references, repeated })
     }
 
     /// Stands for a condition that could not be read, in a document that has errors.
@@ -83,6 +94,7 @@ impl Condition {
             source: String::new(),
             program: Arc::new(Program::compile("false").expect("CEL knows `false`")),
             references: Vec::new(),
+            repeated: Repeated::default(),
         }
     }
 
@@ -105,20 +117,24 @@ impl Condition {
     pub fn evaluate(&self, variables: &Map<String, Value>) -> Result<bool, ConditionError> {
         let failed =
             |reason: String| ConditionError::Failed { condition: self.source.clone(), reason };
+        let values = self.references.iter().map(|reference| reference.resolve(variables));
+        let values: Vec<&Value> = values.collect::<Result<_, _>>()?;
+        if self.repeated.is_too_costly_over(values.iter().copied()) {
+            return Err(failed("a list is too long for what is done with each item".to_owned()));
+        }
         let mut context = Context::default();
-        for (index, reference) in self.references.iter().enumerate() {
-            let value = reference.resolve(variables)?;
-            let value =
-                cel::to_value(WithInts(value)).map_err(|error| failed(error.to_string()))?;
+        for (index, value) in values.into_iter().enumerate() {
+            let value = cel::to_value(WithInts(value))
+                .map_err(|_| failed("a value has no form in CEL".to_owned()))?;
             context.add_variable_from_value(format!("{PREFIX}{index}"), value);
         }
-        match stacker::grow(STACK, || self.program.execute(&context)) {
+        match stacker::maybe_grow(RED_ZONE, STACK, || self.program.execute(&context)) {
             Ok(cel::Value::Bool(outcome)) => Ok(outcome),
             Ok(other) => Err(ConditionError::NotBoolean {
                 condition: self.source.clone(),
                 outcome: format!("{:?}", other.type_of()).to_lowercase(),
             }),
-            Err(error) => Err(failed(in_own_words(&self.references, &error.to_string()))),
+            Err(complaint) => Err(failed(words::explain(&complaint, &self.source))),
         }
     }
 }
@@ -257,6 +273,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<Reference>), String> {
 struct Names {
     bound: Vec<String>,
     free: BTreeSet<String>,
+    repeated: Repeated,
 }
 
 impl Names {
@@ -299,6 +316,7 @@ impl Names {
                 self.bound.extend(inner.iter_var2.clone());
                 for part in [&inner.loop_cond, &inner.loop_step, &inner.result] {
                     self.visit(part, comprehensions + 1)?;
+                    self.repeated.add(part);
                 }
                 self.bound.truncate(before);
                 Ok(())
@@ -364,5 +382,52 @@ mod tests {
         refused(&"(".repeat(500), "nested");
         refused(&vec!["true"; 3000].join(" && "), "bytes");
         refused(&vec!["1"; 100].join("+"), "operators");
+    }
+
+    #[test]
+    fn a_failure_tells_no_value() {
+        let secret = json!({"s": "hunter2", "m": {"a": "hunter2"}, "l": ["hunter2"], "n": 1});
+        for condition in [
+            "${s} + ${n} == 1",
+            "${m} + ${m} == ${m}",
+            "${m}[${s}] == 1",
+            "${l}[7] == 1",
+            "${s} < ${n}",
+            "int(${s}) == 1",
+            "${s}.nothing(${m}) == 1",
+            "'a'.matches(${s} + '(')",
+            "${n} / 0 == ${n}",
+            "${s}.size() + ${s} == 1",
+            "${s}",
+            "${l}.map(x, x)",
+            "${m}.hunter2 == 1 && ${m}.b == 2",
+        ] {
+            let parsed = Condition::parse(condition).unwrap();
+            let error = parsed.evaluate(secret.as_object().unwrap()).unwrap_err().to_string();
+            let told = error.replace(condition, "");
+            assert!(!told.contains("hunter2") || condition.contains("hunter2"), "{error}");
+            assert!(told.len() < 100, "{error}");
+        }
+    }
+
+    #[test]
+    fn long_lists_are_not_walked_through_for_each_item() {
+        let check = |condition: &str, items: usize, answered: bool| {
+            let list: Vec<usize> = (0..items).collect();
+            let variables = json!({"list": list, "text": "x".repeat(items), "pattern": "x"});
+            let condition = Condition::parse(condition).unwrap();
+            let outcome = condition.evaluate(variables.as_object().unwrap());
+            assert_eq!(outcome.is_ok(), answered, "{condition:?} over {items}: {outcome:?}");
+        };
+        check("${list}.exists(x, x == 1)", 100_000, true);
+        check("${list}.exists(x, x in ${list})", 1_000, true);
+        check("${list}.exists(x, x in ${list})", 10_000, false);
+        check("${list}.map(x, ${text} + ${text}).size() > 0", 1_000, true);
+        check("${list}.map(x, ${text} + ${text}).size() > 0", 100_000, false);
+        check("${list}.exists(x, string(x).matches('[0-9]{5}'))", 1_000, true);
+        check("${list}.exists(x, string(x).matches('(a{99}){99}'))", 1_000, false);
+        check("${list}.exists(x, string(x).matches(${pattern}))", 1_000, false);
+        check("${text}.matches(${pattern})", 100_000, true);
+        check("1 in ${list} && size(${list}) > 1", 100_000, true);
     }
 }

@@ -1,12 +1,20 @@
 //! What a capability takes, gives and needs, derived from its document.
 
+mod keyword;
+mod schema;
+mod uses;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::document::{Action, Capability};
-use crate::name::Domain;
+use self::schema::{Direction, Writer};
+use self::uses::Uses;
+use crate::document::{Action, Capability, Parameter};
+use crate::name::{Domain, Permission};
+use crate::types::{Fuel, Names, Scope, Type};
 
 /// What a capability takes, gives and needs. For a capability that uses others this is what its
 /// own document tells; their required inputs that it does not map are added when it is planned.
@@ -15,10 +23,14 @@ pub struct Interface {
     /// Declared parameters first, then free variables: names that are used but set by no step.
     pub inputs: Vec<Field>,
     /// The members of the result.
-    pub outputs: Vec<String>,
+    pub outputs: Vec<OutputField>,
     /// The hosts that requests go to.
     #[schema(value_type = Vec<String>)]
     pub services: Vec<Domain>,
+    /// What a caller must hold; those of the capabilities that it uses are among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub permissions: Vec<Permission>,
     /// By number of steps.
     pub complexity: Complexity,
     /// Whether no step of its own changes anything; false when it uses other capabilities.
@@ -38,6 +50,30 @@ pub struct Field {
     /// Patterns that extract it from a query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
+    /// JSON Schema of its values: as declared, or as the tasks say in which it ends up; `{}` when
+    /// nothing is known, and then not sent.
+    #[serde(default = "anything", skip_serializing_if = "is_anything")]
+    pub schema: Value,
+    /// The value when none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Whether its value is kept from events, logs, guardians and errors.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
+}
+
+/// One member of the result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OutputField {
+    /// Its name.
+    pub name: String,
+    /// JSON Schema of its values, as the services describe their answers; `{}` when nothing is
+    /// known.
+    #[serde(default = "anything", skip_serializing_if = "is_anything")]
+    pub schema: Value,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
 }
 
 /// How much a capability does: low up to 2 steps, medium up to 6, else high. Only task and
@@ -79,56 +115,149 @@ impl Interface {
     pub fn of(capability: &Capability) -> Self {
         let mut steps = 0;
         let mut read_only = true;
-        let mut set = BTreeSet::new();
-        capability.for_each_step(|step| {
-            match &step.action {
-                Action::Task { task, .. } => {
-                    steps += 1;
-                    read_only &= task.is_read_only();
-                }
-                Action::Capability { .. } => {
-                    steps += 1;
-                    read_only = false;
-                }
-                Action::Block(_) => {}
+        capability.for_each_step(|step| match &step.action {
+            Action::Task { task, .. } => {
+                steps += 1;
+                read_only &= task.is_read_only();
             }
-            set.extend(step.action.outputs().iter().map(|output| output.variable().to_owned()));
+            Action::Capability { .. } => {
+                steps += 1;
+                read_only = false;
+            }
+            Action::Block(_) => {}
         });
-        let used = crate::check::references(capability);
-        let mut inputs: Vec<Field> = capability
-            .parameters
-            .iter()
-            .map(|parameter| Field {
-                name: parameter.name.clone(),
-                required: parameter.required
-                    && used.contains(&parameter.name)
-                    && !set.contains(&parameter.name),
-                description: parameter.description.clone(),
-                patterns: parameter.patterns.clone(),
-            })
-            .collect();
-        for name in used {
-            if !set.contains(&name) && !inputs.iter().any(|field| field.name == name) {
-                inputs.push(Field {
-                    name,
-                    required: true,
-                    description: None,
-                    patterns: Vec::new(),
-                });
-            }
-        }
-        let outputs = match &capability.output {
-            Some(output) => output
-                .members()
-                .map_or_else(Vec::new, |members| members.into_iter().map(str::to_owned).collect()),
-            None => set.into_iter().collect(),
-        };
+        let fuel = Fuel::for_document();
+        let names = Names::of(capability, &fuel);
         Self {
-            inputs,
-            outputs,
+            inputs: inputs_of(&names),
+            outputs: outputs_of(&names),
             services: capability.domains.clone(),
+            permissions: capability.permissions.clone(),
             complexity: Complexity::of_steps(steps),
             read_only,
         }
     }
+
+    /// The names of the members of the result, in order.
+    pub fn output_names(&self) -> impl Iterator<Item = &str> {
+        self.outputs.iter().map(|output| output.name.as_str())
+    }
+
+    /// The interface as JSON Schema 2020-12: `input` is the schema of the object that a run takes,
+    /// `output` that of the object that it gives. `title` and `description` are the capability's.
+    #[must_use]
+    pub fn to_json_schema(&self, title: &str, description: &str) -> Value {
+        let described = |schema: &Value, text: Option<&String>| {
+            let mut schema = schema.clone();
+            if let (Value::Object(members), Some(text)) = (&mut schema, text) {
+                members.insert("description".to_owned(), json!(text));
+            }
+            schema
+        };
+        let inputs = self.inputs.iter().map(|field| {
+            (field.name.clone(), described(&field.schema, field.description.as_ref()))
+        });
+        let outputs = self.outputs.iter().map(|field| {
+            (field.name.clone(), described(&field.schema, field.description.as_ref()))
+        });
+        let required = self.inputs.iter().filter(|field| field.required);
+        let required: Vec<_> = required.map(|field| &field.name).collect();
+        let whole = |properties: Map<String, Value>, required: &[&String]| {
+            json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "title": title,
+                "description": description,
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            })
+        };
+        json!({
+            "input": whole(inputs.collect(), &required),
+            "output": whole(outputs.collect(), &[]),
+        })
+    }
+}
+
+fn anything() -> Value {
+    json!({})
+}
+
+fn is_anything(schema: &Value) -> bool {
+    *schema == anything()
+}
+
+fn inputs_of(names: &Names<'_>) -> Vec<Field> {
+    let capability = names.capability;
+    let used = crate::check::references(capability);
+    let set: BTreeSet<&str> = names.set().collect();
+    let uses = Uses::of(names);
+    let mut inputs: Vec<Field> = Vec::new();
+    for parameter in &capability.parameters {
+        let is_needed = used.contains(&parameter.name) && !set.contains(parameter.name.as_str());
+        inputs.push(Field {
+            name: parameter.name.clone(),
+            required: parameter.required && is_needed,
+            description: parameter.description.clone(),
+            patterns: parameter.patterns.clone(),
+            schema: parameter_schema(parameter, &uses),
+            default: parameter.default.clone(),
+            secret: parameter.secret,
+        });
+    }
+    for name in used {
+        if set.contains(name.as_str()) || capability.parameter(&name).is_some() {
+            continue;
+        }
+        let schema = match capability.variables.get(&name) {
+            Some(kind) => json!({"type": kind.as_str()}),
+            None => uses.schema(&name),
+        };
+        inputs.push(Field {
+            name,
+            required: true,
+            description: None,
+            patterns: Vec::new(),
+            schema,
+            default: None,
+            secret: false,
+        });
+    }
+    inputs
+}
+
+fn parameter_schema(parameter: &Parameter, uses: &Uses<'_, '_>) -> Value {
+    let mut schema = if parameter.kind.is_none() && parameter.choices.is_empty() {
+        uses.schema(&parameter.name)
+    } else {
+        json!({})
+    };
+    let Value::Object(members) = &mut schema else { return schema };
+    let mut say = |key: &str, value: Option<Value>| {
+        members.extend(value.map(|value| (key.to_owned(), value)));
+    };
+    say("type", parameter.kind.map(|kind| json!(kind.as_str())));
+    say("enum", (!parameter.choices.is_empty()).then(|| json!(parameter.choices)));
+    say("description", parameter.description.as_ref().map(|text| json!(text)));
+    say("default", parameter.default.clone());
+    say("writeOnly", parameter.secret.then_some(json!(true)));
+    schema
+}
+
+fn outputs_of(names: &Names<'_>) -> Vec<OutputField> {
+    let scope = Scope::default();
+    let members: Vec<(String, Type<'_>)> = match &names.capability.output {
+        Some(output) => names.template(output, &scope).members(),
+        None => {
+            names.set().map(|name| (name.to_owned(), names.variable(name, &scope))).collect()
+        }
+    };
+    let mut writer = Writer::new(Direction::Out);
+    let describe = |(name, kind): (String, Type<'_>)| {
+        let schema = writer.write(&kind);
+        let description = schema.get("description").and_then(Value::as_str).map(str::to_owned);
+        OutputField { name, schema, description }
+    };
+    members.into_iter().map(describe).collect()
 }

@@ -64,7 +64,7 @@ pub use crate::document::{
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
     TaskInputs, ValueType,
 };
-pub use crate::interface::{Complexity, Field, Interface};
+pub use crate::interface::{Complexity, Field, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, choose, locate};
 pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId};
 pub use crate::query::{Query, QueryMiss};

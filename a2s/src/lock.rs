@@ -163,7 +163,10 @@ impl Lock {
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Pin { name, version, checksum } = &self.capability;
-        writeln!(f, "# What {name} {version} is made of. Written by `a2s lock`; not to be edited.")?;
+        writeln!(
+            f,
+            "# What {name} {version} is made of. Written by `a2s lock`; not to be edited."
+        )?;
         writeln!(f, "lock: {FORMAT}\ncapability:\n  name: {name}\n  version: \"{version}\"")?;
         writeln!(f, "  checksum: \"{checksum}\"")?;
         if self.dependencies.is_empty() {

@@ -12,11 +12,16 @@ use serde_json::Value;
 
 use self::cost::Size;
 
+pub(crate) use self::cost::pattern_visits;
+
 /// The longest query, in bytes.
 const MAX_BYTES: usize = 1_000;
 /// The deepest nesting of brackets in a query: both parsers recurse.
 const MAX_NESTING: usize = 16;
-/// Stack for the parsers, which recurse per bracket.
+/// The parsers recurse per bracket. So much of the stack has to be left for them; they take a third
+/// of it in a debug build and a tenth in a release build.
+const RED_ZONE: usize = 1 << 20;
+/// A stack for them when less is left.
 const STACK: usize = 4 << 20;
 /// The most values that an evaluation gives, those inside others included, and 32 bytes of text
 /// counted as a value; twice the answer if that is more.
@@ -79,7 +84,7 @@ impl Query {
         if nesting(source) > MAX_NESTING {
             return Err(format!("brackets are nested more than {MAX_NESTING} deep"));
         }
-        stacker::grow(STACK, || {
+        stacker::maybe_grow(RED_ZONE, STACK, || {
             let strict = serde_json_path::JsonPath::parse(source);
             let strict = strict.map_err(|error| match source.get(error.position()..) {
                 Some(_) if !source.starts_with('$') => {

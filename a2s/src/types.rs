@@ -29,8 +29,8 @@ pub(crate) use kinds::Kinds;
 pub(crate) use names::{Names, Scope};
 pub(crate) use schema::{Book, Part};
 pub(crate) use selection::Selection;
-pub(crate) use walk::Key;
 pub(crate) use variable::{variable_schema, variable_type};
+pub(crate) use walk::Key;
 
 /// The most types of a union.
 const MAX_UNION: usize = 64;
@@ -138,13 +138,39 @@ impl<'s> Type<'s> {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Schema(one), Self::Schema(other)) => {
-                let same = |(one, other): (&Part<'_>, &Part<'_>)| {
-                    std::ptr::eq(one.schema, other.schema)
-                };
+                let same =
+                    |(one, other): (&Part<'_>, &Part<'_>)| std::ptr::eq(one.schema, other.schema);
                 one.len() == other.len() && one.iter().zip(other).all(same)
             }
             _ => false,
         }
+    }
+
+    /// What may stand in the member `name` of an object of this type.
+    pub(crate) fn below(&self, name: &str) -> Self {
+        self.at(&[Key::Name(name.to_owned())]).unwrap_or(Self::Unknown)
+    }
+
+    /// What may stand in a list of this type.
+    pub(crate) fn each(&self) -> Self {
+        self.items().unwrap_or(Self::Unknown)
+    }
+
+    /// The members that are known of an object; none when it may be no object.
+    pub(crate) fn members(&self) -> Vec<(String, Self)> {
+        if self.kinds() != Kinds::OBJECT {
+            return Vec::new();
+        }
+        let mut members: IndexMap<String, Self> = IndexMap::new();
+        for shape in self.shapes() {
+            for name in shape.names() {
+                members.entry(name).or_insert(Self::Unknown);
+            }
+        }
+        for (name, member) in &mut members {
+            *member = self.below(name);
+        }
+        members.into_iter().collect()
     }
 
     /// Whether nothing at all is known, seen from outside.

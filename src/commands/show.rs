@@ -146,7 +146,7 @@ impl Shown {
             }
         }
         output.line(format_args!("  {BOLD}gives{BOLD:#}"));
-        for name in &self.interface.outputs {
+        for name in self.interface.output_names() {
             output.line(format_args!("    {BOLD}{}{BOLD:#}", plain(name)));
         }
     }

@@ -47,30 +47,35 @@ impl<'t> Excerpts<'t> {
         };
         let title = level.primary_title(plain(&diagnostic.message)).id(plain(&diagnostic.code));
         let mut group = Group::with_title(title);
-        let mut marks = Vec::new();
+        let (mut marks, mut is_whole) = (Vec::new(), true);
         if let Some(place) = self.place_of(diagnostic) {
-            let origin = Origin::path(self.file.as_str())
-                .line(place.line + 1)
-                .char_column(place.columns.start + 1);
+            let (line, column) = (place.line + 1, place.columns.start + 1);
             marks.push((place, AnnotationKind::Primary, shorten(&diagnostic.path, MAX_LABEL)));
             for related in &diagnostic.related {
                 let Some(place) = self.word_at(related.position) else { continue };
                 marks.push((place, AnnotationKind::Context, shorten(&related.message, MAX_LABEL)));
             }
             let (first, source, spans) = self.cut(marks.iter().map(|(place, ..)| place));
+            is_whole = marks.iter().all(|(place, ..)| !self.is_long(place.line));
             let annotations = marks
                 .iter()
                 .zip(spans)
                 .map(|((_, kind, label), span)| kind.span(span).label(label.as_ref()));
-            group = group
-                .element(origin)
-                .element(Snippet::source(source).line_start(first + 1).annotations(annotations));
+            let snippet = Snippet::source(source).line_start(first + 1).annotations(annotations);
+            group = if is_whole {
+                group.element(snippet.path(self.file.as_str()))
+            } else {
+                // The column is that in the file, not that in the part of the line.
+                let origin = Origin::path(self.file.as_str()).line(line).char_column(column);
+                group.element(origin).element(snippet)
+            };
         }
         if let Some(hint) = &diagnostic.hint {
             group = group.element(Level::HELP.message(plain(hint)));
         }
         let renderer = if colored { Renderer::styled() } else { Renderer::plain() };
-        renderer.render(&[group])
+        let rendered = renderer.render(&[group]);
+        if is_whole { rendered } else { without_second_origin(&rendered) }
     }
 
     /// The exact place: that of the template that the message is about, else the word there.
@@ -97,14 +102,14 @@ impl<'t> Excerpts<'t> {
         let indent = |line: &str| line.chars().take_while(|c| *c == ' ').count();
         let own = indent(self.lines.get(start.line)?);
         for (index, text) in self.lines.iter().enumerate().skip(start.line).take(MAX_BLOCK) {
-            let mut from = 0;
+            let (mut column, mut rest) = (0, *text);
             if index == start.line {
-                from = start.columns.start;
+                let (before, behind) = split_at(text, start.columns.start);
+                column = before.chars().count();
+                rest = split_at(behind, start.columns.len()).0;
             } else if !text.trim().is_empty() && indent(text) <= own {
                 return None;
             }
-            let (before, mut rest) = split_at(text, from);
-            let mut column = before.chars().count();
             while let Some(at) = rest.find("${") {
                 column += rest[..at].chars().count();
                 rest = &rest[at..];
@@ -115,9 +120,9 @@ impl<'t> Excerpts<'t> {
                 if closed {
                     let length = match inside {
                         Some(inside) => inside.chars().count() + 3,
-                        None => word_length(rest, is_in_flow(&text[..text.len() - rest.len()])),
+                        None => rest.trim_end_matches(['"', '\'']).chars().count(),
                     };
-                    return Some(Place { line: index, columns: column..column + length.max(2) });
+                    return Some(Place { line: index, columns: column..column + length });
                 }
                 column += 2;
                 rest = &rest[2..];
@@ -169,12 +174,15 @@ impl<'t> Excerpts<'t> {
         (first, source, spans)
     }
 
+    fn is_long(&self, line: usize) -> bool {
+        self.lines.get(line).is_some_and(|line| line.chars().nth(MAX_SHOWN).is_some())
+    }
+
     /// Writes the part of a line around `column`, and gives which part.
     fn window(&self, line: usize, column: usize, source: &mut String) -> Range<usize> {
         let Some(text) = self.lines.get(line) else { return 0..0 };
         let mut letters = text.chars();
-        let fits = letters.clone().nth(MAX_SHOWN).is_none();
-        let from = if fits { 0 } else { column.saturating_sub(MAX_BEFORE) };
+        let from = if self.is_long(line) { column.saturating_sub(MAX_BEFORE) } else { 0 };
         if from > 0 {
             letters.nth(from - 1);
             source.push('…');
@@ -190,6 +198,12 @@ impl<'t> Excerpts<'t> {
         }
         from..from + shown
     }
+}
+
+/// An excerpt without the line that tells where a snippet without a file comes from.
+fn without_second_origin(rendered: &str) -> String {
+    let is_origin = |line: &&str| anstream::adapter::strip_str(line).to_string().trim() == ":::";
+    rendered.lines().filter(|line| !is_origin(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// A text before and from a character on.

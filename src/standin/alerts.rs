@@ -14,7 +14,7 @@ use super::Service;
 /// elsewhere; what is no code of two letters is refused, and so is who does not say their name.
 #[must_use]
 pub fn alerts() -> Service {
-    Service::new("api.weather.gov", Router::new().route("/alerts/active", get(list_alerts)))
+    Service::named("api.weather.gov", Router::new().route("/alerts/active", get(list_alerts)))
 }
 
 #[derive(Deserialize)]

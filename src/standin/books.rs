@@ -11,7 +11,7 @@ use super::Service;
 /// The catalogue: three books, found by words of title or author.
 #[must_use]
 pub fn books() -> Service {
-    Service::new("openlibrary.org", Router::new().route("/search.json", get(search)))
+    Service::named("openlibrary.org", Router::new().route("/search.json", get(search)))
 }
 
 #[derive(Deserialize)]

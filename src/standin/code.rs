@@ -13,7 +13,7 @@ use super::Service;
 /// no licence. A caller without a name and an unknown version of the API are refused.
 #[must_use]
 pub fn code() -> Service {
-    Service::new(
+    Service::named(
         "api.github.com",
         Router::new().route("/repos/{owner}/{repo}", get(show_repository)),
     )

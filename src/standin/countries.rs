@@ -14,7 +14,7 @@ type Countries = Schema<Query, EmptyMutation, EmptySubscription>;
 pub fn countries() -> Service {
     let schema = Schema::new(Query, EmptyMutation, EmptySubscription);
     let router = Router::new().route("/graphql", post(answer)).with_state(schema);
-    Service::new("countries.trevorblades.com", router)
+    Service::named("countries.trevorblades.com", router)
 }
 
 async fn answer(

@@ -15,7 +15,7 @@ const RATES: [(&str, f64); 4] = [("EUR", 1.0), ("USD", 1.25), ("GBP", 0.8), ("JP
 /// The exchange. It knows EUR, USD, GBP and JPY; other codes are refused with 422.
 #[must_use]
 pub fn currency() -> Service {
-    Service::new(
+    Service::named(
         "api.frankfurter.dev",
         Router::new().route("/v2/rate/{base}/{quote}", get(show_rate)),
     )

@@ -13,7 +13,7 @@ use super::Service;
 #[must_use]
 pub fn dictionary() -> Service {
     let router = Router::new().route("/api/v2/entries/en/{word}", get(define));
-    Service::new("api.dictionaryapi.dev", router)
+    Service::named("api.dictionaryapi.dev", router)
 }
 
 async fn define(Path(word): Path<String>) -> Response {

@@ -9,7 +9,7 @@ use super::Service;
 /// The dog service: one page of breeds in the JSON:API shape.
 #[must_use]
 pub fn dogs() -> Service {
-    Service::new("dogapi.dog", Router::new().route("/api/v2/breeds", get(list_breeds)))
+    Service::named("dogapi.dog", Router::new().route("/api/v2/breeds", get(list_breeds)))
 }
 
 async fn list_breeds() -> Json<Value> {

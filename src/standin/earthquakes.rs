@@ -14,7 +14,7 @@ use super::Service;
 #[must_use]
 pub fn earthquakes() -> Service {
     let router = Router::new().route("/fdsnws/event/1/query", get(query));
-    Service::new("earthquake.usgs.gov", router)
+    Service::named("earthquake.usgs.gov", router)
 }
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@ use super::Service;
 #[must_use]
 pub fn encyclopedia() -> Service {
     let route = "/api/rest_v1/page/summary/{title}";
-    Service::new("en.wikipedia.org", Router::new().route(route, get(summarise)))
+    Service::named("en.wikipedia.org", Router::new().route(route, get(summarise)))
 }
 
 async fn summarise(Path(title): Path<String>) -> Response {

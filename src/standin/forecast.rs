@@ -21,13 +21,13 @@ const PLACES: [(&str, &str, f64, f64); 3] = [
 #[must_use]
 pub fn geocoding() -> Service {
     let router = Router::new().route("/v1/search", get(find_place));
-    Service::new("geocoding-api.open-meteo.com", router)
+    Service::named("geocoding-api.open-meteo.com", router)
 }
 
 /// Weather anywhere: the further from the equator, the colder.
 #[must_use]
 pub fn forecast() -> Service {
-    Service::new("api.open-meteo.com", Router::new().route("/v1/forecast", get(show_forecast)))
+    Service::named("api.open-meteo.com", Router::new().route("/v1/forecast", get(show_forecast)))
 }
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@ use super::Service;
 #[must_use]
 pub fn holidays() -> Service {
     let route = "/api/v3/PublicHolidays/{year}/{country}";
-    Service::new("date.nager.at", Router::new().route(route, get(list_holidays)))
+    Service::named("date.nager.at", Router::new().route(route, get(list_holidays)))
 }
 
 async fn list_holidays(Path((year, country)): Path<(u16, String)>) -> Response {

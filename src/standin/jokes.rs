@@ -10,7 +10,7 @@ use super::Service;
 #[must_use]
 pub fn jokes() -> Service {
     let router = Router::new().route("/random_joke", get(tell_joke));
-    Service::new("official-joke-api.appspot.com", router)
+    Service::named("official-joke-api.appspot.com", router)
 }
 
 async fn tell_joke() -> Json<Value> {

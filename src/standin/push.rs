@@ -17,7 +17,7 @@ use super::Service;
 #[must_use]
 pub fn push() -> Service {
     let router = Router::new().route("/", post(publish)).with_state(Arc::new(AtomicU64::new(0)));
-    Service::new("ntfy.sh", router)
+    Service::named("ntfy.sh", router)
 }
 
 async fn publish(State(last): State<Arc<AtomicU64>>, body: Bytes) -> Response {

@@ -19,7 +19,7 @@ type Tweets = Mutex<Vec<Tweet>>;
 #[must_use]
 pub fn social() -> Service {
     let schema = Schema::build(Query, Mutation, EmptySubscription).data(Tweets::default()).finish();
-    Service::new(
+    Service::named(
         "api.twitter.com",
         Router::new().route("/graphql", post(answer)).with_state(schema),
     )

@@ -13,7 +13,7 @@ use super::Service;
 /// `Brokenville` breaks the service, and `Plaintown` gets a page instead of JSON.
 #[must_use]
 pub fn weather() -> Service {
-    Service::new("api.weather.com", Router::new().route("/current/{city}", get(show_weather)))
+    Service::named("api.weather.com", Router::new().route("/current/{city}", get(show_weather)))
 }
 
 async fn show_weather(Path(city): Path<String>) -> Response {

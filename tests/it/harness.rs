@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
-use a2s_cli::standin::Standin;
+use a2s_cli::standin::{Service, Standin};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -163,10 +163,15 @@ impl World {
 
     /// The same, not started yet.
     pub(crate) fn down(flags: &[&str]) -> Self {
+        Self::among(a2s_cli::standin::all(), flags)
+    }
+
+    /// The same, with other stand-ins.
+    pub(crate) fn among(services: Vec<Service>, flags: &[&str]) -> Self {
         let standins: Vec<Standin> = RUNTIME.block_on(async {
             let mut running = Vec::new();
-            for standin in a2s_cli::standin::all() {
-                running.push(standin.serve().await.unwrap());
+            for service in services {
+                running.push(service.serve().await.unwrap());
             }
             running
         });

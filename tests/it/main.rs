@@ -4,6 +4,7 @@
 
 mod harness;
 mod http;
+mod standin_of_task;
 
 mod architecture;
 mod capabilities;

@@ -56,6 +56,15 @@ fn block_style(value: &Value) -> Option<String> {
     };
     let mut text = String::new();
     serde_saphyr::to_fmt_writer_with_options(&mut text, value, options).ok()?;
+    // Blank lines of a text are indented like it, where nobody sees that.
+    let is_blank = |line: &str| line.ends_with(' ') && line.trim().is_empty();
+    if text.lines().any(is_blank) {
+        let bare = |line| if is_blank(line) { "" } else { line };
+        let trimmed = text.lines().map(bare).collect::<Vec<_>>().join("\n") + "\n";
+        if reads_as(&trimmed, value) {
+            return Some(trimmed);
+        }
+    }
     Some(text)
 }
 
@@ -192,6 +201,11 @@ mod tests {
         for text in ["a b", "$.data[0].id", "/breeds/{id}", "it's", "sha256:00ff", "a-b"] {
             assert_eq!(write_yaml(&json!({ "a": text })), format!("a: {text}\n"));
         }
+    }
+
+    #[test]
+    fn blank_lines_are_blank() {
+        assert_eq!(write_yaml(&json!({"a": "b\n\nc\n"})), "a: |\n  b\n\n  c\n");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const COMPARED: f64 = 0.1;
 /// So many bytes of text are read in the time of a visit.
 const TEXT: f64 = 250.0;
 /// The most text in the paths of the values that a query may select, in bytes.
-const MAX_PATHS: f64 = 512e6;
+const MAX_PATHS: f64 = 128e6;
 /// A pattern is compiled anew for each value. In visits: what any pattern is worth, each byte of it,
 /// each class of characters in it, and the costliest, such as one that stands in the answer may be.
 const PATTERN: f64 = 100.0;
@@ -269,9 +269,9 @@ fn function_visits(function: &TestFunction, answer: &Size) -> Visits {
         TestFunction::Custom(_, all) => all.iter().map(argument).sum(),
         TestFunction::Search(text, pattern) | TestFunction::Match(text, pattern) => {
             let compile = match pattern {
-                FnArg::Literal(Literal::String(pattern)) => pattern_visits(pattern),
+                FnArg::Literal(Literal::String(pattern)) => pattern_visits(Some(pattern)),
                 FnArg::Literal(_) => 1.0,
-                FnArg::Test(_) | FnArg::Filter(_) => MAX_PATTERN,
+                FnArg::Test(_) | FnArg::Filter(_) => pattern_visits(None),
             };
             argument(text) + argument(pattern) + Visits::fixed(compile)
         }
@@ -288,8 +288,9 @@ fn text_visits(argument: &Test, answer: &Size) -> Visits {
     }
 }
 
-/// What compiling a pattern is worth. A count repeats what it stands behind.
-fn pattern_visits(pattern: &str) -> f64 {
+/// What compiling a pattern is worth, which may not be known. A count repeats what it stands behind.
+pub(crate) fn pattern_visits(pattern: Option<&str>) -> f64 {
+    let Some(pattern) = pattern else { return MAX_PATTERN };
     let classes = pattern.matches('\\').count() as f64;
     let once = PATTERN + PATTERN_BYTE * pattern.len() as f64 + PATTERN_CLASS * classes;
     let counts = pattern.split('{').skip(1).filter_map(|after| {

@@ -125,13 +125,17 @@ mod tests {
 
     #[test]
     fn only_media_types_are_read() {
-        for text in ["json", "", "/", "a/", "/b", "a b/c", "a/b/c", "a/b;\u{e9}", "*/json", "a/b\n;c"]
+        for text in
+            ["json", "", "/", "a/", "/b", "a b/c", "a/b/c", "a/b;\u{e9}", "*/json", "a/b\n;c"]
         {
             assert_eq!(MediaType::parse(text), None, "{text}");
         }
         assert_eq!(MediaType::parse(&format!("a/{}", "b".repeat(300))), None);
         assert_eq!(media(" Text/CSV ; Charset=\"UTF-8\"").essence(), "text/csv");
-        assert_eq!(media("text/csv; header=x; Charset=\"UTF-8\"").parameter("charset").unwrap(), "utf-8");
+        assert_eq!(
+            media("text/csv; header=x; Charset=\"UTF-8\"").parameter("charset").unwrap(),
+            "utf-8"
+        );
     }
 
     #[test]

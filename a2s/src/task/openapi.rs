@@ -1,12 +1,12 @@
 //! OpenAPI tasks: a specification cut down to exactly one path and one operation.
 
-mod decode;
-mod server;
-mod path;
-mod parameter;
 mod body;
+mod decode;
 mod field;
+mod parameter;
+mod path;
 mod security;
+mod server;
 mod spot;
 
 use std::sync::Arc;

@@ -138,9 +138,9 @@ fn input_node<'n>(
 
 /// What stands where a way leads out of a type, for a hint; `name` is what was looked for.
 fn names_there(leaves: &Leaves, name: Option<&str>) -> Option<String> {
-    if let Some(close) = name.and_then(|name| {
-        did_you_mean(name, leaves.names.iter().map(String::as_str))
-    }) {
+    if let Some(close) =
+        name.and_then(|name| did_you_mean(name, leaves.names.iter().map(String::as_str)))
+    {
         return Some(format!("Did you mean `{}`?", short(close)));
     }
     let listed: Vec<_> =
@@ -148,3 +148,6 @@ fn names_there(leaves: &Leaves, name: Option<&str>) -> Option<String> {
     let more = if leaves.names.len() > MAX_LISTED { ", …" } else { "" };
     (!listed.is_empty()).then(|| format!("There are {}{more}.", listed.join(", ")))
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,12 +130,8 @@ fn compare_shape(
     form: Form,
     depth: usize,
 ) -> Vec<Misfit> {
-    let misfit = |reason| Misfit {
-        way: Vec::new(),
-        reason,
-        certain: true,
-        hearsay: value.is_hearsay(),
-    };
+    let misfit =
+        |reason| Misfit { way: Vec::new(), reason, certain: true, hearsay: value.is_hearsay() };
     let mut close: Vec<Vec<Misfit>> = Vec::new();
     for target in targets {
         if !meets(value, target.kinds, form) {
@@ -157,7 +153,9 @@ fn compare_shape(
     let choices: Option<Vec<&Vec<Value>>> = close
         .iter()
         .map(|misfits| match misfits.as_slice() {
-            [Misfit { way, reason: Reason::Choice { wanted }, .. }] if way.is_empty() => Some(wanted),
+            [Misfit { way, reason: Reason::Choice { wanted }, .. }] if way.is_empty() => {
+                Some(wanted)
+            }
             _ => None,
         })
         .collect();
@@ -203,10 +201,8 @@ fn reads_as(value: &Shape<'_>, kinds: Kinds) -> bool {
         || matches!(&value.body, Body::Tuple(items) if items.is_empty())
         || matches!(&value.body, Body::Object(object) if object.members.is_empty())
         || is(Kinds::STRING)
-        || (is(Kinds::NUMBER)
-            && kinds.overlaps(Kinds::STRING.or(Kinds::NUMBER).or(Kinds::ARRAY)))
-        || (is(Kinds::BOOLEAN)
-            && kinds.overlaps(Kinds::STRING.or(Kinds::BOOLEAN).or(Kinds::ARRAY)))
+        || (is(Kinds::NUMBER) && kinds.overlaps(Kinds::STRING.or(Kinds::NUMBER).or(Kinds::ARRAY)))
+        || (is(Kinds::BOOLEAN) && kinds.overlaps(Kinds::STRING.or(Kinds::BOOLEAN).or(Kinds::ARRAY)))
         || (is(Kinds::ARRAY) && kinds.overlaps(Kinds::ARRAY))
         || (is(Kinds::OBJECT) && kinds.overlaps(Kinds::OBJECT))
 }
@@ -222,12 +218,7 @@ fn text_reads_as(text: &str, kinds: Kinds) -> bool {
 }
 
 /// The misfits of two shapes whose kinds meet.
-fn compare_pair(
-    value: &Shape<'_>,
-    target: &Shape<'_>,
-    form: Form,
-    depth: usize,
-) -> Vec<Misfit> {
+fn compare_pair(value: &Shape<'_>, target: &Shape<'_>, form: Form, depth: usize) -> Vec<Misfit> {
     if let Some(wanted) = &target.choices {
         return compare_choices(value, wanted, form);
     }
@@ -282,18 +273,9 @@ fn compare_choices(value: &Shape<'_>, wanted: &[&Value], form: Form) -> Vec<Misf
     vec![Misfit { way: Vec::new(), reason: Reason::Choice { wanted }, certain: true, hearsay }]
 }
 
-fn compare_members(
-    value: &Shape<'_>,
-    target: &Shape<'_>,
-    form: Form,
-    depth: usize,
-) -> Vec<Misfit> {
-    let misfit = |reason| Misfit {
-        way: Vec::new(),
-        reason,
-        certain: true,
-        hearsay: value.is_hearsay(),
-    };
+fn compare_members(value: &Shape<'_>, target: &Shape<'_>, form: Form, depth: usize) -> Vec<Misfit> {
+    let misfit =
+        |reason| Misfit { way: Vec::new(), reason, certain: true, hearsay: value.is_hearsay() };
     let below = if form == Form::Fields { Form::Text } else { form };
     let mut found = Vec::new();
     for (name, member) in value.sure_members() {
@@ -324,12 +306,7 @@ fn compare_members(
     found
 }
 
-fn compare_items(
-    value: &Shape<'_>,
-    target: &Shape<'_>,
-    form: Form,
-    depth: usize,
-) -> Vec<Misfit> {
+fn compare_items(value: &Shape<'_>, target: &Shape<'_>, form: Form, depth: usize) -> Vec<Misfit> {
     let items: Vec<Type<'_>> = match &value.body {
         Body::Tuple(items) => items.clone(),
         Body::Value(Value::Array(items)) => items.iter().map(Type::literal).collect(),

@@ -62,9 +62,8 @@ impl<'n> Scope<'n> {
         let status = Kinds::INTEGER.or(Kinds::NULL);
         let text = Kinds::STRING;
         let members = [("code", text), ("message", text), ("step", text), ("status", status)];
-        let members = members.map(|(name, kinds)| {
-            (name.to_owned(), (Type::Kinds(kinds), Presence::Sure))
-        });
+        let members =
+            members.map(|(name, kinds)| (name.to_owned(), (Type::Kinds(kinds), Presence::Sure)));
         let error = Object { members: members.into_iter().collect(), open: false };
         self.locals.push((name, Type::Object(error)));
     }
@@ -109,8 +108,7 @@ impl<'n> Names<'n> {
             innermost.sure = false;
         }
         for output in step.action.outputs() {
-            let setter =
-                Setter { step, output, loops: loops.clone(), own: OnceCell::new() };
+            let setter = Setter { step, output, loops: loops.clone(), own: OnceCell::new() };
             self.setters.entry(output.variable()).or_default().push(setter);
         }
         if let Action::Block(block) = &step.action {
@@ -178,9 +176,12 @@ impl<'n> Names<'n> {
         let own = setter.own.get_or_init(|| self.output(setter.step, setter.output)).clone();
         let outside = setter.loops.iter().rev();
         let outside = outside.take_while(|around| !scope.inside.contains(&&*around.step.pointer));
-        outside.fold(own, |value, around| {
-            if around.sure { value.list() } else { value.or_null().list() }
-        })
+        outside.fold(
+            own,
+            |value, around| {
+                if around.sure { value.list() } else { value.or_null().list() }
+            },
+        )
     }
 
     fn output(&self, step: &'n Step, output: &'n Output) -> Type<'n> {
@@ -284,9 +285,7 @@ fn parameter_type(parameter: &Parameter) -> Type<'_> {
 
 fn initial_type<'s>(kind: ValueType) -> Type<'s> {
     match kind {
-        ValueType::Object => {
-            Type::Object(Object { members: IndexMap::new(), open: false })
-        }
+        ValueType::Object => Type::Object(Object { members: IndexMap::new(), open: false }),
         ValueType::String
         | ValueType::Number
         | ValueType::Integer
@@ -321,7 +320,8 @@ fn response_type<'s>(response: &'s Value, book: Book<'s>) -> Type<'s> {
     let types = content.into_iter().flatten().filter_map(|(media_type, media)| {
         let media_type = MediaType::parse(media_type)?;
         let schema = media.get("schema").unwrap_or(&Value::Null);
-        let is_json = media_type.is_json() || media_type.is("*/*") || media_type.is("application/*");
+        let is_json =
+            media_type.is_json() || media_type.is("*/*") || media_type.is("application/*");
         is_json.then(|| Type::of_schema(schema, book))
     });
     Type::any_of(types)
@@ -335,4 +335,3 @@ fn graphql_answer<'s>(task: &GraphqlTask) -> Type<'s> {
     let members = members.map(|(name, member)| (name.to_owned(), member));
     Type::Object(Object { members: members.into_iter().collect(), open: false })
 }
-

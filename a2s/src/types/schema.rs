@@ -73,7 +73,7 @@ impl<'s> Part<'s> {
     }
 
     /// Whether values of it are never sent.
-    pub(super) fn is_read_only(self) -> bool {
+    pub(crate) fn is_read_only(self) -> bool {
         let mut part = self;
         for _ in 0..MAX_REFS {
             if part.says("readOnly") {

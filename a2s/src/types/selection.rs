@@ -44,8 +44,7 @@ impl Selection {
             }
             _ => None,
         });
-        let fragments =
-            Fragments { by_name: fragments.collect(), fuel: Fuel::of(MAX_SELECTIONS) };
+        let fragments = Fragments { by_name: fragments.collect(), fuel: Fuel::of(MAX_SELECTIONS) };
         let sets = [operation.selection_set.clone()];
         Self { fragments: Rc::new(fragments), sets: Rc::new(sets) }
     }
@@ -62,6 +61,14 @@ impl Selection {
             return Selected::Leaf;
         }
         Selected::Below(Self { fragments: Rc::clone(&self.fragments), sets: sets.into() })
+    }
+
+    /// The selections below `name`, when it has some.
+    pub(crate) fn below(&self, name: &str) -> Option<Self> {
+        match self.member(name) {
+            Selected::Below(below) => Some(below),
+            Selected::Leaf | Selected::Nothing | Selected::Unknown => None,
+        }
     }
 
     /// The names of the members.
@@ -81,7 +88,8 @@ impl Selection {
         let mut fields = Vec::new();
         let mut met = BTreeSet::new();
         let mut whole = true;
-        let mut waiting: Vec<&[ast::Selection]> = self.sets.iter().rev().map(Vec::as_slice).collect();
+        let mut waiting: Vec<&[ast::Selection]> =
+            self.sets.iter().rev().map(Vec::as_slice).collect();
         while let Some(set) = waiting.pop() {
             let Some((first, rest)) = set.split_first() else { continue };
             if !self.fragments.fuel.burn(1) {

@@ -115,13 +115,12 @@ impl<'s> Shape<'s> {
             kinds = values.iter().fold(Kinds::NONE, |kinds, value| kinds.or(Kinds::of(value)));
         }
         let body = match (&self.body, &other.body) {
-            (
-                Body::Schemas { parts, open },
-                Body::Schemas { parts: others, open: others_open },
-            ) => Body::Schemas {
-                parts: parts.iter().chain(others).copied().collect(),
-                open: *open || *others_open,
-            },
+            (Body::Schemas { parts, open }, Body::Schemas { parts: others, open: others_open }) => {
+                Body::Schemas {
+                    parts: parts.iter().chain(others).copied().collect(),
+                    open: *open || *others_open,
+                }
+            }
             (body, _) => body.clone(),
         };
         (!kinds.is_empty()).then_some(Self { kinds, choices, body })
@@ -144,7 +143,11 @@ impl<'s> Shape<'s> {
                     .iter()
                     .filter_map(|part| Some(part.beside(part.map("properties")?.get(name)?)))
                     .collect();
-                if declared.is_empty() { rest(parts, *open) } else { Member::Is(Type::Schema(declared)) }
+                if declared.is_empty() {
+                    rest(parts, *open)
+                } else {
+                    Member::Is(Type::Schema(declared))
+                }
             }
             Body::Selection(selection) => match selection.member(name) {
                 Selected::Below(selection) => Member::Is(Type::Selection(selection)),
@@ -249,7 +252,9 @@ impl<'s> Shape<'s> {
             Err(_) => length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?),
         };
         match &self.body {
-            Body::Value(Value::Array(items)) => Some(Type::literal(items.get(place(items.len())?)?)),
+            Body::Value(Value::Array(items)) => {
+                Some(Type::literal(items.get(place(items.len())?)?))
+            }
             Body::Tuple(items) => items.get(place(items.len())?).cloned(),
             Body::Object(_) | Body::Value(_) => None,
             Body::Schemas { parts, .. } => match usize::try_from(index) {
@@ -279,7 +284,9 @@ impl<'s> Shape<'s> {
     /// Any member.
     pub(super) fn values(&self) -> Type<'s> {
         match &self.body {
-            Body::Value(Value::Object(members)) => Type::any_of(members.values().map(Type::literal)),
+            Body::Value(Value::Object(members)) => {
+                Type::any_of(members.values().map(Type::literal))
+            }
             Body::Object(object) if !object.open => {
                 Type::any_of(object.members.values().map(|(member, _)| member.clone()))
             }

@@ -38,7 +38,8 @@ fn the_published_vectors_of_rfc_8785_come_out() {
         } else {
             assert_eq!(canonical(&value.unwrap()["v"]), expected, "{name}");
         }
-        let bytes = std::fs::read_to_string(folder.join("outhex").join(name.replace("json", "txt")));
+        let bytes =
+            std::fs::read_to_string(folder.join("outhex").join(name.replace("json", "txt")));
         let bytes: Vec<u8> = bytes
             .unwrap()
             .split_ascii_whitespace()

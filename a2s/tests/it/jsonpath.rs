@@ -93,7 +93,11 @@ fn any_query() -> impl Strategy<Value = String> {
 }
 
 fn any_answer() -> impl Strategy<Value = Value> {
-    let scalar = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (0..9).prop_map(Value::from)];
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..9).prop_map(Value::from)
+    ];
     scalar.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

@@ -19,7 +19,12 @@ fn check(source: &[u8]) -> Result<Compilation, TestCaseError> {
         prop_assert!(CODES.iter().any(|code| code.id == diagnostic.code), "{}", diagnostic);
         // JSON that YAML cannot read has no places: line and column are 0.
         prop_assert!(diagnostic.position.line <= lines, "{} of {}", diagnostic, lines);
-        prop_assert_eq!(diagnostic.position.line == 0, diagnostic.position.column == 0, "{}", diagnostic);
+        prop_assert_eq!(
+            diagnostic.position.line == 0,
+            diagnostic.position.column == 0,
+            "{}",
+            diagnostic
+        );
         prop_assert!(diagnostic.message.len() < 2_000, "{}", diagnostic);
     }
     let Some(document) = &compilation.document else { return Ok(compilation) };
@@ -54,21 +59,79 @@ enum Change {
 
 fn any_change() -> impl Strategy<Value = Change> {
     let field = proptest::sample::select(vec![
-        "a2s", "$ref", "type", "steps", "execution", "task", "definition", "format", "input_mapping",
-        "output_mapping", "condition", "if_true", "if_false", "for_each", "in", "as", "retry",
-        "timeout", "on_error", "catch", "parameters", "required", "default", "enum", "secret",
-        "permissions", "max_concurrency", "examples", "dependencies", "capability", "use", "variables",
-        "shared", "output", "paths", "components", "servers", "schema", "content", "allOf", "get",
-        "post", "requestBody", "responses", "query", "endpoint", "checksum", "x-note", "",
+        "a2s",
+        "$ref",
+        "type",
+        "steps",
+        "execution",
+        "task",
+        "definition",
+        "format",
+        "input_mapping",
+        "output_mapping",
+        "condition",
+        "if_true",
+        "if_false",
+        "for_each",
+        "in",
+        "as",
+        "retry",
+        "timeout",
+        "on_error",
+        "catch",
+        "parameters",
+        "required",
+        "default",
+        "enum",
+        "secret",
+        "permissions",
+        "max_concurrency",
+        "examples",
+        "dependencies",
+        "capability",
+        "use",
+        "variables",
+        "shared",
+        "output",
+        "paths",
+        "components",
+        "servers",
+        "schema",
+        "content",
+        "allOf",
+        "get",
+        "post",
+        "requestBody",
+        "responses",
+        "query",
+        "endpoint",
+        "checksum",
+        "x-note",
+        "",
     ]);
     let value = prop_oneof![
         any_value(),
         any_text().prop_map(Value::from),
         proptest::sample::select(vec![
-            json!("#/tasks/x"), json!("#"), json!("#/"), json!("#/components/schemas/a"), json!("${a}"),
-            json!("1.1.0"), json!("1.1"), json!(1.1), json!("10s"), json!("continue"), json!(9e15),
-            json!({"$ref": "#/tasks/x"}), json!({"$ref": "#/components/schemas/a"}), json!([[[[[]]]]]),
-            json!("3.1.0"), json!("3.0.3"), json!("GraphQL"), json!("OpenAPI"), json!("https://[::1]:0/"),
+            json!("#/tasks/x"),
+            json!("#"),
+            json!("#/"),
+            json!("#/components/schemas/a"),
+            json!("${a}"),
+            json!("1.1.0"),
+            json!("1.1"),
+            json!(1.1),
+            json!("10s"),
+            json!("continue"),
+            json!(9e15),
+            json!({"$ref": "#/tasks/x"}),
+            json!({"$ref": "#/components/schemas/a"}),
+            json!([[[[[]]]]]),
+            json!("3.1.0"),
+            json!("3.0.3"),
+            json!("GraphQL"),
+            json!("OpenAPI"),
+            json!("https://[::1]:0/"),
         ]),
     ];
     prop_oneof![
@@ -96,7 +159,8 @@ fn apply(content: &mut Value, change: &Change) {
             let moved = content.pointer(from.get(&places).as_str()).unwrap().clone();
             *content.pointer_mut(to.get(&places).as_str()).unwrap() = moved;
         }
-        Change::Add(at, key, value) => match content.pointer_mut(at.get(&places).as_str()).unwrap() {
+        Change::Add(at, key, value) => match content.pointer_mut(at.get(&places).as_str()).unwrap()
+        {
             Value::Object(members) => drop(members.insert(key.clone(), value.clone())),
             Value::Array(items) => items.push(value.clone()),
             _ => {}
@@ -104,7 +168,9 @@ fn apply(content: &mut Value, change: &Change) {
         Change::Remove(at) | Change::Rename(at, _) | Change::Duplicate(at) => {
             let Some((parent, key)) = split(at) else { return };
             match (content.pointer_mut(&parent), change) {
-                (Some(Value::Object(members)), Change::Remove(_)) => drop(members.shift_remove(&key)),
+                (Some(Value::Object(members)), Change::Remove(_)) => {
+                    drop(members.shift_remove(&key))
+                }
                 (Some(Value::Object(members)), Change::Rename(_, name)) => {
                     if let Some(value) = members.shift_remove(&key) {
                         members.insert(name.clone(), value);

@@ -16,7 +16,8 @@ pub(crate) fn documents() -> Vec<(String, String)> {
     for folder in ["tests/fixtures/documents/valid", "capabilities"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "yaml" || extension == "json") {
+            if path.extension().is_some_and(|extension| extension == "yaml" || extension == "json")
+            {
                 let name = path.file_name().unwrap().to_str().unwrap();
                 let source = std::fs::read_to_string(&path).unwrap();
                 documents.push((format!("{folder}/{name}"), source));
@@ -65,9 +66,7 @@ fn any_number() -> impl Strategy<Value = Value> {
         (-9_007_199_254_740_991_i64..=9_007_199_254_740_991).prop_map(Value::from),
         (-1000_i64..1000).prop_map(Value::from),
         (-1e9..1e9_f64).prop_map(Value::from),
-        any::<f64>()
-            .prop_filter("no canonical form", |n| n.fract() != 0.0)
-            .prop_map(Value::from),
+        any::<f64>().prop_filter("no canonical form", |n| n.fract() != 0.0).prop_map(Value::from),
     ]
 }
 

@@ -6,7 +6,13 @@ use serde_json::{Map, Value};
 
 /// Writes `content`. Where there are several ways, `choices` decide, over and over.
 pub(crate) fn write(content: &Value, choices: &[usize]) -> String {
-    let mut writer = Writer { choices: choices.to_vec(), next: 0, anchors: None, wrote: Vec::new(), in_literal: false };
+    let mut writer = Writer {
+        choices: choices.to_vec(),
+        next: 0,
+        anchors: None,
+        wrote: Vec::new(),
+        in_literal: false,
+    };
     let content = writer.reorder(content);
     match writer.choose(8) {
         0 => content.to_string(),

@@ -1,10 +1,10 @@
 //! OpenAPI tasks: parameters and body, each at its place in the request.
 
-mod parameter;
+mod binary;
 mod body;
 mod form;
 mod multipart;
-mod binary;
+mod parameter;
 
 use a2s::{MediaType, Method, OpenApiTask, ParameterPlace, Place};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! How values are written into the places of a request (OpenAPI 3.1.1, "Style Values"; RFC 6570).
 //!
-//! What the specification leaves open: arrays and objects inside others are written as JSON text,
-//! as most clients do; below `deepObject`, names nest (`a[b][c]=1`) and scalars of arrays share
+//! What the specification leaves open: in a query, arrays and objects inside others are written as
+//! JSON text, as most clients do, and elsewhere refused; below `deepObject`, names nest (`a[b][c]=1`) and scalars of arrays share
 //! one name (`a[b][]=1`); a scalar there is written as in a form.
 
 use a2s::{Style, ValueStyle};
@@ -98,8 +98,22 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The shape of a value; none for null and for what has no items, which RFC 6570 calls
-    /// undefined. Null items and members are left out.
+    /// The shape of a value that holds scalars only.
+    pub(super) fn of_scalars(value: &Value) -> Result<Option<Self>, Reason> {
+        let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
+        match value {
+            Value::Array(items) if !items.iter().all(is_scalar) => {
+                Err("an array here holds text, numbers and booleans only")
+            }
+            Value::Object(members) if !members.values().all(is_scalar) => {
+                Err("an object here holds text, numbers and booleans only")
+            }
+            value => Ok(Self::of(value)),
+        }
+    }
+
+    /// The shape of a value, with JSON for what it holds beside scalars; none for null and for what
+    /// has no items, which RFC 6570 calls undefined. Null items and members are left out.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,

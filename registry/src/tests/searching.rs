@@ -105,15 +105,24 @@ async fn a_hit_has_the_published_shape() {
           "parameters": [
             {
               "name": "amount",
-              "required": true
+              "required": true,
+              "schema": {
+                "type": "string"
+              }
             },
             {
               "name": "source",
-              "required": true
+              "required": true,
+              "schema": {
+                "type": "string"
+              }
             },
             {
               "name": "target",
-              "required": true
+              "required": true,
+              "schema": {
+                "type": "string"
+              }
             }
           ],
           "similarity": "[0 to 1]",

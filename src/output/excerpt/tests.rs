@@ -47,7 +47,8 @@ fn a_template_inside_a_string_is_underlined_itself() {
     // What stands before the place, or behind the block, is another one.
     check("a: {x: \"${town}\", y: \"z\"}", unknown, (1, 22), "\"z\"");
     check("a: b\nc: ${town}", unknown, (1, 4), "b");
-    check("a: \"x ${city\"", "`${` without `}`", (1, 4), "${city\"");
+    check("a: \"x ${city\", b: \"${c}\"", "`${` without `}`", (1, 4), "${city");
+    check("a: |\n  ${x}\n  ${y\n", "`${` without `}`", (1, 4), "${y");
 }
 
 #[test]

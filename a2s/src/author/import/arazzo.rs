@@ -140,7 +140,8 @@ impl<'a> Importer<'a> {
         }
         let label = format!("workflow {}", shown(id_of(self.raw[index])));
         if depth > MAX_USES {
-            let reason = format!("workflows use one another more than {MAX_USES} deep, or in a circle");
+            let reason =
+                format!("workflows use one another more than {MAX_USES} deep, or in a circle");
             self.done.insert(index, Err(Refusal::new(&label, "", reason)));
             return;
         }

@@ -104,8 +104,7 @@ impl Builder {
                 let is_text = style != ScalarStyle::Plain
                     || tag.is_some_and(|tag| tag.suffix() == "str")
                     || self.expects_key();
-                let value =
-                    if is_text { Value::String(text.into_owned()) } else { plain(&text) };
+                let value = if is_text { Value::String(text.into_owned()) } else { plain(&text) };
                 self.add(value, anchor)?;
             }
             Event::SequenceStart(_, anchor, _) => {
@@ -250,8 +249,7 @@ fn number(text: &str) -> Option<Number> {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let shaped = (digits(whole) && (fraction.is_empty() || digits(fraction)))
         || (whole.is_empty() && digits(fraction));
-    let exponent =
-        exponent.is_none_or(|exponent| digits(exponent.trim_start_matches(['+', '-'])));
+    let exponent = exponent.is_none_or(|exponent| digits(exponent.trim_start_matches(['+', '-'])));
     (shaped && exponent).then(|| text.parse().ok().and_then(Number::from_f64)).flatten()
 }
 

@@ -37,9 +37,7 @@ impl Author {
     /// The author that was asked for, else the contact of a description, else its title, else
     /// `otherwise`.
     pub(super) fn of(asked: Option<&str>, info: Option<&Value>, otherwise: &str) -> Self {
-        let field = |value: Option<&Value>| {
-            text::description(value?.as_str()?, MAX_AUTHOR)
-        };
+        let field = |value: Option<&Value>| text::description(value?.as_str()?, MAX_AUTHOR);
         if let Some(asked) = asked.map(|asked| text::line(asked, MAX_AUTHOR)) {
             return Self { name: asked, email: None };
         }

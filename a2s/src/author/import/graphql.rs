@@ -96,7 +96,9 @@ fn domain_of(endpoint: &Url) -> Result<String, ImportError> {
     let port = endpoint.port().map_or_else(String::new, |port| format!(":{port}"));
     let host = endpoint.host_str().unwrap_or_default();
     let domain = Domain::new(&format!("{host}{port}"));
-    domain.map(String::from).map_err(|error| refuse(format!("the endpoint cannot be addressed: {error}")))
+    domain
+        .map(String::from)
+        .map_err(|error| refuse(format!("the endpoint cannot be addressed: {error}")))
 }
 
 /// The schema, and what is wrong with it. Published schemas have definitions that stand twice, for
@@ -182,9 +184,14 @@ impl Import<'_> {
             };
             let own = own.unwrap_or_else(|| "Operation".to_owned());
             let name = taken.take(&format!("{}{own}", prefix.as_deref().unwrap_or_default()));
-            let label = format!("{} {}", operation.operation_type, shown(operation.name.as_deref().unwrap_or("without a name")));
+            let label = format!(
+                "{} {}",
+                operation.operation_type,
+                shown(operation.name.as_deref().unwrap_or("without a name"))
+            );
             if operation.is_subscription() {
-                let reason = "a subscription is no single answer, and a step is one request and one answer";
+                let reason =
+                    "a subscription is no single answer, and a step is one request and one answer";
                 imported.refused.push(Refusal::new(&label, "", reason));
                 continue;
             }
@@ -213,9 +220,8 @@ impl Import<'_> {
             inputs.insert(definition.name.to_string(), variable.template());
             variables.push(variable);
         }
-        variables.sort_by_key(|variable: &Variable| {
-            !variable.required || variable.default.is_some()
-        });
+        variables
+            .sort_by_key(|variable: &Variable| !variable.required || variable.default.is_some());
         let outputs = outputs(operation, &mut taken);
         let newer = outputs.values().any(Value::is_object);
 
@@ -310,9 +316,12 @@ impl Import<'_> {
                 (_, Some(ExtendedType::InputObject(_))) => Some(ValueType::Object),
                 (_, Some(ExtendedType::Enum(choices))) => {
                     if choices.values.len() <= MAX_CHOICES {
-                        variable.choices = choices.values.keys().map(|key| json!(key.as_str())).collect();
+                        variable.choices =
+                            choices.values.keys().map(|key| json!(key.as_str())).collect();
                     } else {
-                        let reason = format!("`{named}` has more than {MAX_CHOICES} values; they are not listed");
+                        let reason = format!(
+                            "`{named}` has more than {MAX_CHOICES} values; they are not listed"
+                        );
                         remarks.push(Remark::new(&format!("${}", definition.name), reason));
                     }
                     Some(ValueType::String)

@@ -190,14 +190,15 @@ fn import_operation(
 ) -> Result<ImportedDocument, Refusal> {
     let source = operation.source;
     let label = operation.label();
-    let cut = Cut::of(operation, options.server.as_ref(), options.base.as_ref(), None)
-        .map_err(|Flaw { place, reason, hint }| {
+    let cut = Cut::of(operation, options.server.as_ref(), options.base.as_ref(), None).map_err(
+        |Flaw { place, reason, hint }| {
             let refusal = Refusal::new(&label, &place, reason);
             match hint {
                 Some(hint) => refusal.with_hint(hint),
                 None => refusal,
             }
-        })?;
+        },
+    )?;
     let plan = Plan::of(&cut);
     let header = Header {
         name: name.to_owned(),
@@ -205,7 +206,7 @@ fn import_operation(
         domains: vec![cut.domain().to_owned()],
         author: Author::of(options.author.as_deref(), source.get("info"), cut.domain()),
         parameters: plan.variables.clone(),
-            dependencies: Vec::new(),
+        dependencies: Vec::new(),
     };
     let title = source.get("info").and_then(|info| info.get("title")).and_then(Value::as_str);
     let comment = match title {
@@ -249,10 +250,8 @@ impl Plan {
                 None => {
                     let plain = names::variable_name(&parameter.name);
                     let longer = format!("{}_{plain}", parameter.place.word());
-                    let variable = parameter.variable(
-                        cut.source(),
-                        taken.take_one_of(&[plain, longer]),
-                    );
+                    let variable =
+                        parameter.variable(cut.source(), taken.take_one_of(&[plain, longer]));
                     let template = variable.template();
                     variables.push(variable);
                     template
@@ -280,7 +279,9 @@ impl Plan {
                     group.retain(|_, value| *value != template);
                 }
                 inputs.retain(|_, value| *value != template && *value != json!({}));
-                let reason = format!("a document has at most {MAX_PARAMETERS} parameters; this optional one was left out");
+                let reason = format!(
+                    "a document has at most {MAX_PARAMETERS} parameters; this optional one was left out"
+                );
                 remarks.push(super::Remark::new(&variable.name, reason));
             }
         }

@@ -175,13 +175,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
 
     /// The value of a keyword that says which values are valid; of other keywords, and of
     /// malformed ones, nothing.
-    fn keyword(
-        &mut self,
-        key: &str,
-        value: &'a Value,
-        level: usize,
-        place: &str,
-    ) -> Option<Value> {
+    fn keyword(&mut self, key: &str, value: &'a Value, level: usize, place: &str) -> Option<Value> {
         let below = || format!("{place}.{key}");
         match key {
             "type" => is_type_keyword(value, self.siblings).then(|| value.clone()),

@@ -158,6 +158,36 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// The type of what the tokens of a pointer lead to, when the schema says it.
+pub(super) fn kind_at<'a>(
+    source: Source<'a>,
+    schema: &'a Value,
+    tokens: &[&str],
+) -> Option<ValueType> {
+    let mut at = schema;
+    for token in tokens {
+        at = member_at(source, at, token, 0)?;
+    }
+    Facts::of(source, at).kind
+}
+
+/// The schema of a member or an item.
+fn member_at<'a>(
+    source: Source<'a>,
+    schema: &'a Value,
+    token: &str,
+    depth: usize,
+) -> Option<&'a Value> {
+    let schema = source.resolve(schema).ok()?;
+    let member = schema.get("properties").and_then(|properties| properties.get(token));
+    let is_index = !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
+    let item = schema.get("items").filter(|_| is_index);
+    let parts = schema.get("allOf").and_then(Value::as_array).filter(|_| depth < MAX_COMBINED);
+    member.or(item).or_else(|| {
+        parts?.iter().find_map(|part| member_at(source, part, token, depth + 1))
+    })
+}
+
 fn is_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
@@ -205,7 +235,8 @@ pub(super) fn names_a_secret(name: &str, description: Option<&str>) -> bool {
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let letters = letters.strip_prefix('x').unwrap_or(&letters);
     let told = description.unwrap_or_default().to_ascii_lowercase();
-    let told = ["api key", "apikey", "api-key", "access key"].iter().any(|word| told.contains(word));
+    let told =
+        ["api key", "apikey", "api-key", "access key"].iter().any(|word| told.contains(word));
     WHOLE.contains(&letters)
         || PARTS.iter().any(|part| letters.contains(part))
         || (told && PERHAPS.contains(&letters))

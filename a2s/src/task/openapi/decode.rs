@@ -56,7 +56,7 @@ impl<'n> Decoder<'n, '_> {
         let (method, operation) = self.only_operation(&layers)?;
         let layers: Vec<_> = std::iter::once(operation.clone()).chain(layers).collect();
         let server = self.decode_server(&layers);
-        let parameters = self.decode_parameters(&path, &layers);
+        let parameters = self.decode_parameters(path, &layers);
         let body = self.decode_body(method, &operation);
         let responses = self.decode_responses(&operation);
         let security = self.decode_security(&operation);
@@ -94,7 +94,8 @@ impl<'n> Decoder<'n, '_> {
                         (Some("3"), Some("1")) => self.version = OpenApiVersion::V3_1,
                         _ => {
                             let version = short(version);
-                            let message = format!("OpenAPI `{version}` is not read; 3.0 and 3.1 are");
+                            let message =
+                                format!("OpenAPI `{version}` is not read; 3.0 and 3.1 are");
                             self.error(&field, message, quoted);
                         }
                     }

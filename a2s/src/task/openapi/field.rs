@@ -15,7 +15,7 @@ use crate::tree::{Kind, Node};
 /// The most fields of a body that are looked at.
 const MAX_FIELDS: usize = 1000;
 /// The most schemas that are looked at to find the fields of a body.
-const MAX_SCHEMAS: usize = 4000;
+const MAX_SCHEMAS: usize = 2000;
 /// The most headers of a field.
 const MAX_HEADERS: usize = 20;
 
@@ -66,7 +66,8 @@ impl<'n> Decoder<'n, '_> {
         media: &Spot<'n>,
     ) -> Option<BTreeMap<String, BodyField>> {
         let mut fields = BTreeMap::<String, BodyField>::new();
-        let mut search = Search { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
+        let mut search =
+            Search { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
         let mut properties = BTreeMap::new();
         if let Some(schema) = media.get("schema") {
             search.properties(&schema, &mut properties);
@@ -122,16 +123,19 @@ impl<'n> Decoder<'n, '_> {
         if !self.check_booleans(encoding, &["explode", "allowReserved"]) {
             return None;
         }
-        let says = ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
+        let says =
+            ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
         if says && self.has_styles(media_type) {
-            let known = [Style::Form, Style::SpaceDelimited, Style::PipeDelimited, Style::DeepObject];
+            let known =
+                [Style::Form, Style::SpaceDelimited, Style::PipeDelimited, Style::DeepObject];
             let style = match encoding.get("style") {
                 Some(named) => self.decode_named_style(&named, &known, "a field")?,
                 None => Style::Form,
             };
             field.style = Some(ValueStyle {
                 style,
-                explode: boolean(encoding, "explode").unwrap_or(style.explodes_by_default()),
+                explode: boolean(encoding, "explode")
+                    .unwrap_or_else(|| style.explodes_by_default()),
                 allow_reserved: boolean(encoding, "allowReserved").unwrap_or_default(),
             });
         }
@@ -145,13 +149,16 @@ impl<'n> Decoder<'n, '_> {
         let mut headers = Vec::new();
         let entries = encoding.get("headers").map_or_else(Vec::new, |headers| headers.entries());
         if entries.len() > MAX_HEADERS {
-            let message = format!("a field has {} headers; {MAX_HEADERS} is the most", entries.len());
+            let message =
+                format!("a field has {} headers; {MAX_HEADERS} is the most", entries.len());
             self.error(encoding, message, "Keep those that are sent.");
             return None;
         }
         for (name, header) in entries {
             // OpenAPI says that it is ignored here; `contentType` says it.
-            if name.eq_ignore_ascii_case("content-type") || name.starts_with("x-") && name.len() == 2 {
+            if name.eq_ignore_ascii_case("content-type")
+                || name.starts_with("x-") && name.len() == 2
+            {
                 continue;
             }
             if !is_header_name(name) {

@@ -275,7 +275,7 @@ impl<'n> Decoder<'n, '_> {
             description: beside.map(str::to_owned).or(data.description),
             style: ValueStyle {
                 style,
-                explode: data.explode.unwrap_or(style.explodes_by_default()),
+                explode: data.explode.unwrap_or_else(|| style.explodes_by_default()),
                 allow_reserved,
             },
             allow_empty_value,
@@ -335,7 +335,8 @@ impl<'n> Decoder<'n, '_> {
         let style = known.iter().find(|style| Some(style.as_str()) == text);
         if style.is_none() {
             let list: Vec<_> = known.iter().map(|style| format!("`{}`", style.as_str())).collect();
-            let found = text.map_or_else(|| named.node.describe().to_owned(), |t| format!("`{}`", short(t)));
+            let found = text
+                .map_or_else(|| named.node.describe().to_owned(), |t| format!("`{}`", short(t)));
             let message = format!("{what} cannot have the style {found} where it stands");
             self.error(named, message, format!("Write {}.", list.join(" or ")));
         }

@@ -45,9 +45,8 @@ impl<'n> Decoder<'n, '_> {
             }
         }
         // Every parser of addresses would walk them, however they are encoded.
-        let walks = |segment: &str| {
-            matches!(&*percent_decode_str(segment).decode_utf8_lossy(), "." | "..")
-        };
+        let walks =
+            |segment: &str| matches!(&*percent_decode_str(segment).decode_utf8_lossy(), "." | "..");
         if path.split('/').any(walks) {
             let message = "the path has a segment `.` or `..`";
             self.error(item, message, "Write the path that it leads to.");

@@ -18,7 +18,7 @@ const MAX_SCHEMES: usize = 50;
 pub struct SecurityRequirement {
     /// The name of the scheme, by which credentials are stored.
     pub name: String,
-    /// The scopes that the credentials must have (OAuth 2.0 and OpenID Connect), or roles.
+    /// The scopes that the credentials must have (OAuth 2.0 and `openIdConnect`), or roles.
     pub scopes: Vec<String>,
     /// What the scheme is; none when the specification does not define it, or not well.
     pub scheme: Option<SecurityScheme>,
@@ -42,8 +42,8 @@ pub enum SecurityScheme {
         bearer_format: Option<String>,
     },
     /// OAuth 2.0.
-    OAuth2(OAuthFlows),
-    /// OpenID Connect.
+    OAuth2(Box<OAuthFlows>),
+    /// `openIdConnect`: OAuth 2.0 with metadata.
     OpenIdConnect {
         /// Where its metadata is, as written; may be relative to the server.
         url: String,
@@ -97,7 +97,10 @@ pub struct OAuthFlow {
 
 impl<'n> Decoder<'n, '_> {
     /// The ways to be let in to the operation, else to the whole API.
-    pub(super) fn decode_security(&mut self, operation: &Spot<'n>) -> Vec<Vec<SecurityRequirement>> {
+    pub(super) fn decode_security(
+        &mut self,
+        operation: &Spot<'n>,
+    ) -> Vec<Vec<SecurityRequirement>> {
         let root = self.root.clone();
         // An empty list says that nothing is wanted, so only a missing one is inherited.
         let holder = if operation.get("security").is_some() { operation } else { &root };
@@ -114,7 +117,8 @@ impl<'n> Decoder<'n, '_> {
             let requirements = alternative.entries();
             if requirements.len() > MAX_SCHEMES {
                 let count = requirements.len();
-                let message = format!("{count} security schemes at once; {MAX_SCHEMES} is the most");
+                let message =
+                    format!("{count} security schemes at once; {MAX_SCHEMES} is the most");
                 self.error(&alternative, message, "Keep those that are used.");
                 return Vec::new();
             }
@@ -164,7 +168,8 @@ impl<'n> Decoder<'n, '_> {
         match found {
             Ok(scheme) => Some(scheme),
             Err(reason) => {
-                let message = format!("the security scheme `{}` is malformed: {reason}", short(name));
+                let message =
+                    format!("the security scheme `{}` is malformed: {reason}", short(name));
                 let hint = "Write it as the OpenAPI specification has it.";
                 self.warn(&holder, message, hint);
                 None
@@ -192,7 +197,7 @@ impl From<oas::SecurityScheme> for SecurityScheme {
                 };
                 Self::Http { scheme, bearer_format }
             }
-            oas::SecurityScheme::OAuth2 { flows, .. } => Self::OAuth2(flows.into()),
+            oas::SecurityScheme::OAuth2 { flows, .. } => Self::OAuth2(Box::new(flows.into())),
             oas::SecurityScheme::OpenIDConnect { open_id_connect_url: url, .. } => {
                 Self::OpenIdConnect { url }
             }
@@ -202,11 +207,13 @@ impl From<oas::SecurityScheme> for SecurityScheme {
 
 impl From<oas::OAuth2Flows> for OAuthFlows {
     fn from(flows: oas::OAuth2Flows) -> Self {
-        let flow = |authorization_url, token_url, refresh_url, scopes: indexmap::IndexMap<_, _>| OAuthFlow {
-            authorization_url,
-            token_url,
-            refresh_url,
-            scopes: scopes.into_iter().collect(),
+        let flow = |authorization_url, token_url, refresh_url, scopes: indexmap::IndexMap<_, _>| {
+            OAuthFlow {
+                authorization_url,
+                token_url,
+                refresh_url,
+                scopes: scopes.into_iter().collect(),
+            }
         };
         Self {
             implicit: flows

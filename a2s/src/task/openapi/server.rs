@@ -3,8 +3,8 @@
 use openapiv3 as oas;
 use url::Url;
 
-use super::decode::{Decoder, Layers};
 use super::OpenApiVersion;
+use super::decode::{Decoder, Layers};
 use super::spot::Spot;
 use crate::decode::{Site, short};
 use crate::task::decode_url;
@@ -97,7 +97,8 @@ fn fill(server: &oas::Server) -> Result<String, (String, String)> {
     {
         let variable = server.variables.as_ref().and_then(|variables| variables.get(name));
         let Some(variable) = variable else {
-            let message = format!("the server's address has `{{{0}}}`, but no variable `{0}`", short(name));
+            let message =
+                format!("the server's address has `{{{0}}}`, but no variable `{0}`", short(name));
             let hint = "Declare it under `variables` with a `default`, or write its value out.";
             return Err((message, hint.to_owned()));
         };

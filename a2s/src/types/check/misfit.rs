@@ -127,11 +127,10 @@ fn find_part<'t>(input: &Input<'t, '_>, way: &[Turn]) -> Part<'t> {
     };
     for turn in way {
         let next = match (turn, part.template, &part.node.kind) {
-            (Turn::Member(name), Template::Object(members), _) => {
-                members.get(name).zip(part.node.get(name)).map(|(template, node)| {
-                    (template, node, member_path(&part.path, name))
-                })
-            }
+            (Turn::Member(name), Template::Object(members), _) => members
+                .get(name)
+                .zip(part.node.get(name))
+                .map(|(template, node)| (template, node, member_path(&part.path, name))),
             (Turn::Item(index), Template::Array(items), Kind::Array(nodes)) => items
                 .get(*index)
                 .zip(nodes.get(*index))
@@ -139,7 +138,9 @@ fn find_part<'t>(input: &Input<'t, '_>, way: &[Turn]) -> Part<'t> {
             _ => None,
         };
         match next.filter(|_| part.is_whole) {
-            Some((template, node, path)) => (part.template, part.node, part.path) = (template, node, path),
+            Some((template, node, path)) => {
+                (part.template, part.node, part.path) = (template, node, path)
+            }
             None => part.is_whole = false,
         }
         match turn {
@@ -184,7 +185,8 @@ fn kind_hint(part: &Part<'_>, found: Kinds, wanted: Kinds, form: Form) -> String
     let is_object = found == Kinds::OBJECT && !wanted.overlaps(Kinds::OBJECT);
     match part.template {
         Template::Literal(Value::String(text)) if form == Form::Json => {
-            let unquoted = serde_json::from_str(text).map_or(Kinds::STRING, |value: Value| Kinds::of(&value));
+            let unquoted =
+                serde_json::from_str(text).map_or(Kinds::STRING, |value: Value| Kinds::of(&value));
             if wanted.overlaps(unquoted) {
                 return "Write it without quotes.".to_owned();
             }
@@ -195,9 +197,9 @@ fn kind_hint(part: &Part<'_>, found: Kinds, wanted: Kinds, form: Form) -> String
         }
         Template::Literal(Value::Null) => "Map a value.".to_owned(),
         Template::Literal(_) => format!("Write {wanted}."),
-        Template::Reference(reference) if is_list && part.is_whole => format!(
-            "Map one item, such as `${{{reference}[0]}}`, or declare a list in the task."
-        ),
+        Template::Reference(reference) if is_list && part.is_whole => {
+            format!("Map one item, such as `${{{reference}[0]}}`, or declare a list in the task.")
+        }
         Template::Reference(reference) if is_object && part.is_whole => {
             format!("Map one of its members, such as `${{{reference}.id}}`.")
         }

@@ -60,15 +60,17 @@ impl<'n> Checker<'n, '_> {
             let kinds = leaves.kinds;
             let message =
                 format!("`{source}` finds nothing: the response declares `${walked}` as {kinds}");
-            let first = format!("Take an item of the list, `${walked}[0]`, or all, `${walked}[*]`.");
+            let first =
+                format!("Take an item of the list, `${walked}[0]`, or all, `${walked}[*]`.");
             (message, (kinds == Kinds::ARRAY && name.is_some()).then_some(first))
         };
         let data = [Segment::name("data")].into_iter().chain(segments.iter().cloned());
-        let hint = if is_query && walked.is_empty() && answer.select(&data.collect::<Vec<_>>()).is_ok() {
-            Some(format!("Did you mean `$.data{}`?", source.trim_start_matches('$')))
-        } else {
-            hint
-        };
+        let hint =
+            if is_query && walked.is_empty() && answer.select(&data.collect::<Vec<_>>()).is_ok() {
+                Some(format!("Did you mean `$.data{}`?", source.trim_start_matches('$')))
+            } else {
+                hint
+            };
         let hint = match hint {
             Some(hint) if hint.ends_with('?') => hint,
             Some(hint) => format!("{hint} {}", code::QUERY_MISS.remedy),
@@ -114,7 +116,9 @@ impl<'n> Checker<'n, '_> {
                 let (path, position) = output_site(setter.step, node, setter.output);
                 let declared = kind.describe();
                 let message = match sets_member {
-                    true => format!("`{name}` is declared as {declared}, and this makes it {value}"),
+                    true => {
+                        format!("`{name}` is declared as {declared}, and this makes it {value}")
+                    }
                     false => format!("`{name}` is declared as {declared}, and this is {value}"),
                 };
                 let hint = "Declare the type of what is set, or set another name.";

@@ -63,8 +63,9 @@ impl<'n> Checker<'n, '_> {
             let hint = (leaves.kinds == Kinds::ARRAY)
                 .then(|| format!("Take an item of the list first, such as `${{{there}[0]}}`."));
             let kinds = leaves.kinds;
-            let message =
-                format!("`${{{reference}}}` finds nothing: `{there}` is {kinds} and has no {what}s");
+            let message = format!(
+                "`${{{reference}}}` finds nothing: `{there}` is {kinds} and has no {what}s"
+            );
             (message, hint)
         };
         let found = if leaves.hearsay {
@@ -78,12 +79,7 @@ impl<'n> Checker<'n, '_> {
     }
 
     /// Checks the list that a step runs over, and gives the type of its items.
-    pub(super) fn check_items(
-        &mut self,
-        items: &'n Template,
-        step: &Node,
-        path: &str,
-    ) -> Type<'n> {
+    pub(super) fn check_items(&mut self, items: &'n Template, step: &Node, path: &str) -> Type<'n> {
         let Some(mut node) = step.get("for_each") else { return Type::Unknown };
         let mut path = path.to_owned();
         if let Some(inner) = node.get("in") {
@@ -95,7 +91,8 @@ impl<'n> Checker<'n, '_> {
             return item;
         }
         if let Template::Reference(reference) = items {
-            let message = format!("`${{{reference}}}` is {}, and a step runs over a list", list.kinds());
+            let message =
+                format!("`${{{reference}}}` is {}, and a step runs over a list", list.kinds());
             let hint = "Name a variable that holds a list, or a list inside this one.";
             let found = Diagnostic::error(code::WRONG_TYPE, &path, node.position, message);
             let sources = self.sources(reference.variable());

@@ -3,8 +3,8 @@
 use a2s::{BodyField, FieldKind, RequestBody};
 use serde_json::{Map, Value};
 
-use super::body::refused_field;
 use super::binary::is_binary;
+use super::body::refused_field;
 use crate::request::Error;
 use crate::request::style::{self, Escape, Reason, encode, plain};
 

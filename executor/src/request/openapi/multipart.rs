@@ -3,8 +3,8 @@
 use a2s::{BodyField, Digest, FieldKind, MediaType, RequestBody};
 use serde_json::{Map, Value};
 
-use super::body::refused_field;
 use super::binary::{Binary, is_binary};
+use super::body::refused_field;
 use crate::request::style::{self, Escape, Reason, plain};
 use crate::request::{Error, header_value};
 
@@ -57,14 +57,14 @@ impl Part {
     fn into_bytes(self) -> Vec<u8> {
         let mut head = format!("Content-Disposition: form-data; name=\"{}\"", quoted(&self.name));
         if let Some(filename) = &self.filename {
-            head.push_str(&format!("; filename=\"{}\"", quoted(filename)));
+            head.extend(["; filename=\"", &quoted(filename), "\""]);
         }
         head.push_str("\r\n");
         if let Some(content_type) = &self.content_type {
-            head.push_str(&format!("Content-Type: {content_type}\r\n"));
+            head.extend(["Content-Type: ", content_type, "\r\n"]);
         }
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();

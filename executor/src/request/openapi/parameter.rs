@@ -32,7 +32,7 @@ impl Given<'_> {
         if let Some(text) = self.content_text()? {
             return Ok(style::encode(&text));
         }
-        let shape = Shape::of(self.value).ok_or("it has no items")?;
+        let shape = Shape::of_scalars(self.value)?.ok_or("it has no items")?;
         style::write_path(&self.parameter.name, shape, self.parameter.style)
     }
 
@@ -56,7 +56,7 @@ impl Given<'_> {
             let text = content_text(media_type, self.value)?;
             return Ok(if media_type.is_json() { ascii_json(&text) } else { text });
         }
-        let shape = Shape::of(self.value).ok_or("it has no items")?;
+        let shape = Shape::of_scalars(self.value)?.ok_or("it has no items")?;
         Ok(style::write_header(shape, self.parameter.style.explode))
     }
 
@@ -64,6 +64,7 @@ impl Given<'_> {
     pub(super) fn cookie_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
         let name = &self.parameter.name;
         let Some(media_type) = &self.parameter.content else {
+            Shape::of_scalars(self.value)?;
             let style = a2s::ValueStyle { style: Style::Form, ..self.parameter.style };
             return style::write_query(name, self.value, style, Escape::All);
         };

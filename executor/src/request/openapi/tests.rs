@@ -170,6 +170,8 @@ fn what_is_missing_or_unknown_is_named() {
         let expected = format!("the task takes no input `{unknown}`");
         check_refused(&task, &inputs([(unknown, json!("x"))]), &expected);
     }
+    let nested = inputs([("pathParameters.city", json!([[1]])), ("body", json!(1))]);
+    assert!(matches!(prepare(&task, &nested), Err(Error::Value { .. })));
 }
 
 #[test]

@@ -89,9 +89,7 @@ fn query_styles_follow_the_table() {
 
 #[test]
 fn header_styles_follow_the_table() {
-    let written = |explode| {
-        values().map(|value| write_header(Shape::of(&value).unwrap(), explode))
-    };
+    let written = |explode| values().map(|value| write_header(Shape::of(&value).unwrap(), explode));
     assert_eq!(written(false), ["", "blue", "blue,bl,ack,brown", "R,100,G&,200,B,150"]);
     assert_eq!(written(true), ["", "blue", "blue,bl,ack,brown", "R=100,G&=200,B=150"]);
 }
@@ -104,7 +102,10 @@ fn what_has_no_items_is_no_value() {
             assert_eq!(query(&nothing, styled(style, false), Escape::All), "");
         }
     }
-    assert_eq!(query(&json!({"a": null, "b": []}), styled(Style::DeepObject, true), Escape::All), "");
+    assert_eq!(
+        query(&json!({"a": null, "b": []}), styled(Style::DeepObject, true), Escape::All),
+        ""
+    );
 }
 
 #[test]

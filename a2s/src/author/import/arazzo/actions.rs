@@ -39,10 +39,14 @@ pub(super) fn retry(
                     retry = Some(read(action, place, scope));
                 }
                 "retry" if !elsewhere => {
-                    scope.remark(place, "a step has one `retry`; further ones are not carried over");
+                    scope
+                        .remark(place, "a step has one `retry`; further ones are not carried over");
                 }
                 kind => {
-                    let told = format!("`{}` to another step after failure is not carried over", shown(kind));
+                    let told = format!(
+                        "`{}` to another step after failure is not carried over",
+                        shown(kind)
+                    );
                     scope.remark(place, told);
                 }
             }
@@ -51,12 +55,7 @@ pub(super) fn retry(
     retry
 }
 
-fn actions<'v>(
-    source: Source<'v>,
-    owner: &'v Value,
-    key: &str,
-    component: &str,
-) -> Vec<&'v Value> {
+fn actions<'v>(source: Source<'v>, owner: &'v Value, key: &str, component: &str) -> Vec<&'v Value> {
     let actions = owner.get(key).and_then(Value::as_array);
     let resolve = |action: &'v Value| match action.get("reference").and_then(Value::as_str) {
         Some(reference) => {
@@ -72,7 +71,10 @@ fn read(action: &Value, place: &str, scope: &mut Scope<'_>) -> Value {
     let limit = action.get("retryLimit").and_then(Value::as_u64).unwrap_or(1);
     let attempts = limit.saturating_add(1);
     if attempts > MAX_ATTEMPTS {
-        scope.remark(place, format!("a request has at most {MAX_ATTEMPTS} attempts, not {attempts}"));
+        scope.remark(
+            place,
+            format!("a request has at most {MAX_ATTEMPTS} attempts, not {attempts}"),
+        );
     }
     let mut retry = Map::new();
     retry.insert("max_attempts".to_owned(), json!(attempts.min(MAX_ATTEMPTS)));
@@ -97,7 +99,10 @@ fn read(action: &Value, place: &str, scope: &mut Scope<'_>) -> Value {
             }
             Criterion::Condition(_) | Criterion::Other(_) => {
                 let condition = criterion.get("condition").and_then(Value::as_str);
-                let told = format!("that `retry` asks for `{}` is not carried over", shown(condition.unwrap_or_default()));
+                let told = format!(
+                    "that `retry` asks for `{}` is not carried over",
+                    shown(condition.unwrap_or_default())
+                );
                 scope.remark(place, told);
             }
         }
@@ -107,7 +112,13 @@ fn read(action: &Value, place: &str, scope: &mut Scope<'_>) -> Value {
         if statuses.len() > MAX_STATUSES {
             statuses.retain(|status| USUAL.contains(status));
             let told: Vec<String> = statuses.iter().map(u16::to_string).collect();
-            scope.remark(place, format!("of the statuses that `retry` asks for, {} are carried over", told.join(", ")));
+            scope.remark(
+                place,
+                format!(
+                    "of the statuses that `retry` asks for, {} are carried over",
+                    told.join(", ")
+                ),
+            );
         }
         if !statuses.is_empty() {
             retry.insert("on_status".to_owned(), json!(statuses));

@@ -30,7 +30,10 @@ pub(super) fn read(
     let condition = text("condition").trim();
     if kind == "regex" && text("context") == "$statusCode" {
         let cel = format!("string(${{status}}).matches({})", quoted(condition));
-        return by_status(&cel).map_or_else(|| Criterion::Other("its pattern is not read".to_owned()), Criterion::Status);
+        return by_status(&cel).map_or_else(
+            || Criterion::Other("its pattern is not read".to_owned()),
+            Criterion::Status,
+        );
     }
     if kind == "simple" && only_status(condition) {
         let cel = to_cel(condition, |_| Ok("status".to_owned()));
@@ -191,7 +194,12 @@ mod tests {
             read("$response.body#/state == 'it''s $ok' && true"),
             condition("${a.state} == 'it\\'s \\u0024ok' && true")
         );
-        for other in ["$response.body#/other == 1", "$statusCode == ok", "len($response.body#/state)", "'open"] {
+        for other in [
+            "$response.body#/other == 1",
+            "$statusCode == ok",
+            "len($response.body#/state)",
+            "'open",
+        ] {
             assert!(matches!(read(other), Criterion::Other(_)), "{other}");
         }
     }

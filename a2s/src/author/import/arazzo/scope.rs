@@ -38,6 +38,8 @@ struct Input {
 pub(super) struct Outputs {
     /// How each is read, by name.
     pub(super) read: BTreeMap<String, String>,
+    /// The types that are known, by name.
+    pub(super) kinds: BTreeMap<String, ValueType>,
     /// Those that a later step reads.
     pub(super) needed: BTreeSet<String>,
     /// Those that anything reads.
@@ -92,7 +94,11 @@ impl<'a> Scope<'a> {
     }
 
     /// A new input of the document that the workflow does not have.
-    pub(super) fn add_input(&mut self, names: &[String], make: impl Fn(String) -> Variable) -> String {
+    pub(super) fn add_input(
+        &mut self,
+        names: &[String],
+        make: impl Fn(String) -> Variable,
+    ) -> String {
         let name = self.taken.take_one_of(names);
         let variable = make(name.clone());
         // No declared input begins with a space: the two kinds do not meet.
@@ -160,7 +166,8 @@ impl<'a> Scope<'a> {
             Some(wanted) => Variable { name, ..wanted.clone() },
             None => Variable::new(name, None, true),
         });
-        let told = format!("`{}` {reason}; `{variable}` became an input instead", shown(expression));
+        let told =
+            format!("`{}` {reason}; `{variable}` became an input instead", shown(expression));
         self.remark(place, told);
         format!("${{{variable}}}")
     }
@@ -175,19 +182,40 @@ impl<'a> Scope<'a> {
     ) -> Result<String, String> {
         match Expression::parse(text) {
             Some(Expression::Input(rest)) => self.input(rest, wanted, place),
-            Some(Expression::StepOutput { step, rest }) => self.output(step, rest),
+            Some(Expression::StepOutput { step, rest }) => self.output(step, rest, wanted),
             Some(_) | None => Err("is not known where it stands".to_owned()),
         }
     }
 
-    fn output(&mut self, step: &str, rest: &str) -> Result<String, String> {
+    fn output(
+        &mut self,
+        step: &str,
+        rest: &str,
+        wanted: Option<&Variable>,
+    ) -> Result<String, String> {
         let Some(outputs) = self.steps.get_mut(step) else {
-            return Err(format!("speaks of the step `{}`, which does not stand before", shown(step)));
+            return Err(format!(
+                "speaks of the step `{}`, which does not stand before",
+                shown(step)
+            ));
         };
         let (name, rest) = longest(outputs.read.keys().map(String::as_str), rest)
             .ok_or("speaks of an output that the step does not have")?;
         let rest = way(rest).ok_or("goes a way that no reference can write")?;
         let name = name.to_owned();
+        if let Some(kind) = outputs.kinds.get(&name).copied() {
+            let nests = |kind| matches!(kind, ValueType::Object | ValueType::Array);
+            let wanted = wanted.and_then(|wanted| wanted.kind).filter(|_| rest.is_empty());
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != kind)
+                && (nests(wanted) || nests(kind))
+            {
+                let (kind, wanted) = (kind.describe(), wanted.describe());
+                return Err(format!("is {kind}, and the operation takes {wanted}"));
+            }
+            if rest.starts_with('.') && kind != ValueType::Object {
+                return Err(format!("goes into {} by a name", kind.describe()));
+            }
+        }
         let reference = format!("{}{rest}", outputs.read[&name]);
         if !self.closed {
             outputs.needed.insert(name.clone());
@@ -196,11 +224,15 @@ impl<'a> Scope<'a> {
         Ok(reference)
     }
 
-    fn input(&mut self, rest: &str, wanted: Option<&Variable>, place: &str) -> Result<String, String> {
+    fn input(
+        &mut self,
+        rest: &str,
+        wanted: Option<&Variable>,
+        place: &str,
+    ) -> Result<String, String> {
         let declared = self.declared.into_iter().flat_map(|declared| declared.keys());
-        let (name, rest) = longest(declared.map(String::as_str), rest).unwrap_or_else(|| {
-            rest.split_at(rest.find(['.', '[', '#']).unwrap_or(rest.len()))
-        });
+        let (name, rest) = longest(declared.map(String::as_str), rest)
+            .unwrap_or_else(|| rest.split_at(rest.find(['.', '[', '#']).unwrap_or(rest.len())));
         let rest = way(rest).ok_or("goes a way that no reference can write")?;
         if !self.inputs.contains_key(name) {
             let schema = self.declared.and_then(|declared| declared.get(name));
@@ -212,7 +244,10 @@ impl<'a> Scope<'a> {
             if let Some(schema) = schema {
                 variable = variable.with_schema(self.source, schema);
             } else {
-                self.remark(place, format!("the workflow does not declare the input `{}`", shown(name)));
+                self.remark(
+                    place,
+                    format!("the workflow does not declare the input `{}`", shown(name)),
+                );
             }
             self.inputs.insert(name.to_owned(), Input { variable, settled: false });
         }
@@ -224,7 +259,12 @@ impl<'a> Scope<'a> {
                 && after != Some(before)
             {
                 let told = match after {
-                    Some(after) => format!("where `{}` is used, it is {}, not {}", shown(name), after.describe(), before.describe()),
+                    Some(after) => format!(
+                        "where `{}` is used, it is {}, not {}",
+                        shown(name),
+                        after.describe(),
+                        before.describe()
+                    ),
                     None => format!("`{}` is used with different types", shown(name)),
                 };
                 self.remarks.push(Remark::new(place, told));

@@ -13,6 +13,7 @@ use crate::author::import::openapi::{Cut, Flaw, Operation, operations};
 use crate::author::import::source::{Source, shown};
 use crate::author::import::variable::Variable;
 use crate::author::names;
+use crate::document::ValueType;
 
 /// A step of a document, before its task is written.
 pub(super) struct Step<'a> {
@@ -76,7 +77,8 @@ impl<'a> Step<'a> {
                         scope.remark(&place, told);
                         continue;
                     };
-                    let value = scope.value(value, Some(input), &format!("{}_{name}", step.id), &place);
+                    let value =
+                        scope.value(value, Some(input), &format!("{}_{name}", step.id), &place);
                     step.inputs.insert(input.name.clone(), value);
                 }
             }
@@ -110,10 +112,23 @@ impl<'a> Step<'a> {
                 continue;
             }
             let Some(how) = self.output(expression, importer, raw, place, scope) else {
-                let told = format!("the output `{}` is `{}`, which cannot be carried over", shown(name), shown(text));
+                let told = format!(
+                    "the output `{}` is `{}`, which cannot be carried over",
+                    shown(name),
+                    shown(text)
+                );
                 scope.remark(place, told);
                 continue;
             };
+            let kind = match (&self.action, expression, &how) {
+                (Action::Task(cut), Some(Expression::Body(pointer)), Taken::Body(_)) => {
+                    let tokens = pointer.strip_prefix('/').map(|rest| rest.split('/'));
+                    let tokens: Vec<&str> = tokens.into_iter().flatten().collect();
+                    cut.kind_at(&tokens)
+                }
+                _ => None,
+            };
+            known.kinds.extend(kind.map(|kind| (name.clone(), kind)));
             let member = taken.take(&names::variable_name(name));
             known.read.insert(name.clone(), format!("{}.{member}", self.id));
             self.outputs.push((member, how));
@@ -191,15 +206,22 @@ impl<'a> Step<'a> {
                 // A step fails by any other status than success.
                 Criterion::Status(met) if met.iter().any(|status| *status < 300) => {}
                 Criterion::Status(_) => {
-                    scope.remark(place, "a step succeeds with a status of 2xx only; its criterion asks for another");
+                    scope.remark(
+                        place,
+                        "a step succeeds with a status of 2xx only; its criterion asks for another",
+                    );
                 }
                 Criterion::Condition(condition) => {
                     self.outputs.extend(looked_at);
                     conditions.push(condition);
                 }
                 Criterion::Other(reason) => {
-                    let condition = raw.get("condition").and_then(Value::as_str).unwrap_or_default();
-                    let told = format!("the criterion `{}` is not carried over: {reason}", shown(condition));
+                    let condition =
+                        raw.get("condition").and_then(Value::as_str).unwrap_or_default();
+                    let told = format!(
+                        "the criterion `{}` is not carried over: {reason}",
+                        shown(condition)
+                    );
                     scope.remark(place, told);
                 }
             }
@@ -225,8 +247,9 @@ impl<'a> Step<'a> {
         let is_kept = |(member, _): &&(String, Taken)| {
             let is_used = known.is_some_and(|known| is_among(&known.used, member));
             let in_condition = self.condition.as_ref();
-            let is_checked = in_condition
-                .is_some_and(|(condition, _)| condition.contains(&format!("${{{}.{member}}}", self.id)));
+            let is_checked = in_condition.is_some_and(|(condition, _)| {
+                condition.contains(&format!("${{{}.{member}}}", self.id))
+            });
             !has_output || is_used || is_checked
         };
         let output = |(member, how): &(String, Taken)| {
@@ -263,7 +286,10 @@ impl<'a> Action<'a> {
         }
         .ok_or_else(|| {
             let named = text("operationId").or_else(|| text("operationPath")).unwrap_or_default();
-            Flaw::new(place, format!("no description that could be read has the operation `{}`", shown(named)))
+            Flaw::new(
+                place,
+                format!("no description that could be read has the operation `{}`", shown(named)),
+            )
         })?;
         let body = raw.get("requestBody");
         let media_type = body.and_then(|body| body.get("contentType")).and_then(Value::as_str);
@@ -370,7 +396,10 @@ fn task_inputs<'a>(
             parameter.is_called(name) && place.is_none_or(|place| parameter.place.word() == place)
         });
         let Some(parameter) = declared else {
-            scope.remark(at, format!("the operation takes no parameter `{}`; it is not sent", shown(name)));
+            scope.remark(
+                at,
+                format!("the operation takes no parameter `{}`; it is not sent", shown(name)),
+            );
             continue;
         };
         let wanted = parameter.variable(cut.source(), names::variable_name(name));
@@ -381,7 +410,8 @@ fn task_inputs<'a>(
         given.push((parameter.place, parameter.name.clone()));
     }
     for parameter in cut.parameters() {
-        let is_given = given.iter().any(|(place, name)| *place == parameter.place && *name == parameter.name);
+        let is_given =
+            given.iter().any(|(place, name)| *place == parameter.place && *name == parameter.name);
         if is_given || !parameter.required {
             continue;
         }
@@ -427,7 +457,10 @@ fn body_input<'a>(
         }
         let names = ["body".to_owned(), format!("{id}_body")];
         let name = scope.add_input(&names, |name| Variable { name, ..whole.clone() });
-        scope.remark(at, "the operation needs a body, which the step does not give; it became an input");
+        scope.remark(
+            at,
+            "the operation needs a body, which the step does not give; it became an input",
+        );
         return Some(json!(format!("${{{name}}}")));
     };
     // A text that is JSON as a whole stands for its value.
@@ -436,6 +469,19 @@ fn body_input<'a>(
     let mut payload = parsed.unwrap_or_else(|| payload.clone());
     replace(&mut payload, given, at, scope);
     let fallback = format!("{id}_body");
+    let written = match &payload {
+        Value::Object(_) => Some(ValueType::Object),
+        Value::Array(_) => Some(ValueType::Array),
+        _ => None,
+    };
+    if let (Some(written), Some(wanted)) = (written, whole.kind)
+        && written != wanted
+    {
+        let input = scope.add_input(&[fallback], |name| Variable { name, ..whole.clone() });
+        let (written, wanted) = (written.describe(), wanted.describe());
+        scope.remark(at, format!("the payload is {written}, and the operation takes {wanted}; `{input}` became an input instead"));
+        return Some(json!(format!("${{{input}}}")));
+    }
     let Value::Object(members) = &payload else {
         return Some(scope.value(&payload, Some(&whole), &fallback, at));
     };
@@ -444,6 +490,16 @@ fn body_input<'a>(
         let wanted = body.property(cut.source(), name);
         let fallback = format!("{id}_{}", names::variable_name(name));
         filled.insert(name.clone(), scope.value(value, wanted.as_ref(), &fallback, at));
+    }
+    for (name, wanted) in body.required(cut.source()) {
+        if members.contains_key(name) {
+            continue;
+        }
+        let plain = names::variable_name(name);
+        let names = [plain.clone(), format!("{id}_{plain}")];
+        let input = scope.add_input(&names, |name| Variable { name, ..wanted.clone() });
+        scope.remark(at, format!("the body needs `{}`, which the step does not give; it became an input", shown(name)));
+        filled.insert(name.to_owned(), json!(format!("${{{input}}}")));
     }
     Some(Value::Object(filled))
 }
@@ -458,9 +514,9 @@ fn replace(payload: &mut Value, body: Option<&Value>, at: &str, scope: &mut Scop
             *place = value;
             continue;
         }
-        let parent = target.rsplit_once('/').and_then(|(parent, name)| {
-            Some((payload.pointer_mut(parent)?.as_object_mut()?, name))
-        });
+        let parent = target
+            .rsplit_once('/')
+            .and_then(|(parent, name)| Some((payload.pointer_mut(parent)?.as_object_mut()?, name)));
         match parent {
             Some((members, name)) => {
                 members.insert(name.replace("~1", "/").replace("~0", "~"), value);

@@ -24,8 +24,9 @@ pub(super) fn to_sdl(answer: &str) -> Result<String, ImportError> {
         .find(|schema| schema.get("types").is_some_and(Value::is_array))
         .ok_or_else(|| ImportError::new("the JSON has no `__schema` with `types`", hint))?;
     let mut sdl = String::new();
-    write_schema(schema, &mut sdl)
-        .map_err(|place| ImportError::new(format!("the introspection is malformed at {place}"), hint))?;
+    write_schema(schema, &mut sdl).map_err(|place| {
+        ImportError::new(format!("the introspection is malformed at {place}"), hint)
+    })?;
     Ok(sdl)
 }
 

@@ -3,10 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::operation::Operation;
-use crate::author::import::{Remark, jsonpath};
 use crate::author::import::schema::{Detail, Schemas};
 use crate::author::import::source::{Source, shown};
+use crate::author::import::variable::kind_at;
+use crate::author::import::{Remark, jsonpath};
 use crate::author::{names, text};
+use crate::document::ValueType;
 
 /// With more properties, the answer is one output.
 const MAX_OUTPUTS: usize = 40;
@@ -44,9 +46,8 @@ impl<'a> Answer<'a> {
             }
         }
         let success = choose_success(&answers);
-        let is_error = |answer: &Self| {
-            answer.status.starts_with(['4', '5']) || answer.status == "default"
-        };
+        let is_error =
+            |answer: &Self| answer.status.starts_with(['4', '5']) || answer.status == "default";
         let mut kept: Vec<Self> = success.map(|index| answers[index].clone()).into_iter().collect();
         for (index, answer) in answers.into_iter().enumerate() {
             if Some(index) != success && is_error(&answer) {
@@ -114,9 +115,11 @@ impl<'a> Answer<'a> {
             outputs.insert(name, json!({ "from": "status" }));
             return outputs;
         }
-        if let Some(media) = self.media_type.filter(|media| !is_json(media) && !media.contains('*')) {
+        if let Some(media) = self.media_type.filter(|media| !is_json(media) && !media.contains('*'))
+        {
             let place = format!("{}.responses.{}", operation.place(), self.status);
-            let reason = format!("the service answers with `{}`, and only JSON is read", shown(media));
+            let reason =
+                format!("the service answers with `{}`, and only JSON is read", shown(media));
             remarks.push(Remark::new(&place, reason));
         }
         let properties = self.schema.and_then(|schema| properties(operation.source, schema));
@@ -128,7 +131,8 @@ impl<'a> Answer<'a> {
         };
         for (property, required) in properties {
             let Some(query) = jsonpath::of_member(property) else {
-                let place = format!("{}.responses.{}.{}", operation.place(), self.status, shown(property));
+                let place =
+                    format!("{}.responses.{}.{}", operation.place(), self.status, shown(property));
                 remarks.push(Remark::new(&place, "no JSONPath leads to this name"));
                 continue;
             };
@@ -145,6 +149,11 @@ impl<'a> Answer<'a> {
     pub(super) fn has_member(&self, source: Source<'a>, name: &str) -> bool {
         let properties = self.schema.and_then(|schema| properties(source, schema));
         properties.is_some_and(|properties| properties.iter().any(|(known, _)| *known == name))
+    }
+
+    /// The type of what the tokens of a pointer into the body lead to.
+    pub(super) fn kind_at(&self, source: Source<'a>, tokens: &[&str]) -> Option<ValueType> {
+        kind_at(source, self.schema?, tokens)
     }
 
     /// A name for the whole body: a list has that of what the path ends with.

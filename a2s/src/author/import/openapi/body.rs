@@ -91,16 +91,11 @@ impl<'a> Body<'a> {
             return (vec![variable], template);
         };
         let (mut variables, mut members) = (Vec::new(), Map::new());
-        for Property { name, schema, required } in properties {
-            let plain = names::variable_name(name);
-            let free = taken.take_one_of(&[plain.clone(), format!("body_{plain}")]);
-            let mut variable = Variable::new(free, None, required);
-            let is_password = source
-                .resolve(schema)
-                .is_ok_and(|schema| schema.get("format").is_some_and(|format| format == "password"));
-            variable.secret = is_password || names_a_secret(name, None);
-            let variable = variable.with_schema(source, schema);
-            members.insert(name.to_owned(), variable.template());
+        for property in properties {
+            let plain = names::variable_name(property.name);
+            let name = taken.take_one_of(&[plain.clone(), format!("body_{plain}")]);
+            let variable = Variable { name, ..property.variable(source) };
+            members.insert(property.name.to_owned(), variable.template());
             variables.push(variable);
         }
         (variables, Value::Object(members))
@@ -113,13 +108,23 @@ impl<'a> Body<'a> {
         if !is_form && !is_json(&self.media_type) {
             return None;
         }
-        let mut properties = Vec::new();
-        let mut required = Vec::new();
-        gather(source, self.schema?, 0, &mut properties, &mut required)?;
+        let mut found = Found::default();
+        found.gather(source, self.schema?, 0)?;
+        let Found { mut properties, required, read_only } = found;
         for property in &mut properties {
             property.required = required.contains(&property.name);
         }
-        (!properties.is_empty()).then_some(properties)
+        if properties.is_empty() {
+            return None;
+        }
+        // Some descriptions demand what they do not describe.
+        for name in required {
+            let known = properties.iter().any(|property| property.name == name);
+            if !known && !read_only.contains(&name) {
+                properties.push(Property { name, schema: &Value::Null, required: true });
+            }
+        }
+        Some(properties)
     }
 
     /// The parameter that a property at the top would be.
@@ -129,9 +134,15 @@ impl<'a> Body<'a> {
         name: &str,
     ) -> Option<Variable> {
         let properties = self.properties(source)?;
-        let property = properties.iter().find(|property| property.name == name)?;
-        let variable = Variable::new(String::new(), None, property.required);
-        Some(variable.with_schema(source, property.schema))
+        properties.iter().find(|property| property.name == name).map(|p| p.variable(source))
+    }
+
+    /// The properties at the top without which a request is refused, and the parameters that they
+    /// would be.
+    pub(in crate::author::import) fn required(&self, source: Source<'a>) -> Vec<(&'a str, Variable)> {
+        let properties = self.properties(source).unwrap_or_default();
+        let required = properties.iter().filter(|property| property.required);
+        required.map(|property| (property.name, property.variable(source))).collect()
     }
 
     /// Whether a request without it is refused.
@@ -169,40 +180,61 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Collects the properties of a schema and of those that it is combined of. None when it may be
-/// something else than an object with those properties.
-fn gather<'a>(
-    source: Source<'a>,
-    schema: &'a Value,
-    depth: usize,
-    properties: &mut Vec<Property<'a>>,
-    required: &mut Vec<&'a str>,
-) -> Option<()> {
-    let schema = source.resolve(schema).ok()?;
-    let other = ["oneOf", "anyOf", "not", "if", "patternProperties"];
-    if depth > MAX_COMBINED || other.iter().any(|key| schema.get(key).is_some()) {
-        return None;
+impl Property<'_> {
+    /// The parameter that it would be, without its name.
+    fn variable(&self, source: Source<'_>) -> Variable {
+        let mut variable = Variable::new(String::new(), None, self.required);
+        let resolved = source.resolve(self.schema).ok();
+        let format = resolved.and_then(|schema| schema.get("format"));
+        let is_password = format.is_some_and(|format| format == "password");
+        variable.secret = is_password || names_a_secret(self.name, None);
+        variable.with_schema(source, self.schema)
     }
-    match schema.get("type") {
-        None => {}
-        Some(Value::String(kind)) if kind == "object" => {}
-        Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "object") => {}
-        Some(_) => return None,
-    }
-    let names = schema.get("required").and_then(Value::as_array);
-    required.extend(names.into_iter().flatten().filter_map(Value::as_str));
-    let own = schema.get("properties").and_then(Value::as_object);
-    for (name, property) in own.into_iter().flatten() {
-        let resolved = source.resolve(property).unwrap_or(property);
-        let is_read_only = resolved.get("readOnly") == Some(&Value::Bool(true));
-        if !is_read_only && !properties.iter().any(|known| known.name == name) {
-            properties.push(Property { name, schema: property, required: false });
+}
+
+/// The properties of a schema and of those that it is combined of.
+#[derive(Default)]
+struct Found<'a> {
+    properties: Vec<Property<'a>>,
+    required: Vec<&'a str>,
+    /// Those that are in answers alone.
+    read_only: Vec<&'a str>,
+}
+
+impl<'a> Found<'a> {
+    /// Collects them. None when a value may be something else than an object with those.
+    fn gather(&mut self, source: Source<'a>, schema: &'a Value, depth: usize) -> Option<()> {
+        let schema = source.resolve(schema).ok()?;
+        let other = ["oneOf", "anyOf", "not", "if", "patternProperties"];
+        if depth > MAX_COMBINED || other.iter().any(|key| schema.get(key).is_some()) {
+            return None;
         }
+        match schema.get("type") {
+            None => {}
+            Some(Value::String(kind)) if kind == "object" => {}
+            Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "object") => {}
+            Some(_) => return None,
+        }
+        let names = schema.get("required").and_then(Value::as_array);
+        for name in names.into_iter().flatten().filter_map(Value::as_str) {
+            if !self.required.contains(&name) {
+                self.required.push(name);
+            }
+        }
+        let own = schema.get("properties").and_then(Value::as_object);
+        for (name, schema) in own.into_iter().flatten() {
+            let resolved = source.resolve(schema).unwrap_or(schema);
+            if resolved.get("readOnly") == Some(&Value::Bool(true)) {
+                self.read_only.push(name);
+            } else if !self.properties.iter().any(|known| known.name == name) {
+                self.properties.push(Property { name, schema, required: false });
+            }
+        }
+        for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.gather(source, part, depth + 1)?;
+        }
+        Some(())
     }
-    for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-        gather(source, part, depth + 1, properties, required)?;
-    }
-    Some(())
 }
 
 /// How much a media type is liked; the smallest is sent.

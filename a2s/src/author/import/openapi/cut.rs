@@ -12,6 +12,7 @@ use crate::author::import::Remark;
 use crate::author::import::schema::{Detail, Schemas};
 use crate::author::import::source::{Source, shown};
 use crate::author::{names, text};
+use crate::document::ValueType;
 
 /// Why an operation cannot be cut out.
 #[derive(Debug, Clone)]
@@ -95,6 +96,11 @@ impl<'a> Cut<'a> {
         self.answers.iter().take(1).any(|answer| answer.has_member(self.source(), name))
     }
 
+    /// The type of what the tokens of a pointer into the answer of success lead to.
+    pub(in crate::author::import) fn kind_at(&self, tokens: &[&str]) -> Option<ValueType> {
+        self.answers.first()?.kind_at(self.source(), tokens)
+    }
+
     /// What a capability takes from the answer of success.
     pub(super) fn outputs(
         &self,
@@ -138,7 +144,10 @@ impl<'a> Cut<'a> {
         task.insert("openapi".to_owned(), json!(exact.unwrap_or(otherwise)));
         task.insert("info".to_owned(), self.info());
         task.insert("servers".to_owned(), json!([self.server.value]));
-        task.insert("paths".to_owned(), json!({ &self.path: { self.operation.method: operation } }));
+        task.insert(
+            "paths".to_owned(),
+            json!({ &self.path: { self.operation.method: operation } }),
+        );
         if !components.is_empty() {
             task.insert("components".to_owned(), Value::Object(components));
         }
@@ -239,13 +248,17 @@ fn fit_path(
     parameters.retain(|parameter| {
         let stays = parameter.place != Place::Path || named.contains(&parameter.name.as_str());
         if !stays {
-            let reason = format!("the path has no `{{{}}}`; the parameter is not sent", shown(&parameter.name));
+            let reason = format!(
+                "the path has no `{{{}}}`; the parameter is not sent",
+                shown(&parameter.name)
+            );
             remarks.push(Remark::new(&place, reason));
         }
         stays
     });
     for name in &named {
-        let known = parameters.iter().any(|known| known.place == Place::Path && known.name == *name);
+        let known =
+            parameters.iter().any(|known| known.place == Place::Path && known.name == *name);
         if !known {
             let reason = format!("`{{{}}}` is not declared; text is taken there", shown(name));
             remarks.push(Remark::new(&place, reason));
@@ -279,7 +292,8 @@ fn security_of(
                 }
                 None => {
                     let place = format!("{}.security.{}", operation.place(), shown(name));
-                    remarks.push(Remark::new(&place, "no security scheme of this name is described"));
+                    remarks
+                        .push(Remark::new(&place, "no security scheme of this name is described"));
                     whole = false;
                 }
             }

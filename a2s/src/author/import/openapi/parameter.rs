@@ -140,10 +140,19 @@ impl<'a> Parameter<'a> {
         let place = raw.get("in").and_then(Value::as_str).and_then(Place::of);
         let place = place.ok_or_else(|| {
             let found = raw.get("in").and_then(Value::as_str).unwrap_or_default();
-            Flaw::new(at, format!("a parameter is in path, query, header or cookie, not in `{}`", shown(found)))
+            Flaw::new(
+                at,
+                format!(
+                    "a parameter is in path, query, header or cookie, not in `{}`",
+                    shown(found)
+                ),
+            )
         })?;
         if place == Place::Header && OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-            let reason = format!("a document may not set the header `{}`: a request has its own, and credentials come from the caller", shown(name));
+            let reason = format!(
+                "a document may not set the header `{}`: a request has its own, and credentials come from the caller",
+                shown(name)
+            );
             remarks.push(Remark::new(at, reason));
             return Ok(None);
         }
@@ -208,8 +217,7 @@ impl<'a> Parameter<'a> {
     /// The parameter of the document that fills it.
     pub(in crate::author::import) fn variable(&self, source: Source<'_>, name: String) -> Variable {
         let mut variable = Variable::new(name, self.description, self.required);
-        variable.secret =
-            self.place != Place::Path && names_a_secret(&self.name, self.description);
+        variable.secret = self.place != Place::Path && names_a_secret(&self.name, self.description);
         match &self.shape {
             Shape::Schema(schema) | Shape::Content(_, Some(schema)) => {
                 variable.with_schema(source, schema)

@@ -63,7 +63,9 @@ impl Server {
         let template = server.get("url").and_then(Value::as_str).unwrap_or_default().trim();
         let mut filled = template.to_owned();
         let mut variables = Map::new();
-        for (name, variable) in server.get("variables").and_then(Value::as_object).into_iter().flatten() {
+        for (name, variable) in
+            server.get("variables").and_then(Value::as_object).into_iter().flatten()
+        {
             let braces = format!("{{{name}}}");
             if !filled.contains(&braces) {
                 continue;
@@ -75,8 +77,8 @@ impl Server {
                 _ => None,
             };
             let default = variable.get("default").and_then(text);
-            let default = default
-                .ok_or_else(|| format!("its variable `{}` has no default", shown(name)))?;
+            let default =
+                default.ok_or_else(|| format!("its variable `{}` has no default", shown(name)))?;
             filled = filled.replace(&braces, &default);
             let choices = variable.get("enum").and_then(Value::as_array);
             let choices: Vec<String> = choices.into_iter().flatten().filter_map(text).collect();
@@ -91,7 +93,8 @@ impl Server {
             Ok(url) if variables.is_empty() => (url, json!({ "url": template })),
             Ok(url) => (url, json!({ "url": template, "variables": variables })),
             Err(_) => {
-                let relative = || format!("`{}` is relative, and to what is not known", shown(template));
+                let relative =
+                    || format!("`{}` is relative, and to what is not known", shown(template));
                 let url = base.ok_or_else(relative)?.join(&filled).map_err(|_| unknown())?;
                 let value = json!({ "url": url.as_str() });
                 (url, value)

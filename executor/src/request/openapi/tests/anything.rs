@@ -65,9 +65,8 @@ fn style() -> impl Strategy<Value = ValueStyle> {
         Style::PipeDelimited,
         Style::DeepObject,
     ];
-    (select(styles), any::<bool>(), any::<bool>()).prop_map(|(style, explode, allow_reserved)| {
-        ValueStyle { style, explode, allow_reserved }
-    })
+    (select(styles), any::<bool>(), any::<bool>())
+        .prop_map(|(style, explode, allow_reserved)| ValueStyle { style, explode, allow_reserved })
 }
 
 fn parameter() -> impl Strategy<Value = OperationParameter> {

@@ -216,16 +216,19 @@ fn a_multipart_body_has_a_part_for_each_value() {
         "id": 7, "none": null, "note": "a\r\nb", "list": ["x", null, {"y": 1}, [1]],
         "address": {"zip": "1"}, "icon": {"text": "i", "filename": "i.txt"}, "scan": "raw",
     });
-    assert_eq!(parts_of(&[("scan", file())], value), [
-        part("name=\"id\"", "", "7"),
-        part("name=\"note\"", "", "a\r\nb"),
-        part("name=\"list\"", "", "x"),
-        part("name=\"list\"", "application/json", r#"{"y":1}"#),
-        part("name=\"list\"", "application/json", "[1]"),
-        part("name=\"address\"", "application/json", r#"{"zip":"1"}"#),
-        part("name=\"icon\"; filename=\"i.txt\"", "application/octet-stream", "i"),
-        part("name=\"scan\"; filename=\"scan\"", "application/octet-stream", "raw"),
-    ]);
+    assert_eq!(
+        parts_of(&[("scan", file())], value),
+        [
+            part("name=\"id\"", "", "7"),
+            part("name=\"note\"", "", "a\r\nb"),
+            part("name=\"list\"", "", "x"),
+            part("name=\"list\"", "application/json", r#"{"y":1}"#),
+            part("name=\"list\"", "application/json", "[1]"),
+            part("name=\"address\"", "application/json", r#"{"zip":"1"}"#),
+            part("name=\"icon\"; filename=\"i.txt\"", "application/octet-stream", "i"),
+            part("name=\"scan\"; filename=\"scan\"", "application/octet-stream", "raw"),
+        ]
+    );
     assert_eq!(parts_of(&[], json!({})), []);
     check_refused(multipart(&[]), json!([]), "a multipart body is an object of its fields");
 }
@@ -237,10 +240,13 @@ fn several_files_share_a_name() {
         {"text": "x", "filename": "b\"\r\n.txt"},
     ]});
     let image = BodyField { content_types: vec![media("image/*"), media("text/plain")], ..file() };
-    assert_eq!(parts_of(&[("files", image)], value), [
-        part("name=\"files\"; filename=\"a.png\"", "image/png", "hi"),
-        part("name=\"files\"; filename=\"b%22%0D%0A.txt\"", "text/plain", "x"),
-    ]);
+    assert_eq!(
+        parts_of(&[("files", image)], value),
+        [
+            part("name=\"files\"; filename=\"a.png\"", "image/png", "hi"),
+            part("name=\"files\"; filename=\"b%22%0D%0A.txt\"", "text/plain", "x"),
+        ]
+    );
 }
 
 #[test]
@@ -260,12 +266,15 @@ fn encoding_says_how_parts_are_written() {
     let value = json!({
         "meta": {"a": 1}, "rows": "a,b", "deep": {"k k": "v&"}, "note": {"text": "not a file"},
     });
-    assert_eq!(parts_of(&fields, value), [
-        part("name=\"meta\"", "application/json", r#"{"a":1}"#),
-        part("name=\"rows\"", "text/csv", "a,b"),
-        part("name=\"deep[k k]\"", "", "v&"),
-        part("name=\"note\"", "application/json", r#"{"text":"not a file"}"#),
-    ]);
+    assert_eq!(
+        parts_of(&fields, value),
+        [
+            part("name=\"meta\"", "application/json", r#"{"a":1}"#),
+            part("name=\"rows\"", "text/csv", "a,b"),
+            part("name=\"deep[k k]\"", "", "v&"),
+            part("name=\"note\"", "application/json", r#"{"text":"not a file"}"#),
+        ]
+    );
     let rows = || multipart(&[("rows", of_type("text/csv", FieldKind::ByValue))]);
     let reason = "field `rows`: its media type is not JSON, so it is a string";
     check_refused(rows(), json!({"rows": {"a": 1}}), reason);

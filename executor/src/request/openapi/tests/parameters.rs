@@ -38,7 +38,7 @@ fn a_parameter_with_a_media_type_is_written_in_it() {
     assert_eq!(path.url().path(), format!("/a/{encoded}"));
     let header = request_of("headerParameters.q", &json, value.clone()).unwrap();
     assert_eq!(header.headers()["q"], r#"{"a":["\u00e9,b"],"c":null}"#);
-    let cookie = request_of("cookieParameters.q", &json, value.clone()).unwrap();
+    let cookie = request_of("cookieParameters.q", &json, value).unwrap();
     assert_eq!(cookie.headers()["cookie"], format!("q={encoded}"));
     // JSON of text has quotes, and an empty array is something.
     let text = request_of("queryParameters.q", &json, json!("x")).unwrap();
@@ -87,6 +87,18 @@ fn an_empty_value_is_sent_where_that_is_allowed() {
     for nothing in [json!([]), json!({}), json!(null)] {
         let refused = request_of("queryParameters.q", required, nothing).unwrap_err();
         assert!(matches!(refused, Error::Missing(_)), "{refused}");
+    }
+}
+
+#[test]
+fn nested_values_are_written_in_a_query_only() {
+    let unchanged = |_: &mut OperationParameter| {};
+    for nested in [json!([[1]]), json!([{"a": 1}]), json!({"a": {"b": 1}}), json!({"a": [1]})] {
+        for place in ["pathParameters.q", "headerParameters.q", "cookieParameters.q"] {
+            let refused = request_of(place, unchanged, nested.clone()).unwrap_err();
+            assert!(refused.to_string().contains("numbers and booleans only"), "{refused}");
+        }
+        assert!(request_of("queryParameters.q", unchanged, nested).is_ok());
     }
 }
 

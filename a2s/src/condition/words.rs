@@ -1,0 +1,58 @@
+//! CEL's complaints in plain words. Its own have the values in them, which may be secret, are of
+//! any length, and come in another order each time.
+
+use cel::ExecutionError as Complaint;
+
+/// Why an evaluation has no outcome. Says nothing of the values but their types.
+pub(super) fn explain(complaint: &Complaint, source: &str) -> String {
+    // A name may come from a value, as in `${map}[${key}]`; one that the author wrote does not.
+    let name = |name: &str| match source.contains(name) && !name.is_empty() {
+        true => format!(" `{name}`"),
+        false => String::new(),
+    };
+    match complaint {
+        Complaint::InvalidArgumentCount { .. }
+        | Complaint::MissingArgumentOrTarget
+        | Complaint::NoSuchOverload(_) => complaint.to_string(),
+        Complaint::UnsupportedTargetType { target } => {
+            format!("the function does not take {}", kind(target))
+        }
+        Complaint::NotSupportedAsMethod { method, target } => {
+            format!("{} has no{} to call", kind(target), name(method))
+        }
+        Complaint::UnsupportedKeyType(key) => format!("{} cannot be a key", kind(key)),
+        Complaint::UnexpectedType { .. } => "a value is of the wrong type".to_owned(),
+        Complaint::NoSuchKey(key) => format!("there is no member{}", name(key)),
+        Complaint::UndeclaredReference(function) => {
+            format!("there is no function{}", name(function))
+        }
+        Complaint::ValuesNotComparable(left, right) => {
+            format!("{} and {} cannot be compared", kind(left), kind(right))
+        }
+        Complaint::UnsupportedBinaryOperator(operator, left, right) => {
+            format!("`{operator}` does not take {} and {}", kind(left), kind(right))
+        }
+        Complaint::UnsupportedIndex(index, of) => {
+            format!("{} cannot be taken as the index of {}", kind(index), kind(of))
+        }
+        Complaint::FunctionError { function, .. } => {
+            format!("the function{} fails for what it is given", name(function))
+        }
+        Complaint::DivisionByZero(_) | Complaint::RemainderByZero(_) => {
+            "it divides by zero".to_owned()
+        }
+        Complaint::Overflow(operator, ..) => {
+            format!("the result of `{operator}` is too large for a number")
+        }
+        Complaint::IndexOutOfBounds(_) => "an index lies beyond the end of its list".to_owned(),
+        Complaint::DuplicateKey(_) => "a key stands twice in a map".to_owned(),
+        _ => "CEL does not take these values".to_owned(),
+    }
+}
+
+/// The type of a value with its article.
+fn kind(value: &cel::Value) -> String {
+    let kind = format!("{:?}", value.type_of()).to_lowercase();
+    let article = if kind.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    if kind == "null" { kind } else { format!("{article} {kind}") }
+}
