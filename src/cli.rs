@@ -1,11 +1,18 @@
 //! The arguments, as typed.
 
+mod authoring;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use url::Url;
+
+pub(crate) use authoring::{
+    FmtArgs, ImportArazzoArgs, ImportArgs, ImportCommand, ImportGraphqlArgs, ImportOpenapiArgs,
+    NewArgs,
+};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -47,6 +54,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Print JSON for machines
     #[arg(long, global = true)]
@@ -83,6 +91,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         service: Service,
     },
+    /// Write a document to begin with
+    New(NewArgs),
+    /// Make documents out of a description of a service
+    #[command(after_help = authoring::AFTER_IMPORT)]
+    Import {
+        #[command(subcommand)]
+        command: ImportCommand,
+    },
+    /// Bring documents into one layout
+    #[command(after_help = authoring::AFTER_FMT)]
+    Fmt(FmtArgs),
     /// Find every mistake in documents
     #[command(after_help = AFTER_VALIDATE)]
     Validate(ValidateArgs),
@@ -166,8 +185,11 @@ pub(crate) struct ShowArgs {
     #[arg(help = "NAME[@RANGE], a file, or - for standard input")]
     pub(crate) target: String,
     /// Print the document as it was published
-    #[arg(long)]
+    #[arg(long, conflicts_with = "schema")]
     pub(crate) yaml: bool,
+    /// Print the interface as JSON Schema
+    #[arg(long)]
+    pub(crate) schema: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,10 @@
 mod checksum;
 mod document;
 mod explain;
+mod fmt;
+mod import;
 mod lock;
+mod new;
 mod publish;
 mod run;
 mod runs;
@@ -50,6 +53,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Result<(), Failure> {
     let client = || Client::new(&global.url, global.token.clone(), Some(data_dir(global)));
     match command {
+        Command::New(arguments) => new::new(&arguments, output),
+        Command::Import { command } => import::import(command, output).await,
+        Command::Fmt(arguments) => fmt::fmt(&arguments, output),
         Command::Validate(arguments) => validate::validate(&arguments, client, output).await,
         Command::Explain { code } => explain::explain(&code, output),
         Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,

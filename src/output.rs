@@ -128,10 +128,10 @@ impl Output {
     pub(crate) fn diagnostics<'d>(
         &mut self,
         file: &str,
-        source: &[u8],
+        source: impl AsRef<[u8]>,
         diagnostics: impl IntoIterator<Item = &'d Diagnostic>,
     ) {
-        let text = String::from_utf8_lossy(source);
+        let text = String::from_utf8_lossy(source.as_ref());
         let excerpts = Excerpts::new(file, &text);
         for diagnostic in diagnostics {
             self.told.insert(diagnostic.code.clone());

@@ -35,6 +35,9 @@ pub struct Interface {
     pub complexity: Complexity,
     /// Whether no step of its own changes anything; false when it uses other capabilities.
     pub read_only: bool,
+    /// Whether it uses other capabilities, which may want inputs that are not listed here.
+    #[serde(default)]
+    pub uses_others: bool,
 }
 
 /// One input.
@@ -135,6 +138,7 @@ impl Interface {
             permissions: capability.permissions.clone(),
             complexity: Complexity::of_steps(steps),
             read_only,
+            uses_others: !capability.dependencies.is_empty(),
         }
     }
 
@@ -147,22 +151,20 @@ impl Interface {
     /// `output` that of the object that it gives. `title` and `description` are the capability's.
     #[must_use]
     pub fn to_json_schema(&self, title: &str, description: &str) -> Value {
-        let described = |schema: &Value, text: Option<&String>| {
+        let about = |name: &String, schema: &Value, text: Option<&String>| {
             let mut schema = schema.clone();
             if let (Value::Object(members), Some(text)) = (&mut schema, text) {
                 members.insert("description".to_owned(), json!(text));
             }
-            schema
+            (name.clone(), schema)
         };
-        let inputs = self.inputs.iter().map(|field| {
-            (field.name.clone(), described(&field.schema, field.description.as_ref()))
-        });
-        let outputs = self.outputs.iter().map(|field| {
-            (field.name.clone(), described(&field.schema, field.description.as_ref()))
-        });
+        let inputs = self.inputs.iter();
+        let inputs = inputs.map(|f| about(&f.name, &f.schema, f.description.as_ref()));
+        let outputs = self.outputs.iter();
+        let outputs = outputs.map(|f| about(&f.name, &f.schema, f.description.as_ref()));
         let required = self.inputs.iter().filter(|field| field.required);
         let required: Vec<_> = required.map(|field| &field.name).collect();
-        let whole = |properties: Map<String, Value>, required: &[&String]| {
+        let whole = |properties: Map<String, Value>, required: &[&String], open: bool| {
             json!({
                 "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "title": title,
@@ -170,12 +172,12 @@ impl Interface {
                 "type": "object",
                 "properties": properties,
                 "required": required,
-                "additionalProperties": false,
+                "additionalProperties": open,
             })
         };
         json!({
-            "input": whole(inputs.collect(), &required),
-            "output": whole(outputs.collect(), &[]),
+            "input": whole(inputs.collect(), &required, self.uses_others),
+            "output": whole(outputs.collect(), &[], false),
         })
     }
 }
@@ -249,9 +251,7 @@ fn outputs_of(names: &Names<'_>) -> Vec<OutputField> {
     let scope = Scope::default();
     let members: Vec<(String, Type<'_>)> = match &names.capability.output {
         Some(output) => names.template(output, &scope).members(),
-        None => {
-            names.set().map(|name| (name.to_owned(), names.variable(name, &scope))).collect()
-        }
+        None => names.set().map(|name| (name.to_owned(), names.variable(name, &scope))).collect(),
     };
     let mut writer = Writer::new(Direction::Out);
     let describe = |(name, kind): (String, Type<'_>)| {
@@ -261,3 +261,6 @@ fn outputs_of(names: &Names<'_>) -> Vec<OutputField> {
     };
     members.into_iter().map(describe).collect()
 }
+
+#[cfg(test)]
+mod tests;

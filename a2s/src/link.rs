@@ -14,6 +14,7 @@ use semver::{Version, VersionReq};
 
 use crate::api::Pin;
 use crate::checksum::Digest;
+use crate::code;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Capability, Dependency, Document};
 use crate::name::CapabilityName;
@@ -249,7 +250,9 @@ pub fn locate(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic
     for diagnostic in &mut diagnostics {
         let (above, key) = diagnostic.path.rsplit_once('.').unwrap_or(("", &diagnostic.path));
         let member = root.at(above).and_then(|node| node.member(key));
-        let place = member.map(|member| member.position);
+        // What is said of an input is about its name.
+        let is_name = diagnostic.code == code::DEPENDENCY_INPUTS.id;
+        let place = member.map(|at| if is_name { at.position } else { at.value.position });
         let place = place.or_else(|| root.at(&diagnostic.path).map(|node| node.position));
         if let Some(place) = place.filter(|place| place.line > 0) {
             diagnostic.position = place;
@@ -257,3 +260,6 @@ pub fn locate(source: &[u8], mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic
     }
     diagnostics
 }
+
+#[cfg(test)]
+mod tests;

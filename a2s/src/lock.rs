@@ -230,3 +230,101 @@ impl Release for Pin {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pin(name: &str, version: &str) -> Pin {
+        Pin {
+            name: crate::CapabilityName::new(name).unwrap(),
+            version: version.parse().unwrap(),
+            checksum: Digest::of_bytes(format!("{name} {version}").as_bytes()),
+        }
+    }
+
+    fn dependency(name: &str, range: &str, checksum: Option<Digest>) -> Dependency {
+        Dependency {
+            capability: crate::CapabilityName::new(name).unwrap(),
+            range: range.parse().unwrap(),
+            checksum,
+            pointer: String::new(),
+            position: crate::Position::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let pins = vec![pin("Low", "1.0.0-rc.1+5"), pin("High", "10.2.0"), pin("High", "2.0.0")];
+        for pins in [Vec::new(), pins] {
+            let lock = Lock::new(pin("Top", "1.0.0"), pins).unwrap();
+            assert_eq!(Lock::parse(lock.to_string().as_bytes()).unwrap(), lock);
+            let json = parse_value(lock.to_string().as_bytes()).unwrap().to_string();
+            assert_eq!(Lock::parse(json.as_bytes()).unwrap(), lock, "layout means nothing");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_was_changed_is_none() {
+        let text = Lock::new(pin("Top", "1.0.0"), vec![pin("Low", "1.0.0")]).unwrap().to_string();
+        let parse = |from: &str, to: &str| {
+            assert!(text.contains(from), "{text}");
+            Lock::parse(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string()
+        };
+        assert!(parse("name: Low", "name: Lox").starts_with("it was changed"));
+        assert!(parse("version: \"1.0.0\"", "version: \"1.0.1\"").starts_with("it was changed"));
+        assert!(parse("lock: 1", "lock: 2").starts_with("its format is 2"));
+        assert!(parse("lock: 1", "lack: 1").contains("no field `lock`"));
+        assert!(parse("name: Low", "name: low").starts_with("it is no lock"));
+        assert!(parse("capability:", "more: 1\ncapability:").starts_with("it is no lock"));
+        assert!(parse("dependencies:", "dependencies").starts_with("it cannot be read"));
+        let without: String = text.lines().filter(|line| !line.starts_with("checksum")).collect();
+        assert!(Lock::parse(without.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_lock_has_bounds_and_does_not_contradict_itself() {
+        let many = (0..=MAX_PINS).map(|index| pin("Low", &format!("{index}.0.0"))).collect();
+        assert_eq!(Lock::new(pin("Top", "1.0.0"), many), Err(Error::TooMany));
+        let mut twice = vec![pin("Low", "1.0.0"), pin("Low", "1.0.0")];
+        twice[1].checksum = Digest::of_bytes(b"other");
+        let refused = Lock::new(pin("Top", "1.0.0"), twice).unwrap_err().to_string();
+        assert_eq!(refused, "it has `Low` 1.0.0 twice");
+    }
+
+    #[test]
+    fn a_dependency_means_what_is_locked_and_nothing_else() {
+        let pins = [pin("Low", "1.0.0"), pin("Low", "2.0.0"), pin("Other", "1.0.0")];
+        let choose = |name, range, checksum| {
+            let chosen = choose(&dependency(name, range, checksum), &pins);
+            chosen.map(|pin| pin.version.to_string()).map_err(|error| error.to_string())
+        };
+        assert_eq!(choose("Low", "^1.0.0", None).unwrap(), "1.0.0");
+        assert_eq!(choose("Low", "*", None).unwrap(), "2.0.0");
+        assert_eq!(choose("Low", "*", Some(pins[0].checksum)).unwrap(), "1.0.0");
+        let missing = choose("Low", "^3.0.0", None).unwrap_err();
+        assert_eq!(missing, "it does not have a version of `Low` in `^3.0.0`, but 1.0.0, 2.0.0");
+        assert!(choose("Low", "*", Some(pins[2].checksum)).is_err());
+        assert_eq!(choose("New", "*", None).unwrap_err(), "it does not have `New`");
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_bytes_are_refused_and_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Lock::parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_lock_with_one_byte_changed_is_the_same_or_none(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let lock = Lock::new(pin("Top", "1.0.0"), vec![pin("Low", "1.0.0")]).unwrap();
+            let mut text = lock.to_string().into_bytes();
+            let at = at.index(text.len());
+            text[at] = byte;
+            if let Ok(read) = Lock::parse(&text) {
+                prop_assert_eq!(read, lock);
+            }
+        }
+    }
+}

@@ -9,9 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::{
-    CapabilityName, Complexity, Digest, Document, Domain, Field, StatedChecksum, Unit,
-};
+use a2s::{CapabilityName, Complexity, Digest, Document, Domain, Field, StatedChecksum, Unit};
 use prometheus_client::metrics::counter::Counter;
 use semver::Version;
 use tokio::sync::Semaphore;

@@ -34,7 +34,7 @@ pub(super) fn explain(code: &str, output: &mut Output) -> Result<(), Failure> {
     }
     if let Some(Shown { mistake, repair, said }) = shown {
         output.line(format_args!("\n{BOLD}The mistake{BOLD:#}\n{}", indented(mistake)));
-        output.line(format_args!("{said}"));
+        output.line(format_args!("\n{said}"));
         output.line(format_args!("\n{BOLD}The repair{BOLD:#}\n{}", indented(repair)));
     }
     Ok(())
@@ -42,5 +42,5 @@ pub(super) fn explain(code: &str, output: &mut Output) -> Result<(), Failure> {
 
 /// Lines of a document, set apart from the text around them.
 fn indented(lines: &str) -> String {
-    lines.lines().map(|line| format!("    {line}\n")).collect()
+    lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }

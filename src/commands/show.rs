@@ -15,6 +15,13 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, NAME, Output, WARN, plain};
 
+/// The most values of an `enum` that are listed.
+const MAX_CHOICES: usize = 8;
+/// The widest column of names.
+const MAX_COLUMN: usize = 24;
+/// How deep a type is told.
+const MAX_NESTING: usize = 3;
+
 pub(super) async fn show(
     arguments: &ShowArgs,
     client: impl FnOnce() -> Result<Client, Failure>,
@@ -27,6 +34,11 @@ pub(super) async fn show(
     };
     if arguments.yaml {
         output.raw(&String::from_utf8_lossy(&source));
+    } else if arguments.schema {
+        let capability = shown.document.capability();
+        let (title, description) = (capability.name.as_str(), &capability.description);
+        let schema = shown.interface.to_json_schema(title, description);
+        output.raw(&format!("{schema:#}\n"));
     } else if output.is_json() {
         output.json_line(&shown.to_json());
     } else {
@@ -81,7 +93,6 @@ impl Shown {
             "checksum": self.document.digest(),
             "description": capability.description,
             "interface": self.interface,
-            "permissions": capability.permissions,
             "dependencies": capability.dependencies.iter().map(|dependency| json!({
                 "name": dependency.capability,
                 "range": dependency.range,
@@ -117,9 +128,8 @@ impl Shown {
         };
         let complexity = self.interface.complexity.as_str();
         print_about("effort", &format!("{complexity} complexity, {changes}"), output);
-        if !capability.permissions.is_empty() {
-            let held: Vec<_> = capability.permissions.iter().map(ToString::to_string).collect();
-            print_about("needs", &held.join(", "), output);
+        if !self.interface.permissions.is_empty() {
+            print_about("needs", &joined(&self.interface.permissions), output);
         }
         for dependency in &capability.dependencies {
             let pin =
@@ -133,48 +143,88 @@ impl Shown {
     }
 
     fn print_fields(&self, output: &mut Output) {
-        let capability = self.document.capability();
-        let none = if self.interface.inputs.is_empty() { "    none" } else { "" };
+        let Interface { inputs, outputs, uses_others, .. } = &self.interface;
+        let names = inputs.iter().map(|input| &input.name);
+        let names = names.chain(outputs.iter().map(|field| &field.name));
+        let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(MAX_COLUMN);
+        let none = if inputs.is_empty() { "    none" } else { "" };
         output.line(format_args!("  {BOLD}inputs{BOLD:#}{none}"));
-        for input in &self.interface.inputs {
-            let about = input.description.as_deref().map(plain).unwrap_or_default();
-            let words = words_of(input, capability);
-            output.line(format_args!("    {BOLD}{}{BOLD:#}  {words}  {about}", input.name));
+        for input in inputs {
+            let about = input.description.as_deref();
+            print_field((&input.name, width), &words_of(input), about, output);
             if !input.patterns.is_empty() {
                 let patterns = input.patterns.join(" | ");
                 output.line(format_args!("      {DIM}{}{DIM:#}", plain(&patterns)));
             }
         }
-        output.line(format_args!("  {BOLD}gives{BOLD:#}"));
-        for name in self.interface.output_names() {
-            output.line(format_args!("    {BOLD}{}{BOLD:#}", plain(name)));
+        if *uses_others {
+            output
+                .line(format_args!("    {DIM}and what its dependencies need beyond these{DIM:#}"));
+        }
+        let none = if outputs.is_empty() { "     nothing" } else { "" };
+        output.line(format_args!("  {BOLD}gives{BOLD:#}{none}"));
+        for field in outputs {
+            let kind = kind_of(&field.schema, 0);
+            print_field((&field.name, width), &kind, field.description.as_deref(), output);
         }
     }
 }
 
 /// What an input takes, in words.
-fn words_of(input: &Field, capability: &Capability) -> String {
+fn words_of(input: &Field) -> String {
     let mut words = Vec::new();
-    let declared = capability.parameter(&input.name);
-    if let Some(kind) = declared.and_then(|parameter| parameter.kind) {
-        words.push(kind.as_str().to_owned());
+    let kind = kind_of(&input.schema, 0);
+    if !kind.is_empty() {
+        words.push(kind);
     }
-    if !input.required {
-        words.push("optional".to_owned());
+    match &input.default {
+        Some(default) => words.push(format!("default {default}")),
+        None if !input.required => words.push("optional".to_owned()),
+        None => {}
     }
-    if let Some(parameter) = declared {
-        if let Some(default) = &parameter.default {
-            words.push(format!("default {default}"));
-        }
-        if !parameter.choices.is_empty() {
-            let choices: Vec<_> = parameter.choices.iter().map(ToString::to_string).collect();
-            words.push(format!("one of {}", choices.join(", ")));
-        }
-        if parameter.secret {
-            words.push("secret".to_owned());
+    if input.secret {
+        words.push("secret".to_owned());
+    }
+    words.join(", ")
+}
+
+/// The values that a JSON Schema admits, in a few words; empty when that is any.
+fn kind_of(schema: &Value, depth: usize) -> String {
+    if depth > MAX_NESTING {
+        return "…".to_owned();
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        let more = if choices.len() > MAX_CHOICES { ", …" } else { "" };
+        let choices: Vec<_> = choices.iter().take(MAX_CHOICES).map(ToString::to_string).collect();
+        return format!("one of {}{more}", choices.join(", "));
+    }
+    for members in ["anyOf", "oneOf"] {
+        if let Some(members) = schema[members].as_array() {
+            let mut kinds: Vec<_> = members.iter().map(|one| kind_of(one, depth + 1)).collect();
+            kinds.dedup();
+            let known = kinds.iter().all(|kind| !kind.is_empty());
+            return if known { kinds.join(" or ") } else { String::new() };
         }
     }
-    plain(&words.join(", ")).into_owned()
+    let item = kind_of(schema.get("items").unwrap_or(&Value::Null), depth + 1);
+    let name = |kind: &Value| match kind.as_str().unwrap_or_default() {
+        "array" if !item.is_empty() => format!("array of {item}"),
+        kind => kind.to_owned(),
+    };
+    match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().map(name).collect::<Vec<_>>().join(" or "),
+        kind => name(kind),
+    }
+}
+
+/// Prints a line about a field; the name takes a column of a `width`.
+fn print_field((name, width): (&str, usize), kind: &str, about: Option<&str>, output: &mut Output) {
+    let name = plain(name);
+    let kind =
+        if kind.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", plain(kind)) };
+    let about = about.map_or_else(String::new, |about| format!("  {}", plain(about)));
+    let width = if kind.is_empty() && about.is_empty() { 0 } else { width };
+    output.line(format_args!("    {BOLD}{name:width$}{BOLD:#}{kind}{about}"));
 }
 
 /// Prints a line with its heading.

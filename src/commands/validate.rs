@@ -16,6 +16,10 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
+/// Said where a dependency is among the files, but not as it should be.
+const AGAINST_FILES: &str =
+    "versions were looked for among these files alone (--registry asks there, too)";
+
 pub(super) async fn validate(
     arguments: &ValidateArgs,
     client: impl FnOnce() -> Result<Client, Failure>,
@@ -68,6 +72,9 @@ async fn link(checked: &mut [Checked], mut client: Option<&Client>) -> Result<()
             notes.extend(check::unknown(&shelf, document.capability(), &own));
         }
         file.link(&shelf, notes);
+        if client.is_none() && file.misses_versions() {
+            file.notes.push(AGAINST_FILES.to_owned());
+        }
     }
     result
 }

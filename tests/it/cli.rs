@@ -1,7 +1,11 @@
 //! The command as a user types it: transcripts of what it prints, and how it exits.
 
+mod lock;
+mod show;
+mod validate;
+mod watch;
+
 use insta::assert_snapshot;
-use serde_json::{Value, json};
 
 use crate::harness::{World, a2s, shipped};
 
@@ -43,8 +47,8 @@ fn document(world: &World, name: &str, from: &str, to: &str) -> String {
 fn help_and_usage() {
     let help = a2s(&["--help"]).exits(0);
     for command in [
-        "demo", "up", "serve", "validate", "checksum", "verify", "publish", "search", "show",
-        "run", "runs",
+        "demo", "up", "serve", "validate", "explain", "checksum", "verify", "publish", "search",
+        "show", "lock", "run", "runs",
     ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");
@@ -66,34 +70,6 @@ fn a_service_that_is_not_there() {
     }
     let failed = world.a2s(&["search", "x", "--json"]).exits(4).one();
     assert_eq!(failed["error"]["code"], "A2S501");
-}
-
-#[test]
-fn validate_reports_every_mistake_of_every_file() {
-    let world = World::down(&[]);
-    let text = DOCUMENT
-        .replacen("description: Gets", "descripton: Gets", 1)
-        .replacen("\"$.weather.description\"", "\"weather\"", 1)
-        .replacen("city: \"${city}\"", "town: \"${city\"", 1);
-    world.write("bad.yaml", &text);
-    world.write("good.yaml", DOCUMENT);
-    world.write("broken.yaml", "a: [1, 2\nb: }");
-    world.write("empty.yaml", "");
-    assert_snapshot!(
-        world.a2s(&["validate", "bad.yaml", "good.yaml", "broken.yaml", "empty.yaml"]).transcript()
-    );
-    let all = world.a2s(&["validate", "--json", "."]).exits(1).json();
-    let found: Vec<Value> = all.iter().map(|file| json!([file["file"], file["valid"]])).collect();
-    assert_eq!(
-        found,
-        [
-            json!(["./bad.yaml", false]),
-            json!(["./broken.yaml", false]),
-            json!(["./empty.yaml", false]),
-            json!(["./good.yaml", true])
-        ]
-    );
-    world.a2s(&["validate", "missing.yaml"]).exits(1);
 }
 
 #[test]
@@ -172,4 +148,16 @@ fn publishing_mistakes_reports_them_all() {
         .collect();
     assert_eq!(codes, ["A2S052"]);
     world.a2s(&["show", "Foreign"]).exits(1);
+}
+
+#[test]
+fn publishing_what_does_not_fit_its_dependencies_shows_where() {
+    let world = World::up(&[]);
+    let held = "a2s: 1.1.0\npermissions: [weather.read]";
+    let child = document(&world, "Child", "a2s: 1.0.0", held);
+    world.a2s(&["publish", &child]).exits(0);
+    let parent = validate::user("Parent", "Child", "version: ^1.0.0", "{city: x, town: y}");
+    let parent = world.write("Parent.yaml", &parent);
+    world.a2s(&["checksum", "--write", &parent]).exits(0);
+    assert_snapshot!("publish_refused", world.a2s(&["publish", "Parent.yaml"]).transcript());
 }

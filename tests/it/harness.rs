@@ -92,7 +92,8 @@ pub(crate) fn a2s_in(folder: &Path, environment: &[(&str, &str)], arguments: &[&
     }
 }
 
-fn command(environment: &[(&str, &str)]) -> Command {
+/// The command, to be run with environment variables of its own and none of this process's.
+pub(crate) fn command(environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a2s"));
     command.env_clear().env("HOME", "/nonexistent").envs(environment.iter().copied());
     command
@@ -238,6 +239,11 @@ impl World {
     /// The data folder.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// The folder that the data folder is in, and where commands run.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Writes a file beside the data folder and gives its path.

@@ -6,8 +6,8 @@
 //! by a value made up from the schema of the answer.
 
 mod graphql;
-mod openapi;
 mod made_up;
+mod openapi;
 mod schema;
 mod tests;
 
@@ -98,7 +98,9 @@ impl Stage {
         for below in used(documents[name].capability(), documents) {
             // The requests of the examples of a capability that is used get the answers that they
             // have there; others are answered all the same.
-            lines.extend(below.examples.iter().flat_map(|example| self::lines(below, Some(example))));
+            lines.extend(
+                below.examples.iter().flat_map(|example| self::lines(below, Some(example))),
+            );
             lines.extend(self::lines(below, None));
         }
         let mut play = self.play();
@@ -183,6 +185,11 @@ impl Given {
 }
 
 impl Line {
+    /// Document and step.
+    fn key(&self) -> (String, String) {
+        (self.document.clone(), self.step.clone())
+    }
+
     /// Whether the request is one that this step sends, with the inputs that it is given.
     fn check(&self, request: &Request) -> Result<(), Misfit> {
         let values = match &self.task {
@@ -258,27 +265,24 @@ async fn serve(
 
 impl Play {
     fn answer(&mut self, request: &Request) -> Result<Response, String> {
-        let mut fitting: Option<&Line> = None;
+        let mut fitting: Vec<&Line> = Vec::new();
         let mut reasons = Vec::new();
         for line in &self.lines {
             match line.check(request) {
-                Ok(()) => {
-                    // The first, but one that knows the answer before one that does not.
-                    if fitting.is_none_or(|first| first.answer.is_none() && line.answer.is_some()) {
-                        fitting = Some(line);
-                    }
-                }
+                Ok(()) => fitting.push(line),
                 Err(Misfit::Elsewhere) => {}
                 Err(Misfit::Wrong(reason)) => {
                     reasons.push(format!("{}.{}: {reason}", line.document, line.step));
                 }
             }
         }
-        let Some(line) = fitting else {
+        // One that knows the answer comes first, then one that has not sent a request yet.
+        fitting.sort_by_key(|line| (line.answer.is_none(), self.reached.contains(&line.key())));
+        let Some(line) = fitting.first() else {
             let nothing = || "no step sends such a request".to_owned();
             return Err(if reasons.is_empty() { nothing() } else { reasons.join("; ") });
         };
-        self.reached.insert((line.document.clone(), line.step.clone()));
+        self.reached.insert(line.key());
         if line.answer.is_some() {
             self.answered.insert(line.step.clone());
         }

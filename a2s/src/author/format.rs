@@ -32,11 +32,10 @@ pub enum FormatError {
     Unstable,
 }
 
-/// Lays a document out: indentation, blank lines and quotes in one way, and the fields of the
-/// document and of its steps in the order of the language. Comments stay with what they stand at.
-/// JSON stays JSON.
+/// Lays a document out: indentation, blank lines and quotes in one way, fields in the order of the
+/// language.
 ///
-/// The content is compared before the text is given, so the digest is the same.
+/// Comments stay with what they stand at, and JSON stays JSON. The content is compared before the text is given, so the digest is the same.
 ///
 /// # Errors
 /// When the text cannot be read, or the layout cannot be changed without changing the content.

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::tree;
 
-/// Writes `value` as YAML 1.2 in block style, its members in their order. Text of several lines
-/// becomes a block where that is exact, and a string is quoted where a reader of YAML 1.2 or 1.1
-/// would take it for something else.
+/// Writes `value` as YAML 1.2 in block style, its members in their order.
+///
+/// Text of several lines becomes a block where that is exact, and a string is quoted where a reader
+/// of YAML 1.2 or 1.1 would take it for something else.
 ///
 /// Reading the text gives the value again, for every value that a document may hold. A value that
 /// no document may hold is written as JSON.

@@ -109,7 +109,9 @@ fn plain(key: &str, kind: Kinds, value: &Value) -> Option<Value> {
     let fits = kind.contains(Kinds::of(value))
         && match value {
             Value::Number(number) if kind == Kinds::INTEGER => number.is_u64(),
-            Value::Number(number) if key == "multipleOf" => number.as_f64().is_some_and(|n| n > 0.0),
+            Value::Number(number) if key == "multipleOf" => {
+                number.as_f64().is_some_and(|n| n > 0.0)
+            }
             Value::Bool(said) => *said,
             Value::String(text) => key != "pattern" || text.len() <= MAX_TEXT,
             _ => true,

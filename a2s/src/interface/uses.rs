@@ -23,8 +23,7 @@ pub(super) struct Uses<'u, 'n> {
 
 impl<'u, 'n> Uses<'u, 'n> {
     pub(super) fn of(names: &'u Names<'n>) -> Self {
-        let mut uses =
-            Self { names, writer: Writer::new(Direction::In), by_name: BTreeMap::new() };
+        let mut uses = Self { names, writer: Writer::new(Direction::In), by_name: BTreeMap::new() };
         uses.gather_block(&names.capability.execution);
         uses
     }

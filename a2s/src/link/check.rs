@@ -311,6 +311,7 @@ fn quoted<D: std::fmt::Display>(names: impl IntoIterator<Item = D>) -> String {
 fn listed(versions: &[Listing]) -> String {
     let mut sorted: Vec<_> = versions.iter().collect();
     sorted.sort_by(|a, b| b.version.cmp(&a.version));
+    sorted.dedup_by(|a, b| a.version == b.version);
     let mut words: Vec<_> = sorted
         .iter()
         .take(MAX_LISTED)

@@ -200,5 +200,11 @@ fn opens(part: Part<'_>) -> bool {
         && part.get("discriminator").is_some()
         && part.get("oneOf").is_none()
         && part.get("anyOf").is_none();
-    inherited || OPENING.iter().any(|key| part.get(key).is_some())
+    // Beside others in `allOf`, an object without properties was meant to bring some.
+    let free = !part.is_whole
+        && part.get("type").is_some_and(|kind| kind == "object")
+        && ["properties", "allOf", "oneOf", "anyOf", "$ref"]
+            .iter()
+            .all(|key| part.get(key).is_none());
+    inherited || free || OPENING.iter().any(|key| part.get(key).is_some())
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 
-use crate::samples::{any_content, any_value, data_set, documents, places};
+use crate::samples::{any_content, any_value, data_set, documents, places, root};
 use crate::writer::write;
 
 /// `value` as canonical text.
@@ -232,5 +232,45 @@ fn without_spelling(value: Value) -> Value {
             .collect::<Map<_, _>>()
             .into(),
         other => other,
+    }
+}
+
+/// `docs/checksum.md` is what other implementers read: its example has to be right.
+#[test]
+fn the_example_of_the_page_is_right() {
+    let page = std::fs::read_to_string(root().join("docs/checksum.md")).unwrap();
+    let block = |language: &str| {
+        let (_, after) = page.split_once(&format!("```{language}\n")).unwrap();
+        after.split_once("\n```").unwrap().0.to_owned()
+    };
+    let mut content = parse_value(block("yaml").as_bytes()).unwrap();
+    assert_eq!(content["checksum"], block("text"), "it states its own checksum");
+    content.as_object_mut().unwrap().shift_remove("checksum");
+    assert_eq!(canonical(&content), block("json"));
+    assert_eq!(compile(block("yaml").as_bytes()).digest.unwrap().to_string(), block("text"));
+}
+
+/// The vectors beside the page. They are made by a script in another language that shares nothing
+/// with this crate.
+#[test]
+fn the_vectors_of_the_page_come_out() {
+    let vectors = root().join("tests/fixtures/checksum/vectors.json");
+    let vectors = std::fs::read_to_string(vectors).unwrap();
+    let vectors: Vec<Value> = serde_json::from_str(&vectors).unwrap();
+    let refused = vectors.iter().filter(|vector| vector.get("refused").is_some()).count();
+    assert!(vectors.len() - refused >= 50 && refused >= 25, "{} and {refused}", vectors.len());
+    for vector in vectors {
+        let name = vector["name"].as_str().unwrap();
+        let source = vector["document"].as_str().unwrap();
+        let compilation = compile(source.as_bytes());
+        if let Some(code) = vector["refused"].as_str() {
+            let codes: Vec<&str> = compilation.diagnostics.iter().map(|d| &*d.code).collect();
+            assert!(compilation.digest.is_none() && codes.contains(&code), "{name}: {codes:?}");
+            continue;
+        }
+        let mut content = parse_value(source.as_bytes()).unwrap();
+        content.as_object_mut().unwrap().shift_remove("checksum");
+        assert_eq!(canonical(&content), vector["canonical"], "{name}");
+        assert_eq!(compilation.digest.unwrap().to_string(), vector["digest"], "{name}");
     }
 }

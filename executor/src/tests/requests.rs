@@ -1,8 +1,13 @@
 //! What callers ask: starting, reading, following, cancelling and planning, and what is refused.
 
+use std::sync::{Arc, Mutex};
+
 use a2s::Digest;
 use a2s::api::{EventKind, PlanAnswer, PlannedStepKind, RunStatus};
-use axum::http::{Method, StatusCode};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -444,6 +449,91 @@ async fn a_plan_shows_what_is_known_and_sends_nothing() {
     let body = json!({"name": "Outer", "inputs": {"town": "Paris"}});
     let answer = call(&app, Method::POST, "/v1/plans", &[], body).await;
     assert_eq!(answer.problem().1, "A2S321");
+}
+
+/// What arrived at a service: the path with its query, the media type, and the body.
+type Arrived = Arc<Mutex<Vec<(String, String, Vec<u8>)>>>;
+
+/// A service that keeps what arrives, and answers with nothing.
+async fn start_recorder() -> (url::Url, Arrived) {
+    async fn keep(State(arrived): State<Arrived>, uri: Uri, headers: HeaderMap, body: Bytes) {
+        let media_type = headers.get("content-type").map(|value| value.to_str().unwrap());
+        let media_type = media_type.unwrap_or_default().to_owned();
+        arrived.lock().unwrap().push((uri.to_string(), media_type, body.to_vec()));
+    }
+    let arrived = Arrived::default();
+    let router = Router::new().fallback(keep).with_state(arrived.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address.parse().unwrap(), arrived)
+}
+
+#[tokio::test]
+async fn every_kind_of_body_arrives_as_its_media_type_has_it() {
+    let mut world = World::new().await;
+    let (address, arrived) = start_recorder().await;
+    world.config.upstreams.values_mut().for_each(|url| url.clone_from(&address));
+    let step = |id: &str, media_type: &str, schema: Value, body: Value| {
+        let parameter = json!({"name": "q", "in": "query", "content": {"application/json": {}}});
+        let operation = json!({
+            "parameters": [parameter],
+            "requestBody": {"required": true, "content": {media_type: {"schema": schema}}},
+        });
+        json!({
+            "id": id,
+            "format": "OpenAPI",
+            "task": {
+                "openapi": "3.1.0",
+                "info": {"title": "Test", "version": "1"},
+                "servers": [{"url": "https://{name}.example", "variables": {"name": {"default": "api"}}}],
+                "paths": {"/upload": {"post": operation}},
+            },
+            "input_mapping": {"q": {"a": ["${word}"]}, "body": body},
+        })
+    };
+    let file = json!({"type": "string", "format": "binary"});
+    let upload = json!({"type": "object", "properties": {"photo": file}});
+    let photo =
+        json!({"base64": "${photo}", "filename": "${word}.png", "content_type": "image/png"});
+    let steps = json!([
+        step("upload", "multipart/form-data", upload, json!({"note": "${word}", "photo": photo})),
+        step(
+            "form",
+            "application/x-www-form-urlencoded",
+            json!({}),
+            json!({"note": "${word} & more"})
+        ),
+        step("xml", "application/xml", json!({"type": "object"}), json!("<a>${word}</a>")),
+        step("raw", "application/octet-stream", json!({}), json!({"base64": "${photo}"})),
+    ]);
+    world.registry.publish("Upload", "1.0.0", &json!({"execution": sequence(steps)}));
+    let app = world.open().await;
+    assert_succeeded(&run(&app, "Upload", json!({"word": "é", "photo": "/wCA"})).await);
+    let arrived = arrived.lock().unwrap().clone();
+    assert_eq!(arrived.len(), 4);
+    assert!(
+        arrived.iter().all(|(path, ..)| path == "/upload?q=%7B%22a%22%3A%5B%22%C3%A9%22%5D%7D")
+    );
+    let (_, media_type, body) = &arrived[0];
+    let boundary = media_type.strip_prefix("multipart/form-data; boundary=").unwrap();
+    let head = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\né\r\n--{boundary}\r\n\
+         Content-Disposition: form-data; name=\"photo\"; filename=\"é.png\"\r\n\
+         Content-Type: image/png\r\n\r\n",
+    );
+    let tail = format!("\r\n--{boundary}--\r\n");
+    assert_eq!(*body, [head.as_bytes(), &[0xff, 0, 0x80], tail.as_bytes()].concat());
+    let rest: Vec<_> =
+        arrived[1..].iter().map(|(_, name, body)| (name.as_str(), &**body)).collect();
+    assert_eq!(
+        rest,
+        [
+            ("application/x-www-form-urlencoded", "note=%C3%A9+%26+more".as_bytes()),
+            ("application/xml", "<a>é</a>".as_bytes()),
+            ("application/octet-stream", &[0xff, 0, 0x80]),
+        ]
+    );
 }
 
 #[tokio::test]

@@ -14,6 +14,9 @@ use crate::failure::Failure;
 /// Past so many files a person wants to see how far it is.
 const PROGRESS_FROM: usize = 50;
 
+/// Codes of versions that are not there.
+const MISSING: [&str; 2] = ["A2S062", "A2S063"];
+
 /// A file that was checked.
 #[derive(Debug)]
 pub(super) struct Checked {
@@ -90,9 +93,8 @@ impl Checked {
             let listing = Listing { version, checksum: document.digest(), yanked: false };
             (capability.name.clone(), listing, Arc::new(Unit::of(capability)))
         });
-        let document = compilation
-            .document
-            .filter(|document| !document.capability().dependencies.is_empty());
+        let document =
+            compilation.document.filter(|document| !document.capability().dependencies.is_empty());
         if document.is_none() && compilation.diagnostics.is_empty() {
             source = Vec::new();
         }
@@ -136,10 +138,10 @@ impl Checked {
 
     /// What there is to say about it.
     pub(super) fn said(&self) -> (bool, Vec<Diagnostic>, Vec<String>) {
-        let diagnostics = self.result.as_ref().map_or_else(
-            |_| Vec::new(),
-            |compiled| compiled.diagnostics.clone(),
-        );
+        let diagnostics = self
+            .result
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |compiled| compiled.diagnostics.clone());
         (self.is_valid(), diagnostics, self.notes.clone())
     }
 
@@ -149,6 +151,13 @@ impl Checked {
             shelf.list(name, [listing.clone()]);
             shelf.open(listing.checksum, Arc::clone(unit));
         }
+    }
+
+    /// Whether it lacks versions of what it uses.
+    pub(super) fn misses_versions(&self) -> bool {
+        self.result.as_ref().is_ok_and(|compiled| {
+            compiled.diagnostics.iter().any(|found| MISSING.contains(&found.code.as_str()))
+        })
     }
 
     /// Checks it against what is on the shelf, in place of what was there before.

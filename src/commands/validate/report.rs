@@ -40,7 +40,7 @@ pub(super) fn print(file: &Checked, quiet: bool, output: &mut Output) {
         output.json_line(&to_json(file));
         return;
     }
-    print_verdict(file, output);
+    print_verdict(file, quiet, output);
     let name = file.file();
     if let Err(failure) = &file.result {
         output.line(format_args!("  {BAD}{}{BAD:#}: {}\n", failure.code, plain(&failure.message)));
@@ -48,14 +48,18 @@ pub(super) fn print(file: &Checked, quiet: bool, output: &mut Output) {
     }
     let shown = diagnostics(file).iter().filter(|d| !quiet || d.is_error());
     output.diagnostics(&name, &file.source, shown);
-    for note in file.notes.iter().filter(|_| !quiet) {
+    if file.notes.is_empty() || quiet {
+        return;
+    }
+    for note in &file.notes {
         output.line(format_args!("  {DIM}note:{DIM:#} {}", plain(note)));
     }
+    output.line(format_args!(""));
 }
 
-/// Prints in one line how a file is.
-pub(super) fn print_verdict(file: &Checked, output: &mut Output) {
-    let all = diagnostics(file);
+/// Prints in one line how a file is; with `quiet`, its errors alone.
+pub(super) fn print_verdict(file: &Checked, quiet: bool, output: &mut Output) {
+    let all: Vec<_> = diagnostics(file).iter().filter(|d| !quiet || d.is_error()).collect();
     let errors = all.iter().filter(|d| d.is_error()).count();
     let (style, word) = match (file.is_valid(), all.is_empty()) {
         (true, true) => (GOOD, "good"),

@@ -230,7 +230,7 @@ impl Desk<'_> {
             if is_news {
                 report::print(file, self.arguments.quiet, output);
             } else if !file.is_valid() && !output.is_json() {
-                report::print_verdict(file, output);
+                report::print_verdict(file, self.arguments.quiet, output);
             }
         }
         if let Err(failure) = linked {

@@ -53,7 +53,8 @@ fn a_template_inside_a_string_is_underlined_itself() {
 
 #[test]
 fn a_very_long_line_is_cut_around_the_place() {
-    let text = format!("a: {{{} b: wrong, {}}}", "x: 1, ".repeat(100_000), "y: 2, ".repeat(100_000));
+    let text =
+        format!("a: {{{} b: wrong, {}}}", "x: 1, ".repeat(100_000), "y: 2, ".repeat(100_000));
     let column = text.find("wrong").unwrap() + 1;
     let rendered = Excerpts::new("x.yaml", &text).render(&remark("no", 1, column), false);
     assert!(rendered.len() < 1_000, "{} bytes", rendered.len());
@@ -78,7 +79,17 @@ fn foreign_text_does_nothing_to_the_terminal() {
 
 #[test]
 fn no_remark_breaks_the_excerpt() {
-    let texts = ["", "\n", "a", "a: \u{1b}\n\n\n b: ${", "\t\té\tb", "日本: \"語 ${x}\"", "a: '", "{[", "\r"];
+    let texts = [
+        "",
+        "\n",
+        "a",
+        "a: \u{1b}\n\n\n b: ${",
+        "\t\té\tb",
+        "日本: \"語 ${x}\"",
+        "a: '",
+        "{[",
+        "\r",
+    ];
     for text in texts {
         for line in 0..5 {
             for column in 0..12 {

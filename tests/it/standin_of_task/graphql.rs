@@ -84,7 +84,8 @@ pub(super) fn answer(
     let document = parse_query(&task.query).map_err(|error| error.to_string())?;
     let wanted = task.operation_name.as_deref();
     let mut operations = document.operations.iter();
-    let operation = operations.find(|(name, _)| wanted.is_none() || name.map(|n| n.as_str()) == wanted);
+    let operation =
+        operations.find(|(name, _)| wanted.is_none() || name.map(|n| n.as_str()) == wanted);
     let (_, operation) = operation.ok_or("there is no such operation")?;
     let lists = lists(outputs);
     let place = vec!["data".to_owned()];
@@ -101,7 +102,8 @@ fn lists(outputs: &[Output]) -> BTreeSet<Vec<String>> {
         let OutputSource::Body(query) = &output.source else { continue };
         let mut place = Vec::new();
         for piece in query.source().trim_start_matches('$').split('.').skip(1) {
-            let (name, index) = piece.split_once('[').map_or((piece, false), |(name, _)| (name, true));
+            let (name, index) =
+                piece.split_once('[').map_or((piece, false), |(name, _)| (name, true));
             place.push(name.to_owned());
             if index {
                 found.insert(place.clone());

@@ -78,10 +78,10 @@ impl Maker<'_> {
     }
 
     fn object(&self, schema: &Map<String, Value>, depth: usize) -> Value {
-        let required: Vec<&str> = schema.get("required").and_then(Value::as_array).map_or_else(
-            Vec::new,
-            |names| names.iter().filter_map(Value::as_str).collect(),
-        );
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect());
         let mut members = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
@@ -191,11 +191,16 @@ fn string(schema: &Map<String, Value>, name: &str) -> String {
         // Enough for what documents write; what fits none of them is found out when the answer is
         // held against its schema.
         let known = ["a", "A", "1", "1.5", "0123456789abcdef", "v1", "A1", "aB3dE6gH", "#012345"];
-        let long: Vec<String> = (1..=64).map(|length| "0123456789abcdef".repeat(4)[..length].to_owned()).collect();
-        let found = known.into_iter().chain(long.iter().map(String::as_str)).find(|text| pattern.is_match(text));
+        let long: Vec<String> =
+            (1..=64).map(|length| "0123456789abcdef".repeat(4)[..length].to_owned()).collect();
+        let found = known
+            .into_iter()
+            .chain(long.iter().map(String::as_str))
+            .find(|text| pattern.is_match(text));
         text = found.unwrap_or(&text).to_owned();
     }
-    let bound = |key: &str| schema.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+    let bound =
+        |key: &str| schema.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
     let length = text.chars().count();
     if let Some(least) = bound("minLength").filter(|least| length < *least) {
         text.extend(std::iter::repeat_n('x', least.min(10_000) - length));

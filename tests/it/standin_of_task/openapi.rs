@@ -27,7 +27,9 @@ pub(super) fn check(task: &OpenApiTask, request: &Request) -> Result<Values, Mis
     let mut values = Values::new();
     for parameter in &task.parameters {
         let sent: Vec<&str> = match parameter.place {
-            ParameterPlace::Path => segments.get(&parameter.name).map(String::as_str).into_iter().collect(),
+            ParameterPlace::Path => {
+                segments.get(&parameter.name).map(String::as_str).into_iter().collect()
+            }
             ParameterPlace::Query => {
                 let named = pairs.iter().filter(|(name, _)| *name == parameter.name);
                 named.map(|(_, value)| value.as_str()).collect()
@@ -223,7 +225,8 @@ pub(super) fn answer(task: &OpenApiTask, answer: Option<&Answer>) -> Result<Resp
         (Some(answer), _) => Some(answer.body.clone()).filter(|body| !body.is_null()),
         (None, None) => None,
         (None, Some(media)) => {
-            let first = || media.get("examples").and_then(Value::as_object)?.values().next()?.get("value");
+            let first =
+                || media.get("examples").and_then(Value::as_object)?.values().next()?.get("value");
             let shown = media.get("example").or_else(first).cloned();
             shown.or_else(|| schema.map(|schema| make_up(schemas, schema, "text")))
         }
@@ -239,7 +242,9 @@ pub(super) fn answer(task: &OpenApiTask, answer: Option<&Answer>) -> Result<Resp
 /// The status of success that the specification names.
 fn success(task: &OpenApiTask) -> u16 {
     let mut statuses = task.responses.iter().map(|(status, _)| status.as_str());
-    statuses.find_map(|status| status.parse().ok().filter(|n| (200..300).contains(n))).unwrap_or(200)
+    statuses
+        .find_map(|status| status.parse().ok().filter(|n| (200..300).contains(n)))
+        .unwrap_or(200)
 }
 
 /// The media type that an answer of this status has, and what is said of it: JSON if possible.

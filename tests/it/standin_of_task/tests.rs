@@ -13,7 +13,7 @@ use crate::http::send;
 /// A stand-in for the steps of one document.
 fn stand_in(text: &str, example: Option<usize>) -> (Stage, Standin) {
     let digest = a2s::compile(text.as_bytes()).digest.unwrap().to_string();
-    let text = text.replacen("version: \"1\"", &format!("version: \"1\"\nchecksum: {digest}"), 1);
+    let text = text.replacen("\nauthors:", &format!("\nchecksum: {digest}\nauthors:"), 1);
     let document = Document::open(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let name = document.capability().name.to_string();
     let stage = Stage::default();
@@ -38,7 +38,7 @@ a2s: 1.1.0
 name: ShopForLamps
 description: Looks at a shop
 domains: [api.example.com]
-version: "1"
+version: "1.0.0"
 authors: [{name: Jane Smith}]
 parameters: [{name: room, type: string, default: hall}]
 examples:
@@ -122,16 +122,31 @@ fn a_request_is_held_to_the_specification() {
         ("GET", "/v1/rooms/hall/lamps?limit=3&colour=red", None, "no query parameter `colour`"),
         ("GET", "/v1/rooms/h/lamps?limit=3", None, "`room`: \"h\" is shorter"),
         ("GET", "/v1/rooms/hall/lamps?limit=3", Some((json, "{}")), "takes no body"),
-        ("GET", "/v1/rooms/hall/lamps?limit=4&kinds=desk", None, "queryParameters.limit should be 3"),
+        (
+            "GET",
+            "/v1/rooms/hall/lamps?limit=4&kinds=desk",
+            None,
+            "queryParameters.limit should be 3",
+        ),
         ("GET", "/v1/rooms/hall", None, "no step sends such a request"),
         ("GET", "/v2/rooms/hall/lamps?limit=3&kinds=desk", None, "no step sends such a request"),
         ("DELETE", "/v1/rooms/hall/lamps?limit=3&kinds=desk", None, "no step sends such a request"),
         ("POST", "/v1/orders", Some((json, r#"{"lamp": 7}"#)), ""),
         ("POST", "/v1/orders", None, "the body is missing"),
-        ("POST", "/v1/orders", Some(("text/plain", r#"{"lamp": 7}"#)), "the body is \"text/plain\""),
+        (
+            "POST",
+            "/v1/orders",
+            Some(("text/plain", r#"{"lamp": 7}"#)),
+            "the body is \"text/plain\"",
+        ),
         ("POST", "/v1/orders", Some((json, "lamp")), "the body is not JSON"),
         ("POST", "/v1/orders", Some((json, r#"{"lamp": "7"}"#)), "body: \"7\" is not of type"),
-        ("POST", "/v1/orders", Some((json, r#"{"lamp": 7, "x": 1}"#)), "body: Additional properties"),
+        (
+            "POST",
+            "/v1/orders",
+            Some((json, r#"{"lamp": 7, "x": 1}"#)),
+            "body: Additional properties",
+        ),
         ("POST", "/v1/ratings", Some((form, "stars=5")), ""),
         ("POST", "/v1/ratings", Some((form, "stars=many")), "body: \"many\" is not of type"),
         ("POST", "/v1/ratings", Some((form, "stars=5&colour=red")), "no field `colour`"),
@@ -158,7 +173,10 @@ fn an_example_of_the_document_comes_before_one_of_the_specification() {
     let lamps = "/v1/rooms/hall/lamps?limit=3&kinds=desk";
 
     let (_, standin) = stand_in(SHOP, None);
-    assert_eq!(ask(&standin, "GET", lamps, None), (200, json!([{ "id": 5, "name": "name", "note": "note" }])));
+    assert_eq!(
+        ask(&standin, "GET", lamps, None),
+        (200, json!([{ "id": 5, "name": "name", "note": "note" }]))
+    );
     assert_eq!(ask(&standin, "POST", "/v1/orders", order), (201, json!({ "id": 12 })));
 
     let (stage, standin) = stand_in(SHOP, Some(0));
@@ -181,7 +199,7 @@ a2s: 1.1.0
 name: ReadAnything
 description: Reads anything
 domains: [api.example.com]
-version: "1"
+version: "1.0.0"
 authors: [{{name: Jane Smith}}]
 execution:
   type: sequence
@@ -242,10 +260,13 @@ fn a_made_up_answer_fits_its_schema() {
         (&new, json!({ "type": ["null", "integer"] })),
         (&new, json!({ "const": 5 })),
         (&both, json!({ "$ref": "#/components/schemas/Node" })),
-        (&both, json!({ "allOf": [
+        (
+            &both,
+            json!({ "allOf": [
             { "$ref": "#/components/schemas/Named" },
             { "type": "object", "required": ["age"], "properties": { "age": { "type": "integer" } } }
-        ] })),
+        ] }),
+        ),
         (&both, json!({ "oneOf": [{ "type": "integer" }, { "type": "string" }] })),
         (&new, json!({ "anyOf": [{ "type": "null" }, { "$ref": "#/components/schemas/Named" }] })),
     ] {
@@ -267,7 +288,7 @@ a2s: 1.1.0
 name: PostNote
 description: Posts a note
 domains: [api.example.com]
-version: "1"
+version: "1.0.0"
 authors: [{name: Jane Smith}]
 parameters: [{name: text, type: string}, {name: lamp, type: integer, required: false}]
 execution:
@@ -278,7 +299,7 @@ execution:
       task:
         endpoint: "https://api.example.com/graphql"
         query: "mutation Post($text: String!, $lamp: Int) { post(text: $text, lamp: $lamp) { id tags { name } ...More } } fragment More on Post { author: by { name } }"
-      input_mapping: {text: "${text}", lamp: "${lamp}"}
+      input_mapping: {variables: {text: "${text}", lamp: "${lamp}"}}
       output_mapping: {id: "$.data.post.id", tags: "$.data.post.tags[*].name"}
 "#;
 

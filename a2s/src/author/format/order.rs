@@ -219,7 +219,7 @@ fn leading_of_next(lines: &[String], column: usize) -> usize {
         .count()
 }
 
-fn is_blank_or_comment(line: &String) -> bool {
+fn is_blank_or_comment(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with('#')
 }

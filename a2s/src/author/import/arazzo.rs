@@ -3,6 +3,8 @@
 mod actions;
 mod criteria;
 mod expression;
+mod find;
+mod inputs;
 mod scope;
 mod step;
 mod workflow;
@@ -164,3 +166,6 @@ impl<'a> Importer<'a> {
         self.done.get(&index)?.as_ref().ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -287,7 +287,8 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..12 {
             let before = format!("*a{}, ", level - 1).repeat(10);
-            bomb += &format!("a{level}: &a{level} [{}]\n", before.trim_end_matches(", "));
+            let line = format!("a{level}: &a{level} [{}]\n", before.trim_end_matches(", "));
+            bomb.push_str(&line);
         }
         assert_eq!(read_description(bomb.as_bytes()), Err(DescriptionError::Budget));
         assert_eq!(read_description(b"\xff"), Err(DescriptionError::NotUtf8));

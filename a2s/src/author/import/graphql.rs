@@ -303,7 +303,8 @@ impl Import<'_> {
         let required = definition.ty.is_non_null() && definition.default_value.is_none();
         let described = describe_variable(operation, self.document, &definition.name);
         let kind = self.schema.types.get(definition.ty.inner_named_type());
-        let of_type = kind.and_then(|kind| kind.description()).map(|text| text.as_str());
+        let of_type = kind.filter(|kind| !kind.is_built_in()).and_then(|kind| kind.description());
+        let of_type = of_type.map(|text| text.as_str());
         let mut variable = Variable::new(name, described.or(of_type), required);
         variable.secret = names_a_secret(&definition.name, described);
         variable.kind = match &*definition.ty {
@@ -439,3 +440,6 @@ fn literal(value: &Literal) -> Option<Value> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

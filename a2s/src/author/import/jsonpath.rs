@@ -14,7 +14,7 @@ pub(super) fn of_pointer(pointer: &str) -> Option<String> {
     for token in tokens {
         let token = token.replace("~1", "/").replace("~0", "~");
         if !token.is_empty() && token.len() < 10 && token.bytes().all(|b| b.is_ascii_digit()) {
-            query += &format!("[{token}]");
+            query.extend(["[", &token, "]"]);
         } else {
             query += &segment(&token);
         }

@@ -291,3 +291,6 @@ impl Plan {
         Self { variables, inputs, outputs, remarks }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,20 @@ pub(super) enum Unresolved {
     Endless(String),
 }
 
+impl Unresolved {
+    /// What to do about it.
+    pub(super) fn hint(&self) -> &'static str {
+        match self {
+            Self::External(_) => {
+                "Bundle the description into one file first, with `npx @redocly/cli bundle FILE`, for example."
+            }
+            Self::Dangling(_) | Self::Endless(_) => {
+                "Mend the description, or get it anew from whoever publishes it."
+            }
+        }
+    }
+}
+
 impl<'a> Source<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
         Self { root }

@@ -183,9 +183,9 @@ fn member_at<'a>(
     let is_index = !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
     let item = schema.get("items").filter(|_| is_index);
     let parts = schema.get("allOf").and_then(Value::as_array).filter(|_| depth < MAX_COMBINED);
-    member.or(item).or_else(|| {
-        parts?.iter().find_map(|part| member_at(source, part, token, depth + 1))
-    })
+    member
+        .or(item)
+        .or_else(|| parts?.iter().find_map(|part| member_at(source, part, token, depth + 1)))
 }
 
 fn is_null(schema: &Value) -> bool {

@@ -164,10 +164,13 @@ fn a_path_item_may_stand_elsewhere_in_the_task() {
     task["paths"]["/a"] = json!({
         "$ref": "#/components/pathItems/A", "servers": [{"url": "https://api.example/other"}],
     });
-    let read = read(&task);
-    assert_eq!(read.responses[0].0, "204");
-    assert_eq!(read.parameters[0].name, "q");
-    assert_eq!(read.server.path(), "/other");
+    let found = read(&task);
+    assert_eq!(found.responses[0].0, "204");
+    assert_eq!(found.parameters[0].name, "q");
+    assert_eq!(found.server.path(), "/other");
+    // A pointer may be percent-encoded, as in an address.
+    task["components"]["pathItems"]["A"] = json!({"$ref": "#/x-items/~1%61"});
+    assert_eq!(read(&task).parameters[0].name, "q");
     task["x-items"] = json!({"/a": {"$ref": "#/components/pathItems/A"}});
     check_refused(&task, "more than 32 `$ref`s lead to one another", ".paths[\"/a\"]");
 }

@@ -164,8 +164,18 @@ fn a_query_leaves_a_declared_answer() {
         "days": {"type": "array", "items": {"type": "object", "properties": {"high": {"type": "number"}}}},
     }});
     for query in [
-        "$", "$.current", "$.current.text", "$['days'][0].high", "$.days[*].high", "$.days[-1]", "$.days[1:3]",
-        "$..temperature", "$.days[?@.high > 3].high", "$.*", "$.current['text', 'nothing']", "$.current.*",
+        "$",
+        "$.current",
+        "$.current.text",
+        "$['days'][0].high",
+        "$.days[*].high",
+        "$.days[-1]",
+        "$.days[1:3]",
+        "$..temperature",
+        "$.days[?@.high > 3].high",
+        "$.*",
+        "$.current['text', 'nothing']",
+        "$.current.*",
     ] {
         assert_eq!(check_query(&weather, query), None, "{query}");
     }
@@ -174,7 +184,11 @@ fn a_query_leaves_a_declared_answer() {
     check_miss(&weather, "$.days.high", "the response declares `$.days` as a list");
     check_miss(&weather, "$[0]", "the response declares `$` as an object");
     check_miss(&weather, "$.days[*].low", "the response declares no `low` at `$.days[*]`");
-    check_miss(&weather, "$.days[?@.high > 3].low", "the response declares no `low` at `$.days[?…]`");
+    check_miss(
+        &weather,
+        "$.days[?@.high > 3].low",
+        "the response declares no `low` at `$.days[?…]`",
+    );
     check_miss(
         &weather,
         "$.current.temperature.value",
@@ -206,6 +220,7 @@ fn what_a_schema_leaves_open_is_no_miss() {
         with("oneOf", json!([{"properties": {"x": {}}}, {"properties": {"y": {}}}])),
         json!({"anyOf": [part, {"type": "object"}]}),
         json!({"$ref": "#/components/schemas/Missing"}),
+        json!({"allOf": [part, {"type": "object"}]}),
         json!({"$ref": "#/components/schemas/Loop"}),
         json!({"$ref": "#/components/schemas/Pet"}),
         json!({"$ref": "#/components/schemas/Node", "properties": {"x": {}}}),
@@ -281,8 +296,16 @@ fn a_query_leaves_what_graphql_selects() {
         steps(&json!([]), &[step])
     };
     for query in [
-        "$.data.me.id", "$.data.me.name.first", "$.data.me.nick", "$.data.me.maker", "$.data.me[0].id",
-        "$.data.me.friends[*].name", "$.data", "$.errors[0].message", "$.extensions.cost", "$.data..x",
+        "$.data.me.id",
+        "$.data.me.name.first",
+        "$.data.me.nick",
+        "$.data.me.maker",
+        "$.data.me[0].id",
+        "$.data.me.friends[*].name",
+        "$.data",
+        "$.errors[0].message",
+        "$.extensions.cost",
+        "$.data..x",
     ] {
         assert_eq!(check(query), NOTHING, "{query}");
     }
@@ -301,8 +324,16 @@ fn a_query_leaves_what_graphql_selects() {
 fn text_in_an_address_is_what_it_reads_as() {
     let integer = json!({"type": "integer"});
     for fits in [
-        json!(5), json!(5.0), json!("5"), json!("-7"), json!("${free}"), json!("${text}"), json!("${count}"),
-        json!("${size}"), json!("a${text}"), json!(null),
+        json!(5),
+        json!(5.0),
+        json!("5"),
+        json!("-7"),
+        json!("${free}"),
+        json!("${text}"),
+        json!("${count}"),
+        json!("${size}"),
+        json!("a${text}"),
+        json!(null),
     ] {
         assert_eq!(check_parameter(&integer, &fits), NOTHING, "{fits}");
     }
@@ -313,7 +344,11 @@ fn text_in_an_address_is_what_it_reads_as() {
     told(&integer, json!(5.5), "`queryParameters.x` takes a whole number, not `5.5`");
     told(&integer, json!(true), "`queryParameters.x` takes a whole number, not `true`");
     told(&integer, json!({"a": 1}), "`queryParameters.x` takes a whole number, not an object");
-    told(&integer, json!("${thing}"), "`queryParameters.x` takes a whole number, and `${thing}` is an object");
+    told(
+        &integer,
+        json!("${thing}"),
+        "`queryParameters.x` takes a whole number, and `${thing}` is an object",
+    );
     let text = json!({"type": "string"});
     for fits in [json!(5), json!(true), json!("${count}"), json!([]), json!("")] {
         assert_eq!(check_parameter(&text, &fits), NOTHING, "{fits}");
@@ -332,14 +367,26 @@ fn text_in_an_address_is_what_it_reads_as() {
         ["`queryParameters.x[1]` takes a whole number, not the text `two` @[1]"]
     );
     let unit = json!({"type": "string", "enum": ["metric", "standard", 1]});
-    assert_eq!(check_parameter(&unit, &json!("anything")), NOTHING, "the list contradicts the type");
+    assert_eq!(
+        check_parameter(&unit, &json!("anything")),
+        NOTHING,
+        "the list contradicts the type"
+    );
     let unit = json!({"type": "string", "enum": ["metric", "standard"]});
     for fits in [json!("metric"), json!("${unit}"), json!("${text}")] {
         assert_eq!(check_parameter(&unit, &fits), NOTHING, "{fits}");
     }
-    told(&unit, json!("metrik"), "`queryParameters.x` takes one of `metric`, `standard`, not `metrik`");
+    told(
+        &unit,
+        json!("metrik"),
+        "`queryParameters.x` takes one of `metric`, `standard`, not `metrik`",
+    );
     let unit = json!({"enum": ["standard"]});
-    told(&unit, json!("${unit}"), "`queryParameters.x` takes only `standard`, and `${unit}` is never that");
+    told(
+        &unit,
+        json!("${unit}"),
+        "`queryParameters.x` takes only `standard`, and `${unit}` is never that",
+    );
     assert_eq!(check_parameter(&json!({"enum": [1, 2]}), &json!("2")), NOTHING);
 }
 
@@ -380,12 +427,16 @@ fn a_body_fits_its_schema_in_every_part() {
             "`body.tags[1]` takes a string, not `5` @.tags[1]",
         ],
     );
-    told(json!({"item": "${count}"}), &["`body.item` takes a string, and `${count}` is a whole number @.item"]);
+    told(
+        json!({"item": "${count}"}),
+        &["`body.item` takes a string, and `${count}` is a whole number @.item"],
+    );
     told(
         json!({"item": "${maybe}"}),
         &["error A2S048: `body.item` is required, and `maybe` is optional @.item"],
     );
-    let closed = json!({"type": "object", "properties": {"name": {}}, "additionalProperties": false});
+    let closed =
+        json!({"type": "object", "properties": {"name": {}}, "additionalProperties": false});
     assert_eq!(check_body(&closed, &json!({"nam": 1})), ["`body` takes no member `nam` @.nam"]);
     let list = json!({"type": "array", "items": {"$ref": "#/components/schemas/Node"}});
     assert_eq!(check_body(&list, &json!([{"id": 1, "next": {"id": 2}}])), NOTHING);
@@ -423,19 +474,36 @@ fn a_body_fits_one_of_several_forms() {
 #[test]
 fn graphql_variables_have_types() {
     for (declared, fits) in [
-        ("Int!", json!(5)), ("Int", json!(null)), ("Float", json!(5)), ("ID!", json!(5)), ("ID!", json!("a")),
-        ("[Int!]!", json!([1, "${count}"])), ("[Int!]", json!(1)), ("[String]", json!([null])),
-        ("Color!", json!("RED")), ("Filter", json!({"a": 1})), ("String!", json!("n: ${count}")),
-        ("[ID!]!", json!("${list}")), ("Boolean", json!(true)),
+        ("Int!", json!(5)),
+        ("Int", json!(null)),
+        ("Float", json!(5)),
+        ("ID!", json!(5)),
+        ("ID!", json!("a")),
+        ("[Int!]!", json!([1, "${count}"])),
+        ("[Int!]", json!(1)),
+        ("[String]", json!([null])),
+        ("Color!", json!("RED")),
+        ("Filter", json!({"a": 1})),
+        ("String!", json!("n: ${count}")),
+        ("[ID!]!", json!("${list}")),
+        ("Boolean", json!(true)),
     ] {
         assert_eq!(check_variable(declared, &fits), NOTHING, "{declared} {fits}");
     }
     for (declared, template, expected) in [
         ("Int!", json!("5"), "`variables.x` takes a whole number, not the text `5`"),
         ("Int", json!(1.5), "`variables.x` takes a whole number, not `1.5`"),
-        ("String!", json!("${count}"), "`variables.x` takes a string, and `${count}` is a whole number"),
+        (
+            "String!",
+            json!("${count}"),
+            "`variables.x` takes a string, and `${count}` is a whole number",
+        ),
         ("String!", json!(null), "`variables.x` takes a string, not `null`"),
-        ("Color!", json!(null), "`variables.x` takes an object, a list, a string, a number or a boolean, not `null`"),
+        (
+            "Color!",
+            json!(null),
+            "`variables.x` takes an object, a list, a string, a number or a boolean, not `null`",
+        ),
         ("[Int!]", json!(["a"]), "`variables.x[0]` takes a whole number, not the text `a` @[0]"),
         ("[Int!]!", json!([null]), "`variables.x[0]` takes a whole number, not `null` @[0]"),
         ("String", json!("${list}"), "`variables.x` takes a string, and `${list}` is a list"),
@@ -478,28 +546,79 @@ fn what_steps_give_has_types() {
     let number = json!({"type": "integer"});
     let list = json!({"type": "array", "items": {"type": "string"}});
     for (parameter, template) in [
-        (&number, "${id}"), (&text, "${id}"), (&number, "${order.id}"), (&list, "${skus}"), (&text, "${lines[0].sku}"),
-        (&number, "${status}"), (&text, "${etag}"), (&text, "${buyer.name}"), (&text, "${order}!"),
+        (&number, "${id}"),
+        (&text, "${id}"),
+        (&number, "${order.id}"),
+        (&list, "${skus}"),
+        (&text, "${lines[0].sku}"),
+        (&number, "${status}"),
+        (&text, "${etag}"),
+        (&text, "${buyer.name}"),
+        (&text, "${order}!"),
     ] {
         let told = after_order(&[ask("next", parameter, &json!(template))]);
         assert_eq!(told, NOTHING, "{template}");
     }
     for (parameter, template, expected) in [
-        (&number, "${order}", "error A2S057: `queryParameters.x` takes a whole number, and `${order}` is an object"),
-        (&text, "${lines}", "error A2S057: `queryParameters.x` takes a string, and `${lines}` is a list"),
+        (
+            &number,
+            "${order}",
+            "error A2S057: `queryParameters.x` takes a whole number, and `${order}` is an object",
+        ),
+        (
+            &text,
+            "${lines}",
+            "error A2S057: `queryParameters.x` takes a string, and `${lines}` is a list",
+        ),
         // It may be null, and is not sent then.
-        (&text, "${buyer}", "warning A2S057: `queryParameters.x` takes a string, and `${buyer}` is an object"),
-        (&json!({"type": "boolean"}), "${status}", "error A2S057: `queryParameters.x` takes a boolean, and `${status}` is a whole number"),
+        (
+            &text,
+            "${buyer}",
+            "warning A2S057: `queryParameters.x` takes a string, and `${buyer}` is an object",
+        ),
+        (
+            &json!({"type": "boolean"}),
+            "${status}",
+            "error A2S057: `queryParameters.x` takes a boolean, and `${status}` is a whole number",
+        ),
         // Services do not always keep to what they say.
-        (&json!({"type": "boolean"}), "${id}", "warning A2S057: `queryParameters.x` takes a boolean, and `${id}` is a whole number"),
-        (&text, "${id.value}", "warning A2S058: `${id.value}` finds nothing: `id` is a whole number and has no members"),
-        (&text, "${order.idd}", "warning A2S058: `${order.idd}` finds nothing: `order` has no `idd`"),
-        (&text, "${status.code}", "error A2S012: `${status.code}` finds nothing: `status` is a whole number and has no members"),
-        (&text, "${lines.sku}", "warning A2S058: `${lines.sku}` finds nothing: `lines` is a list and has no members"),
-        (&text, "${etag[0]}", "error A2S012: `${etag[0]}` finds nothing: `etag` is a string and has no items"),
+        (
+            &json!({"type": "boolean"}),
+            "${id}",
+            "warning A2S057: `queryParameters.x` takes a boolean, and `${id}` is a whole number",
+        ),
+        (
+            &text,
+            "${id.value}",
+            "warning A2S058: `${id.value}` finds nothing: `id` is a whole number and has no members",
+        ),
+        (
+            &text,
+            "${order.idd}",
+            "warning A2S058: `${order.idd}` finds nothing: `order` has no `idd`",
+        ),
+        (
+            &text,
+            "${status.code}",
+            "error A2S012: `${status.code}` finds nothing: `status` is a whole number and has no members",
+        ),
+        (
+            &text,
+            "${lines.sku}",
+            "warning A2S058: `${lines.sku}` finds nothing: `lines` is a list and has no members",
+        ),
+        (
+            &text,
+            "${etag[0]}",
+            "error A2S012: `${etag[0]}` finds nothing: `etag` is a string and has no items",
+        ),
     ] {
         let told = after_order(&[ask("next", parameter, &json!(template))]);
-        assert_eq!(told, [format!("{expected} (execution.steps[1].input_mapping.x)")], "{template}");
+        assert_eq!(
+            told,
+            [format!("{expected} (execution.steps[1].input_mapping.x)")],
+            "{template}"
+        );
     }
 }
 
@@ -514,7 +633,9 @@ fn a_loop_gives_items_inside_and_lists_outside() {
     let place = "(execution.steps[2].input_mapping.x)";
     assert_eq!(
         after_order(&[looped.clone(), ask("next", &number, &json!("${got}"))]),
-        [format!("error A2S057: `queryParameters.x` takes a whole number, and `${{got}}` is a list {place}")]
+        [format!(
+            "error A2S057: `queryParameters.x` takes a whole number, and `${{got}}` is a list {place}"
+        )]
     );
     let inner = ask("inner", &json!({"type": "boolean"}), &json!("${got}"));
     let block = json!({
@@ -528,12 +649,18 @@ fn a_loop_gives_items_inside_and_lists_outside() {
     assert!(told[0].contains("and `${got}` is a whole number"), "{told:?}");
     looped["input_mapping"]["x"] = json!("${item.price}");
     let told = after_order(&[looped.clone()]);
-    assert!(told[0].starts_with("warning A2S058: `${item.price}` finds nothing: `item` has no `price`"), "{told:?}");
+    assert!(
+        told[0].starts_with("warning A2S058: `${item.price}` finds nothing: `item` has no `price`"),
+        "{told:?}"
+    );
     for (items, what) in [("${id}", "a whole number"), ("${order}", "an object")] {
         looped["for_each"] = json!(items);
         looped["input_mapping"]["x"] = json!(1);
         let message = format!("error A2S012: `{items}` is {what}, and a step runs over a list");
-        assert_eq!(after_order(&[looped.clone()]), [format!("{message} (execution.steps[1].for_each)")]);
+        assert_eq!(
+            after_order(&[looped.clone()]),
+            [format!("{message} (execution.steps[1].for_each)")]
+        );
     }
 }
 
@@ -547,7 +674,10 @@ fn the_error_of_a_catch_has_four_members() {
     assert_eq!(step("${why.message}"), NOTHING);
     assert_eq!(step("${why.status}"), NOTHING);
     let told = step("${why.text}");
-    assert!(told[0].starts_with("error A2S012: `${why.text}` finds nothing: `why` has no `text`"), "{told:?}");
+    assert!(
+        told[0].starts_with("error A2S012: `${why.text}` finds nothing: `why` has no `text`"),
+        "{told:?}"
+    );
     assert!(step("${why}")[0].contains("`${why}` is an object"));
 }
 
@@ -582,10 +712,15 @@ fn shared_variables_are_what_they_are_declared_to_be() {
     let told = check(json!({"o": "object"}), json!({"o.n": "$.n"}), "${o.m}");
     assert_eq!(
         told,
-        ["error A2S012: `${o.m}` finds nothing: `o` has no `m` (execution.steps[1].input_mapping.x)"]
+        [
+            "error A2S012: `${o.m}` finds nothing: `o` has no `m` (execution.steps[1].input_mapping.x)"
+        ]
     );
     // Declared, and set by nobody: an input of that type.
-    assert!(check(json!({"o": "object"}), json!({"n": "$.n"}), "${o}")[0].contains("`${o}` is an object"));
+    assert!(
+        check(json!({"o": "object"}), json!({"n": "$.n"}), "${o}")[0]
+            .contains("`${o}` is an object")
+    );
 }
 
 #[test]
@@ -613,4 +748,54 @@ fn the_places_that_belong_together_are_shown() {
     assert_eq!(found.related[0].message, "`thing` is declared here");
     assert_eq!(line(found.related[0].position.line + 1), "\"name\": \"thing\",");
     assert_eq!(found.hint.as_deref(), Some("Map one of its members, such as `${thing.id}`."));
+}
+
+#[test]
+fn conditions_and_results_read_what_is_there() {
+    let branch = json!({
+        "id": "choose", "type": "condition", "condition": "${order.idd} > 3",
+        "if_true": {"steps": [ask("next", &json!({}), &json!(1))]},
+    });
+    assert_eq!(
+        after_order(&[branch]),
+        [
+            "warning A2S058: `${order.idd}` finds nothing: `order` has no `idd` (execution.steps[1].condition)"
+        ]
+    );
+    let told = document(&json!({
+        "parameters": [{"name": "city", "type": "string"}],
+        "execution": {"type": "sequence", "steps": [ask("one", &json!({}), &json!("${city}"))]},
+        "output": {"about": ["in ${city.name}"]},
+    }));
+    assert_eq!(
+        told,
+        [
+            "error A2S012: `${city.name}` finds nothing: `city` is a string and has no members (output.about[0])"
+        ]
+    );
+}
+
+#[test]
+fn a_form_is_an_object_of_texts() {
+    let mut task = post(&json!({}));
+    let schema = json!({"type": "object", "required": ["n"], "properties": {
+        "n": {"type": "integer"}, "file": {"type": "string", "format": "binary"},
+    }});
+    let check = |task: &mut Value, media_type: &str, template: Value| {
+        task["paths"]["/"]["post"]["requestBody"]["content"] =
+            json!({media_type: {"schema": schema}});
+        let step = json!({"id": "ask", "format": "OpenAPI", "task": task, "input_mapping": {"body": template}});
+        steps(&json!([]), &[step])
+    };
+    for media_type in ["application/x-www-form-urlencoded", "multipart/form-data"] {
+        for fits in [json!({"n": "5"}), json!({"n": 5, "file": {"text": "a"}}), json!("${any}")] {
+            assert_eq!(check(&mut task, media_type, fits), NOTHING);
+        }
+        let told = check(&mut task, media_type, json!({"n": "five"}));
+        assert!(told[0].contains("`body.n` takes a whole number, not the text `five`"), "{told:?}");
+        let told = check(&mut task, media_type, json!({"file": "a"}));
+        assert!(told[0].contains("`body` needs the member `n`"), "{told:?}");
+        let told = check(&mut task, media_type, json!("n=5"));
+        assert!(told[0].contains("`body` takes an object, not the text `n=5`"), "{told:?}");
+    }
 }

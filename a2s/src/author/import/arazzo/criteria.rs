@@ -107,7 +107,7 @@ fn to_cel(
             let end = rest.find(|c: char| c.is_whitespace() || "=<>!&|()'\"".contains(c));
             let (expression, after) = rest.split_at(end.unwrap_or(rest.len()));
             let inner = reference(expression)?;
-            cel += &format!("${{{inner}}}");
+            cel.extend(["${", &inner, "}"]);
             rest = after;
         } else if first == '\'' || first == '"' {
             let (text, after) = string(&rest[1..], first).ok_or("a text in it is not closed")?;

@@ -93,9 +93,9 @@ pub(super) fn way(text: &str) -> Option<String> {
         let mut way = String::new();
         for token in pointer.strip_prefix('/').into_iter().flat_map(|rest| rest.split('/')) {
             if !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit()) {
-                way += &format!("[{token}]");
+                way.extend(["[", token, "]"]);
             } else if crate::template::is_name(token) {
-                way += &format!(".{token}");
+                way.extend([".", token]);
             } else {
                 return None;
             }

@@ -143,10 +143,11 @@ impl<'a> Scope<'a> {
             match piece {
                 Piece::Text(text) => template += &text.replace("${", "$${"),
                 Piece::Expression(expression) => {
-                    template += &match self.reference(expression, None, place) {
+                    let inner = match self.reference(expression, None, place) {
                         Ok(reference) => format!("${{{reference}}}"),
                         Err(reason) => self.instead(expression, &reason, None, name, place),
                     };
+                    template.push_str(&inner);
                 }
             }
         }

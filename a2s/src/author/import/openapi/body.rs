@@ -42,7 +42,7 @@ impl<'a> Body<'a> {
         let Some(raw) = operation.raw.get("requestBody") else { return Ok(None) };
         let place = format!("{}.requestBody", operation.place());
         let raw = operation.source.resolve(raw);
-        let raw = raw.map_err(|error| Flaw::new(place.as_str(), error.to_string()))?;
+        let raw = raw.map_err(|error| Flaw::unresolved(&place, &error))?;
         let content = raw.get("content").and_then(Value::as_object);
         let kinds = content.into_iter().flatten().filter(|(media, _)| media.contains('/'));
         let rank = |media: &str| (Some(media) != wanted, preference(media));
@@ -139,7 +139,10 @@ impl<'a> Body<'a> {
 
     /// The properties at the top without which a request is refused, and the parameters that they
     /// would be.
-    pub(in crate::author::import) fn required(&self, source: Source<'a>) -> Vec<(&'a str, Variable)> {
+    pub(in crate::author::import) fn required(
+        &self,
+        source: Source<'a>,
+    ) -> Vec<(&'a str, Variable)> {
         let properties = self.properties(source).unwrap_or_default();
         let required = properties.iter().filter(|property| property.required);
         required.map(|property| (property.name, property.variable(source))).collect()

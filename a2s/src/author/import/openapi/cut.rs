@@ -10,7 +10,7 @@ use super::parameter::{Parameter, Place};
 use super::server::Server;
 use crate::author::import::Remark;
 use crate::author::import::schema::{Detail, Schemas};
-use crate::author::import::source::{Source, shown};
+use crate::author::import::source::{Source, Unresolved, shown};
 use crate::author::{names, text};
 use crate::document::ValueType;
 
@@ -28,6 +28,11 @@ impl Flaw {
         reason: impl Into<String>,
     ) -> Self {
         Self { place: place.into(), reason: reason.into(), hint: None }
+    }
+
+    /// A `$ref` without which nothing can be sent leads nowhere.
+    pub(super) fn unresolved(place: &str, error: &Unresolved) -> Self {
+        Self::new(place, error.to_string()).with_hint(error.hint())
     }
 
     pub(super) fn with_hint(self, hint: &str) -> Self {

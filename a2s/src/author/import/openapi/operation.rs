@@ -57,17 +57,24 @@ pub(in crate::author::import) fn operations(
     let (mut operations, mut refused) = (Vec::new(), Vec::new());
     let paths = source.get("paths").and_then(Value::as_object);
     for (path, item) in paths.into_iter().flatten().filter(|(path, _)| !path.starts_with("x-")) {
+        let place = format!("paths.{}", shown(path));
         let item = match source.resolve(item) {
             Ok(item) => item,
             Err(error) => {
-                let place = format!("paths.{}", shown(path));
-                refused.push(Refusal::new(path, &place, error.to_string()));
+                let refusal = Refusal::new(path, &place, error.to_string());
+                refused.push(refusal.with_hint(error.hint()));
                 continue;
             }
         };
         for method in METHODS {
-            if let Some(raw) = item.get(method).filter(|raw| raw.is_object()) {
-                operations.push(Operation { source, path, method, item, raw });
+            let Some(raw) = item.get(method).filter(|raw| raw.is_object()) else { continue };
+            match source.resolve(raw) {
+                Ok(raw) => operations.push(Operation { source, path, method, item, raw }),
+                Err(error) => {
+                    let label = format!("{} {}", method.to_ascii_uppercase(), shown(path));
+                    let refusal = Refusal::new(&label, &place, error.to_string());
+                    refused.push(refusal.with_hint(error.hint()));
+                }
             }
         }
     }

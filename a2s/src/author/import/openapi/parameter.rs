@@ -118,7 +118,7 @@ impl<'a> Parameter<'a> {
             for (index, raw) in list.into_iter().flatten().enumerate() {
                 let place = format!("{place}.parameters[{index}]");
                 let raw = operation.source.resolve(raw);
-                let raw = raw.map_err(|error| Flaw::new(place.as_str(), error.to_string()))?;
+                let raw = raw.map_err(|error| Flaw::unresolved(&place, &error))?;
                 let Some(parameter) = Self::of(raw, &place, remarks)? else { continue };
                 let known = parameters.iter().any(|known| {
                     known.place == parameter.place && known.is_called(&parameter.name)

@@ -110,7 +110,7 @@ fn schemas_and_encoding_tell_what_the_fields_are() {
         "photo": {"headers": {
             "X-Kind": {"schema": {"enum": ["portrait"]}, "required": true},
             "X-Id": {"schema": {"type": "integer", "default": 7}},
-            "X-Free": {"schema": {"type": "string"}},
+            "X-Free": {"schema": {"type": "string", "enum": ["a", "b"]}},
             "content-type": {"schema": {"const": "a/b"}},
         }},
     });

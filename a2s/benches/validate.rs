@@ -1,0 +1,155 @@
+//! How fast documents are validated, and in how much memory: 10,000 of them in one process.
+//!
+//! The documents are the repository's own, each with another name, version and description. What
+//! parsing alone takes is measured in the same run, in turns, so that a machine that changes its
+//! speed changes all sides: read the ratios. `cargo bench -p a2s --bench validate` (or
+//! `-- --quick` for a look).
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
+#![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use granit_parser::Parser;
+
+/// How many documents there are.
+const DOCUMENTS: usize = 10_000;
+
+fn main() {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let (count, rounds) = if quick { (1_000, 3) } else { (DOCUMENTS, 5) };
+    let documents = documents(count);
+    let json: Vec<String> = documents
+        .iter()
+        .map(|source| a2s::parse_value(source.as_bytes()).unwrap().to_string())
+        .collect();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let bytes = documents.iter().map(String::len).sum::<usize>() as f64;
+    println!(
+        "{count} documents, {:.1} KiB each on average, {rounds} rounds, median; {cores} cores",
+        bytes / count as f64 / 1024.0
+    );
+    println!();
+    println!("  {:<34} {:>10} {:>9} {:>12}", "", "documents/s", "MiB/s", "against JSON");
+
+    let jobs: [(&str, &[String], usize, &(dyn Fn(&str) + Sync)); 7] = [
+        ("JSON text, serde_json alone", &json, 1, &|source| {
+            let value: serde_json::Value = serde_json::from_str(source).unwrap();
+            std::hint::black_box(value);
+        }),
+        ("YAML text, granit-parser alone", &documents, 1, &|source| {
+            for event in Parser::new_from_str(source) {
+                std::hint::black_box(event.unwrap());
+            }
+        }),
+        ("YAML text, read into values", &documents, 1, &|source| {
+            std::hint::black_box(a2s::parse_value(source.as_bytes()).unwrap());
+        }),
+        ("YAML text, compiled", &documents, 1, &compile),
+        ("JSON text, compiled", &json, 1, &compile),
+        ("YAML text, compiled on all cores", &documents, cores, &compile),
+        ("JSON text, compiled on all cores", &json, cores, &compile),
+    ];
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); jobs.len()];
+    let mut memory: Vec<Option<u64>> = vec![None; jobs.len()];
+    for _ in 0..rounds {
+        for (index, (_, sources, threads, work)) in jobs.iter().enumerate() {
+            let before = forget_peak();
+            let start = Instant::now();
+            run(sources, *threads, *work);
+            times[index].push(start.elapsed());
+            memory[index] = peak_over(before).max(memory[index]);
+        }
+    }
+    let median = |times: &mut Vec<Duration>| {
+        times.sort();
+        times[times.len() / 2]
+    };
+    let times: Vec<Duration> = times.iter_mut().map(median).collect();
+    for ((name, sources, ..), time) in jobs.iter().zip(&times) {
+        let size = sources.iter().map(String::len).sum::<usize>() as f64 / f64::from(1 << 20);
+        println!(
+            "  {name:<34} {:>10.0} {:>9.1} {:>10.1} ×",
+            count as f64 / time.as_secs_f64(),
+            size / time.as_secs_f64(),
+            time.as_secs_f64() / times[0].as_secs_f64(),
+        );
+    }
+    println!();
+    println!("peak memory over what the texts take (Linux only)");
+    for ((name, ..), memory) in jobs.iter().zip(memory) {
+        let memory =
+            memory.map_or("unknown".to_owned(), |kib| format!("{:.1} MiB", kib as f64 / 1024.0));
+        println!("  {name:<34} {memory:>12}");
+    }
+}
+
+/// So many documents: those of the repository over and over, none like another.
+fn documents(count: usize) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut sources = Vec::new();
+    for folder in ["capabilities", "tests/fixtures/documents/valid"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                sources.push((path.clone(), std::fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    sources.sort();
+    let vary = |number: usize| {
+        let (path, source) = &sources[number % sources.len()];
+        let mut varied = String::with_capacity(source.len() + 64);
+        for line in source.lines() {
+            match line.split_once(": ") {
+                Some(("name", name)) => varied.extend([&format!("name: {name}V{number}"), "\n"]),
+                Some(("version", _)) => varied.extend([&format!("version: 1.{number}.0"), "\n"]),
+                // The digest is another one; a placeholder is a warning.
+                Some(("checksum", _)) => varied.push_str("checksum: \"<checksum>\"\n"),
+                _ => varied.extend([line, "\n"]),
+            }
+        }
+        let compilation = a2s::compile(varied.as_bytes());
+        let (path, diagnostics) = (path.display(), compilation.diagnostics);
+        assert!(compilation.document.is_some(), "{path}: {diagnostics:?}\n{varied}");
+        varied
+    };
+    (0..count).map(vary).collect()
+}
+
+fn compile(source: &str) {
+    let compilation = a2s::compile(source.as_bytes());
+    assert!(compilation.document.is_some());
+    std::hint::black_box(compilation);
+}
+
+/// Works through all of `sources`, each thread through its share.
+fn run(sources: &[String], threads: usize, work: &(dyn Fn(&str) + Sync)) {
+    if threads == 1 {
+        return sources.iter().for_each(|source| work(source));
+    }
+    std::thread::scope(|scope| {
+        for share in sources.chunks(sources.len().div_ceil(threads)) {
+            scope.spawn(move || share.iter().for_each(|source| work(source)));
+        }
+    });
+}
+
+/// A line of the kernel's account of this process, in KiB.
+fn status(line: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|found| found.strip_prefix(line))?;
+    line.trim_start_matches(':').trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// Has the kernel forget the highest memory of this process, and gives the memory now.
+fn forget_peak() -> Option<u64> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    status("VmRSS")
+}
+
+/// How much more than `before` this process has had at a time, in KiB.
+fn peak_over(before: Option<u64>) -> Option<u64> {
+    Some(status("VmHWM")?.saturating_sub(before?))
+}

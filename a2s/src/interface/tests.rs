@@ -1,0 +1,229 @@
+use serde_json::{Value, json};
+
+use crate::compile;
+use crate::interface::{Complexity, Interface};
+
+fn interface(members: &Value) -> Interface {
+    let mut document = json!({
+        "a2s": "1.1.0", "name": "Test", "description": "A test", "domains": ["api.example"],
+        "version": "1.0.0", "checksum": "<checksum>", "authors": [{"name": "A"}],
+    });
+    for (key, member) in members.as_object().unwrap() {
+        document[key] = member.clone();
+    }
+    let compilation = compile(document.to_string().as_bytes());
+    compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics)).interface()
+}
+
+/// `POST /{id}` that takes and gives an order.
+fn task() -> Value {
+    let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Order"}}});
+    json!({
+        "openapi": "3.0.3",
+        "info": {"title": "Test", "version": "1"},
+        "servers": [{"url": "https://api.example"}],
+        "paths": {"/{id}": {"post": {
+            "parameters": [
+                {"name": "id", "in": "path", "required": true, "description": "Which one",
+                 "schema": {"type": "integer", "minimum": 0, "exclusiveMinimum": true, "example": 3, "default": 9}},
+                {"name": "unit", "in": "query", "schema": {"type": "string", "enum": ["kg", "lb"]}},
+                {"name": "size", "in": "query", "schema": {"type": "string", "enum": ["S", "M"]}},
+            ],
+            "requestBody": {"content": content},
+            "responses": {"200": {"description": "", "content": content}},
+        }}},
+        "components": {"schemas": {"Order": {
+            "type": "object",
+            "required": ["number", "lines", "token"],
+            "properties": {
+                "number": {"type": "string", "readOnly": true, "description": "Given by the shop"},
+                "token": {"type": "string", "writeOnly": true},
+                "note": {"type": "string", "nullable": true},
+                "parent": {"nullable": true, "allOf": [{"$ref": "#/components/schemas/Order"}]},
+                "lines": {"type": "array", "items": {
+                    "type": "object", "properties": {"sku": {"type": "string"}}, "x-internal": 1,
+                }},
+            },
+            "discriminator": {"propertyName": "number"},
+        }}},
+    })
+}
+
+fn step(inputs: &Value, outputs: &Value) -> Value {
+    json!({
+        "execution": {"type": "sequence", "steps": [{
+            "id": "order", "format": "OpenAPI", "task": task(), "input_mapping": inputs, "output_mapping": outputs,
+        }]},
+    })
+}
+
+/// The schema of one input of a step with these.
+#[track_caller]
+fn check_input(inputs: &Value, name: &str, expected: &Value) {
+    let mut inputs = inputs.clone();
+    if inputs.get("id").is_none() {
+        inputs["id"] = json!(1);
+    }
+    let found = interface(&step(&inputs, &json!({})));
+    let field = found.inputs.iter().find(|field| field.name == name).unwrap();
+    assert_eq!(field.schema, *expected);
+}
+
+#[test]
+fn an_input_is_what_the_place_takes_where_it_ends_up() {
+    check_input(
+        &json!({"id": "${which}"}),
+        "which",
+        &json!({"type": "integer", "exclusiveMinimum": 0, "examples": [3], "description": "Which one"}),
+    );
+    check_input(
+        &json!({"unit": "${unit}"}),
+        "unit",
+        &json!({"type": "string", "enum": ["kg", "lb"]}),
+    );
+    check_input(
+        &json!({"body": {"note": "${text}", "token": "t", "lines": []}}),
+        "text",
+        &json!({"type": ["string", "null"]}),
+    );
+    check_input(
+        &json!({"body": {"lines": ["${line}"], "token": "t"}}),
+        "line",
+        &json!({"type": "object", "properties": {"sku": {"type": "string"}}}),
+    );
+    // In a text, everything has a place.
+    check_input(&json!({"unit": "a ${unit}"}), "unit", &json!({}));
+    // Several uses: what they agree on.
+    check_input(&json!({"unit": "${one}", "size": "${one}"}), "one", &json!({"type": "string"}));
+    check_input(&json!({"unit": "${one}", "id": "${one}"}), "one", &json!({}));
+}
+
+#[test]
+fn a_body_shows_what_is_sent_and_an_answer_what_comes_back() {
+    let found = interface(&step(
+        &json!({"id": 1, "body": "${order}"}),
+        &json!({"order_made": "$", "lines": "$.lines"}),
+    ));
+    let order = &found.inputs[0].schema;
+    assert_eq!(order["required"], json!(["lines", "token"]), "{order}");
+    assert_eq!(order["properties"]["number"], Value::Null);
+    assert_eq!(order["properties"]["token"]["type"], "string");
+    // Around in circles, as far as there is room.
+    let parent = &order["properties"]["parent"]["anyOf"];
+    assert_eq!(parent[1], json!({"type": "null"}));
+    assert_eq!(parent[0]["allOf"][0]["properties"]["note"], json!({"type": ["string", "null"]}));
+    assert!(!order.to_string().contains("$ref") && order.to_string().len() < 20_000);
+    assert!(
+        !order.to_string().contains("discriminator") && !order.to_string().contains("x-internal")
+    );
+    let (lines, made) = (&found.outputs[0], &found.outputs[1]);
+    assert_eq!((&*lines.name, &*made.name), ("lines", "order_made"));
+    assert_eq!(lines.schema["items"]["properties"]["sku"], json!({"type": "string"}));
+    assert_eq!(made.schema["required"], json!(["lines", "number"]));
+    assert_eq!(made.schema["properties"]["token"], Value::Null);
+}
+
+#[test]
+fn what_is_declared_counts() {
+    let mut document = step(
+        &json!({"id": "${id}", "unit": "${unit}", "size": "${size}", "body": "${key}"}),
+        &json!({}),
+    );
+    document["parameters"] = json!([
+        {"name": "id", "type": "number", "description": "A number"},
+        {"name": "unit", "default": "kg"},
+        {"name": "size", "enum": ["S"], "required": false},
+        {"name": "key", "secret": true, "type": "object"},
+    ]);
+    document["permissions"] = json!(["orders.write"]);
+    let found = interface(&document);
+    let schemas: Vec<_> = found.inputs.iter().map(|field| field.schema.clone()).collect();
+    assert_eq!(
+        schemas,
+        [
+            json!({"type": "number", "description": "A number"}),
+            json!({"type": "string", "enum": ["kg", "lb"], "default": "kg"}),
+            json!({"enum": ["S"]}),
+            json!({"type": "object", "writeOnly": true}),
+        ]
+    );
+    let required: Vec<_> = found.inputs.iter().map(|field| field.required).collect();
+    assert_eq!(required, [true, false, false, true]);
+    assert_eq!(found.inputs[1].default, Some(json!("kg")));
+    assert!(found.inputs[3].secret);
+    assert_eq!(found.permissions[0].to_string(), "orders.write");
+    assert_eq!((found.complexity, found.read_only), (Complexity::Low, false));
+}
+
+#[test]
+fn a_loop_takes_a_list_of_what_its_steps_take() {
+    let mut document = step(&json!({"id": "${number}"}), &json!({"made": {"from": "status"}}));
+    document["execution"]["steps"][0]["for_each"] = json!({"in": "${numbers}", "as": "number"});
+    let found = interface(&document);
+    assert_eq!(found.inputs.len(), 1);
+    assert_eq!(found.inputs[0].name, "numbers");
+    assert_eq!(found.inputs[0].schema["type"], "array");
+    assert_eq!(found.inputs[0].schema["items"]["type"], "integer");
+    assert_eq!(found.outputs[0].schema, json!({"type": "array", "items": {"type": "integer"}}));
+}
+
+#[test]
+fn graphql_inputs_and_outputs_are_what_the_query_says() {
+    let found = interface(&json!({
+        "execution": {"type": "sequence", "steps": [{
+            "id": "ask", "format": "GraphQL",
+            "task": {"endpoint": "https://api.example", "query": "query ($a: [ID!]!, $b: Kind) { all(a: $a, b: $b) { id owner { name } } }"},
+            "input_mapping": {"variables": {"a": "${ids}", "b": "${kind}"}},
+            "output_mapping": {"all": "$.data.all", "id": "$.data.all[0].id"},
+        }]},
+        "output": {"found": "${all}", "first": {"id": "${id}"}, "text": "see ${id}"},
+    }));
+    assert_eq!(
+        found.inputs[0].schema,
+        json!({"type": "array", "items": {"type": ["string", "integer"]}})
+    );
+    assert_eq!(found.inputs[1].schema, json!({}));
+    let outputs: Vec<_> =
+        found.outputs.iter().map(|output| (&*output.name, &output.schema)).collect();
+    assert_eq!(
+        outputs,
+        [
+            ("found", &json!({"properties": {"id": {}, "owner": {"properties": {"name": {}}}}})),
+            (
+                "first",
+                &json!({
+                    "type": "object", "properties": {"id": {}}, "required": ["id"], "additionalProperties": false,
+                })
+            ),
+            ("text", &json!({"type": "string"})),
+        ]
+    );
+}
+
+#[test]
+fn the_whole_is_one_json_schema() {
+    let mut document = step(&json!({"id": "${id}"}), &json!({"note": "$.note"}));
+    document["parameters"] = json!([{"name": "id", "description": "Its number"}]);
+    let found = interface(&document);
+    let about = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Order", "description": "Makes an order", "type": "object", "additionalProperties": false,
+    });
+    let with = |properties: Value, required: Value| {
+        let mut schema = about.clone();
+        schema["properties"] = properties;
+        schema["required"] = required;
+        schema
+    };
+    let id = json!({"type": "integer", "exclusiveMinimum": 0, "examples": [3], "description": "Its number"});
+    assert_eq!(
+        found.to_json_schema("Order", "Makes an order"),
+        json!({
+            "input": with(json!({"id": id}), json!(["id"])),
+            "output": with(json!({"note": {"type": ["string", "null"]}}), json!([])),
+        })
+    );
+    // Others may want more than what is listed here.
+    let open = Interface { uses_others: true, ..found };
+    assert_eq!(open.to_json_schema("Order", "")["input"]["additionalProperties"], json!(true));
+}

@@ -1,0 +1,126 @@
+//! The arguments of the commands that write documents.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use url::Url;
+
+pub(super) const AFTER_FMT: &str = "\
+Comments stay with what they stand at, and the checksum stays the same: what would change the
+content is refused. JSON stays JSON.";
+
+pub(super) const AFTER_IMPORT: &str = "\
+Every document is compiled before it is written, and has its checksum. What cannot be carried over
+is listed with its place and the reason. A file with other content is left alone without --force.";
+
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The name of the capability, such as GetWeather
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) starter: StarterArgs,
+    /// The file to write, or - for standard output [default: NAME.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct StarterArgs {
+    /// Begin with one request to an HTTP API (this is what you get without a flag)
+    #[arg(long)]
+    pub(crate) openapi: bool,
+    /// Begin with one query to a GraphQL service
+    #[arg(long)]
+    pub(crate) graphql: bool,
+    /// Begin with two requests, one after another
+    #[arg(long)]
+    pub(crate) sequence: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// Files, folders (every .yaml, .yml and .json below), or - for standard input
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Write nothing; list what would change, and end with 1 when something would
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Write nothing; show what would change
+    #[arg(long)]
+    pub(crate) diff: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportCommand {
+    /// A document for each operation of an OpenAPI description (3.0 and 3.1)
+    Openapi(ImportOpenapiArgs),
+    /// A document for each operation of a GraphQL file
+    Graphql(ImportGraphqlArgs),
+    /// A document for each workflow of an Arazzo 1.0 document
+    Arazzo(ImportArazzoArgs),
+}
+
+/// What every import takes.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The folder to write to
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) out: PathBuf,
+    /// What every name begins with
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prefix: Option<String>,
+    /// The author of the documents [default: the contact or title of the description]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) author: Option<String>,
+    /// Replace files that have other content
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportOpenapiArgs {
+    /// The description: a file, an address, or - for standard input
+    pub(crate) spec: String,
+    /// An operation by its id or as "GET /users/{id}"; all without
+    #[arg(long = "operation", value_name = "ID")]
+    pub(crate) operations: Vec<String>,
+    /// List the operations and the names of their documents, and write nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// The address of the service, in place of the description's
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<Url>,
+    #[command(flatten)]
+    pub(crate) common: ImportArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportGraphqlArgs {
+    /// The schema, as SDL or as the answer to an introspection query: a file, an address, or -
+    pub(crate) schema: String,
+    /// A file with operations; each becomes a document
+    #[arg(long, value_name = "FILE")]
+    pub(crate) operation: PathBuf,
+    /// Where the service takes queries
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Url,
+    #[command(flatten)]
+    pub(crate) common: ImportArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArazzoArgs {
+    /// The document: a file, or an address
+    pub(crate) file: String,
+    /// Where an OpenAPI description is, in place of what the document says
+    #[arg(long = "source", value_name = "NAME=SPEC", value_parser = parse_source)]
+    pub(crate) sources: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) common: ImportArgs,
+}
+
+fn parse_source(text: &str) -> Result<(String, String), String> {
+    let (name, spec) = text.split_once('=').ok_or("write NAME=SPEC")?;
+    Ok((name.to_owned(), spec.to_owned()))
+}

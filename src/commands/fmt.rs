@@ -1,0 +1,143 @@
+//! `a2s fmt`: documents in one layout, with their comments and the same content.
+
+use std::path::Path;
+
+use a2s::author::{FormatError, format_document};
+use serde_json::json;
+use similar::TextDiff;
+
+use super::document;
+use crate::cli::FmtArgs;
+use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::output::{BAD, DIM, GOOD, Output, WARN, count};
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// Its layout is as it should be.
+    Good,
+    /// It was written, or would be.
+    Changed,
+    /// It could not be formatted.
+    Failed,
+}
+
+pub(super) fn fmt(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failure> {
+    let is_stdin = |path: &Path| path == Path::new("-");
+    if arguments.files.iter().any(|file| is_stdin(file)) {
+        if arguments.files.len() > 1 {
+            return Err(Failure::argument("standard input is formatted alone"));
+        }
+        return fmt_stdin(arguments, output);
+    }
+    let mut outcomes = Vec::new();
+    for found in document::find(&arguments.files)? {
+        let outcome = match found.error {
+            None => fmt_file(&found.path, arguments, output),
+            Some(error) => Err(Failure::file(&found.path, &error)),
+        };
+        outcomes.push(outcome.unwrap_or_else(|failure| {
+            output.failure(&failure);
+            Outcome::Failed
+        }));
+    }
+    let number = |wanted| outcomes.iter().filter(|outcome| **outcome == wanted).count();
+    let (changed, failed) = (number(Outcome::Changed), number(Outcome::Failed));
+    let only_look = arguments.check || arguments.diff;
+    if !output.is_json() {
+        let done = if only_look { "would change" } else { "changed" };
+        let files = count(outcomes.len(), "file");
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        output.line(format_args!("{DIM}{files}, {changed} {done}{failed}{DIM:#}"));
+    }
+    if failed > 0 || (arguments.check && changed > 0) {
+        return Err(Failure::told(Exit::Bad));
+    }
+    Ok(())
+}
+
+fn fmt_stdin(arguments: &FmtArgs, output: &mut Output) -> Result<(), Failure> {
+    let path = Path::new("-");
+    let source = document::read(path)?;
+    let Some(formatted) = format(path, &source, output) else {
+        return Err(Failure::told(Exit::Bad));
+    };
+    let changed = formatted.as_bytes() != source.as_slice();
+    if arguments.diff {
+        print_diff("standard input", &source, &formatted, output);
+    } else if output.is_json() {
+        report(path, changed, false, output);
+    } else if !arguments.check {
+        output.raw(&formatted);
+    }
+    if arguments.check && changed { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+}
+
+fn fmt_file(path: &Path, arguments: &FmtArgs, output: &mut Output) -> Result<Outcome, Failure> {
+    let source = document::read(path)?;
+    let Some(formatted) = format(path, &source, output) else { return Ok(Outcome::Failed) };
+    if formatted.as_bytes() == source.as_slice() {
+        if output.is_json() {
+            report(path, false, false, output);
+        }
+        return Ok(Outcome::Good);
+    }
+    let write = !arguments.check && !arguments.diff;
+    if write {
+        document::write(path, formatted.as_bytes())?;
+    }
+    if arguments.diff && !output.is_json() {
+        print_diff(&path.display().to_string(), &source, &formatted, output);
+    } else {
+        report(path, true, write, output);
+    }
+    Ok(Outcome::Changed)
+}
+
+/// The formatted text; says why when there is none.
+fn format(path: &Path, source: &[u8], output: &mut Output) -> Option<String> {
+    let error = match format_document(source) {
+        Ok(formatted) => return Some(formatted),
+        Err(error) => error,
+    };
+    let name = path.display().to_string();
+    let FormatError::Unreadable(diagnostics) = error else {
+        let message = format!("{name}: {error}; it stays as it is");
+        output.failure(&Failure::new(Exit::Bad, BAD_ARGUMENT, message).with_hint(
+            "Format it by hand, and please report it: the layout is to be changed without the content.",
+        ));
+        return None;
+    };
+    if output.is_json() {
+        output.json_line(&json!({ "file": name, "issues": diagnostics }));
+        return None;
+    }
+    output.line(format_args!("{BAD}bad {BAD:#}  {name}"));
+    output.diagnostics(&name, source, &diagnostics);
+    None
+}
+
+fn report(path: &Path, changed: bool, written: bool, output: &mut Output) {
+    let name = path.display();
+    if output.is_json() {
+        let file = name.to_string();
+        output.json_line(&json!({ "file": file, "changed": changed, "written": written }));
+    } else if written {
+        output.line(format_args!("{GOOD}fmt {GOOD:#}  {name}"));
+    } else {
+        output.line(format_args!("{WARN}fmt {WARN:#}  {name}{DIM}  would change{DIM:#}"));
+    }
+}
+
+fn print_diff(name: &str, before: &[u8], after: &str, output: &mut Output) {
+    let before = String::from_utf8_lossy(before);
+    let diff = TextDiff::from_lines(before.as_ref(), after);
+    let shown = diff.unified_diff().header(name, name).to_string();
+    for line in shown.lines() {
+        match line.chars().next() {
+            Some('+') => output.line(format_args!("{GOOD}{line}{GOOD:#}")),
+            Some('-') => output.line(format_args!("{BAD}{line}{BAD:#}")),
+            _ => output.line(format_args!("{line}")),
+        }
+    }
+}

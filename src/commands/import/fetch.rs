@@ -1,0 +1,177 @@
+//! Descriptions from files and addresses, bounded in size and time.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use a2s::author::{MAX_DESCRIPTION_BYTES, read_description};
+use futures::StreamExt as _;
+use reqwest::redirect::Policy;
+use serde_json::Value;
+use url::Url;
+
+use crate::failure::{BAD_ARGUMENT, Exit, FILE, Failure, NOT_REACHABLE};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Silence after which an answer is given up.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest that a description may take in all.
+const TIMEOUT: Duration = Duration::from_secs(180);
+const MAX_REDIRECTS: usize = 5;
+
+/// Where a description is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    File(PathBuf),
+    Address(Url),
+}
+
+impl Place {
+    /// A file, or an address when it begins like one.
+    pub(super) fn of(text: &str) -> Result<Self, Failure> {
+        if !text.starts_with("http://") && !text.starts_with("https://") {
+            return Ok(Self::File(PathBuf::from(text)));
+        }
+        let url = Url::parse(text)
+            .map_err(|error| Failure::argument(format!("`{text}` is no address: {error}")))?;
+        Ok(Self::Address(url))
+    }
+
+    /// What `reference` means inside what is here: an address, or a file beside this one. A
+    /// description from elsewhere names no files of this machine.
+    pub(super) fn join(&self, reference: &str) -> Result<Self, String> {
+        if reference.starts_with("http://") || reference.starts_with("https://") {
+            let url = Url::parse(reference);
+            return url.map(Self::Address).map_err(|error| error.to_string());
+        }
+        match self {
+            Self::Address(base) => {
+                let url = base.join(reference).map_err(|error| error.to_string())?;
+                if matches!(url.scheme(), "http" | "https") {
+                    Ok(Self::Address(url))
+                } else {
+                    Err(format!("`{}:` is no address over HTTP", url.scheme()))
+                }
+            }
+            Self::File(file) => {
+                let path = Path::new(reference);
+                if path.is_absolute() || reference.contains("://") {
+                    return Err("only paths relative to the document are read".to_owned());
+                }
+                Ok(Self::File(file.parent().unwrap_or(Path::new("")).join(path)))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Address(url) => url.fmt(f),
+        }
+    }
+}
+
+/// Text, and the address that it came from when it came from one.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) bytes: Vec<u8>,
+    pub(super) base: Option<Url>,
+}
+
+/// Reads a place; `-` is standard input.
+pub(super) async fn fetch(place: &Place) -> Result<Fetched, Failure> {
+    match place {
+        Place::File(path) => Ok(Fetched { bytes: read(path)?, base: None }),
+        Place::Address(url) => get(url).await,
+    }
+}
+
+/// Reads a description at a place, and where it came from.
+pub(super) async fn fetch_description(place: &Place) -> Result<(Value, Option<Url>), Failure> {
+    let Fetched { bytes, base } = fetch(place).await?;
+    let value = read_description(&bytes).map_err(|error| {
+        Failure::new(Exit::Bad, BAD_ARGUMENT, format!("{place} is no description: {error}"))
+            .with_hint("Name a description in JSON or YAML.")
+    })?;
+    Ok((value, base))
+}
+
+/// Reads a file.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    // One byte more than may be there, so that too many are noticed.
+    let most = MAX_DESCRIPTION_BYTES as u64 + 1;
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(most).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| Failure::file(path, &error))?;
+    if bytes.len() > MAX_DESCRIPTION_BYTES {
+        return Err(too_large(&path.display().to_string()));
+    }
+    Ok(bytes)
+}
+
+async fn get(url: &Url) -> Result<Fetched, Failure> {
+    let unreachable = |error: &reqwest::Error| {
+        let cause =
+            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        let message = format!("{url} does not answer: {cause}");
+        Failure::new(Exit::Unreachable, NOT_REACHABLE, message)
+            .with_hint("Check the address, or get the file yourself and name it.")
+    };
+    let client = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .timeout(TIMEOUT)
+        .redirect(Policy::limited(MAX_REDIRECTS))
+        .user_agent(concat!("a2s/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| unreachable(&error))?;
+    let response = client.get(url.clone()).send().await.map_err(|error| unreachable(&error))?;
+    let (status, base) = (response.status(), response.url().clone());
+    if !status.is_success() {
+        let message = format!("{url} answered {status}");
+        return Err(Failure::new(Exit::Bad, FILE, message)
+            .with_hint("Check the address, or get the file yourself and name it."));
+    }
+    let mut bytes = Vec::new();
+    let mut stream = response.bytes_stream();
+    while let Some(chunk) = stream.next().await {
+        bytes.extend_from_slice(&chunk.map_err(|error| unreachable(&error))?);
+        if bytes.len() > MAX_DESCRIPTION_BYTES {
+            return Err(too_large(url.as_str()));
+        }
+    }
+    Ok(Fetched { bytes, base: Some(base) })
+}
+
+fn too_large(name: &str) -> Failure {
+    let most = MAX_DESCRIPTION_BYTES >> 20;
+    Failure::new(Exit::Bad, FILE, format!("{name} has more than {most} MiB"))
+        .with_hint("Cut it down to the operations that are wanted.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_name_others_beside_them_or_by_address() {
+        let file = Place::of("specs/flow.yaml").unwrap();
+        assert_eq!(file.join("./api.json"), Ok(Place::File("specs/./api.json".into())));
+        assert!(matches!(file.join("https://x.example/a"), Ok(Place::Address(_))));
+        for foreign in ["/etc/passwd", "file:///etc/passwd"] {
+            assert!(file.join(foreign).is_err(), "{foreign}");
+        }
+        let address = Place::of("https://x.example/specs/flow.yaml").unwrap();
+        let joined = address.join("api.json").unwrap();
+        assert_eq!(joined.to_string(), "https://x.example/specs/api.json");
+        assert!(address.join("file:///etc/passwd").is_err());
+        // A path of an address is no path of this machine.
+        assert!(matches!(address.join("/etc/passwd"), Ok(Place::Address(_))));
+    }
+}

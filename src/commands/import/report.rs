@@ -1,0 +1,141 @@
+//! Writing what was imported, and telling what was not.
+
+use std::path::{Path, PathBuf};
+
+use a2s::author::{Imported, ImportedDocument, Refusal};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::cli::ImportArgs;
+use crate::commands::document;
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count};
+
+/// The most operations that one line names.
+const MAX_SOURCES: usize = 3;
+
+/// What became of the file of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Written {
+    /// It was not there.
+    New,
+    /// It was there with this content.
+    Unchanged,
+    /// It was there with other content, which is gone.
+    Replaced,
+    /// It is there with other content, which stays.
+    Kept,
+}
+
+/// Writes the documents into the folder and reports. Good when everything that was wanted is
+/// there.
+pub(super) fn write_all(
+    imported: &Imported,
+    arguments: &ImportArgs,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let folder = &arguments.out;
+    if !imported.documents.is_empty() {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+    }
+    let mut all = Vec::new();
+    for document in &imported.documents {
+        // A capability name is letters and digits: it leads to no other folder.
+        let file = folder.join(format!("{}.yaml", document.name));
+        let written = write(&file, document, arguments.force)?;
+        if !output.is_json() {
+            print(document, &file, written, output);
+        }
+        all.push((document, file, written));
+    }
+    let number = |wanted: Written| all.iter().filter(|(_, _, written)| *written == wanted).count();
+    let counts = [
+        ("written", number(Written::New) + number(Written::Replaced)),
+        ("unchanged", number(Written::Unchanged)),
+        ("kept", number(Written::Kept)),
+        ("refused", imported.refused.len()),
+    ];
+    if output.is_json() {
+        let documents: Vec<Value> = all.iter().map(to_json).collect();
+        let summary: serde_json::Map<String, Value> =
+            counts.iter().map(|(name, number)| ((*name).to_owned(), json!(number))).collect();
+        let refused = &imported.refused;
+        output
+            .json_line(&json!({ "documents": documents, "refused": refused, "summary": summary }));
+    } else {
+        print_end(imported, folder, &counts, output);
+    }
+    let failed = number(Written::Kept) + imported.refused.len();
+    if failed > 0 { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+}
+
+fn write(file: &Path, document: &ImportedDocument, force: bool) -> Result<Written, Failure> {
+    let written = match std::fs::read(file) {
+        Ok(known) if known == document.text.as_bytes() => return Ok(Written::Unchanged),
+        Ok(_) if !force => return Ok(Written::Kept),
+        Ok(_) => Written::Replaced,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Written::New,
+        Err(error) => return Err(Failure::file(file, &error)),
+    };
+    document::write(file, document.text.as_bytes())?;
+    Ok(written)
+}
+
+fn to_json((document, file, written): &(&ImportedDocument, PathBuf, Written)) -> Value {
+    json!({
+        "name": document.name,
+        "source": document.source,
+        "file": file.display().to_string(),
+        "checksum": document.checksum,
+        "written": written,
+        "remarks": document.remarks,
+    })
+}
+
+fn print(document: &ImportedDocument, file: &Path, written: Written, output: &mut Output) {
+    let (style, word) = match written {
+        Written::New | Written::Replaced => (GOOD, "new "),
+        Written::Unchanged => (DIM, "same"),
+        Written::Kept => (BAD, "kept"),
+    };
+    let (file, source) = (file.display(), &document.source);
+    output.line(format_args!("{style}{word}{style:#}  {file}  {DIM}{source}{DIM:#}"));
+    if written == Written::Kept {
+        output.line(format_args!("      it has other content; --force replaces it"));
+    }
+    for remark in &document.remarks {
+        let place =
+            if remark.place.is_empty() { String::new() } else { format!("{}: ", remark.place) };
+        output.line(format_args!("      {WARN}note{WARN:#} {DIM}{place}{DIM:#}{}", remark.reason));
+    }
+}
+
+fn print_end(imported: &Imported, folder: &Path, counts: &[(&str, usize)], output: &mut Output) {
+    // What is wrong with the whole description stands in the way of every operation: told once.
+    let mut groups: Vec<(&Refusal, Vec<&str>)> = Vec::new();
+    for refusal in &imported.refused {
+        match groups.iter_mut().find(|(known, _)| known.reason == refusal.reason) {
+            Some((_, sources)) => sources.push(&refusal.source),
+            None => groups.push((refusal, vec![&refusal.source])),
+        }
+    }
+    for (refusal, sources) in groups {
+        let shown = sources.iter().take(MAX_SOURCES).copied().collect::<Vec<_>>().join(", ");
+        let more = match sources.len().saturating_sub(MAX_SOURCES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        output.line(format_args!("{BAD}bad {BAD:#}  {NAME}{shown}{NAME:#}{more}"));
+        let place =
+            if refusal.place.is_empty() { String::new() } else { format!("{}: ", refusal.place) };
+        output.line(format_args!("      {DIM}{place}{DIM:#}{}", refusal.reason));
+        if let Some(hint) = &refusal.hint {
+            output.line(format_args!("      {DIM}help:{DIM:#} {hint}"));
+        }
+    }
+    let told = counts.iter().filter(|(_, number)| *number > 0);
+    let told: Vec<String> = told.map(|(name, number)| format!("{number} {name}")).collect();
+    let all = count(imported.documents.len() + imported.refused.len(), "document");
+    output.line(format_args!("{DIM}{all}: {} ({}){DIM:#}", told.join(", "), folder.display()));
+}

@@ -1,0 +1,52 @@
+//! `a2s new`: a document to begin with.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use a2s::CapabilityName;
+use a2s::author::{Starter, starter_document};
+use serde_json::json;
+
+use crate::cli::NewArgs;
+use crate::failure::{BAD_ARGUMENT, Exit, Failure};
+use crate::output::{DIM, GOOD, Output};
+
+pub(super) fn new(arguments: &NewArgs, output: &mut Output) -> Result<(), Failure> {
+    let name = CapabilityName::new(&arguments.name).map_err(|error| {
+        Failure::argument(format!("`{}` names no capability: {error}", arguments.name))
+            .with_hint("Write a name such as GetWeather.")
+    })?;
+    let starter = if arguments.starter.graphql {
+        Starter::Graphql
+    } else if arguments.starter.sequence {
+        Starter::Sequence
+    } else {
+        Starter::OpenApi
+    };
+    let text = starter_document(&name, starter);
+    let file = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.yaml")));
+    if file == Path::new("-") {
+        output.raw(&text);
+        return Ok(());
+    }
+    // Only a file that was not there is made: what somebody wrote is never lost.
+    let created = std::fs::File::options().write(true).create_new(true).open(&file);
+    created.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            let message = format!("{} is there already", file.display());
+            return Failure::new(Exit::Bad, BAD_ARGUMENT, message)
+                .with_hint("Name another file with --out, or remove this one.");
+        }
+        Failure::file(&file, &error)
+    })?;
+    let shown = file.display();
+    if output.is_json() {
+        output.json_line(&json!({ "file": shown.to_string(), "name": name }));
+    } else {
+        output.line(format_args!("{GOOD}new{GOOD:#}   {shown}"));
+        output.line(format_args!(
+            "{DIM}Replace the example values, then: a2s validate {shown}{DIM:#}"
+        ));
+    }
+    Ok(())
+}
