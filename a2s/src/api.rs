@@ -13,8 +13,8 @@ pub use registry::{
 };
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
-    Phase, Pin, PlanAnswer, PlanRequest, PlannedStep, PlannedStepKind, Run, RunError, RunStatus,
-    StepSummary,
+    Handler, Iterations, Phase, Pin, PlanAnswer, PlanRequest, PlannedLoop, PlannedStep,
+    PlannedStepKind, Run, RunError, RunStatus, StepSummary,
 };
 
 /// The media type of documents in YAML (RFC 9512).

@@ -27,9 +27,10 @@ pub(crate) fn new_run_id(clock: &Arc<dyn Clock>, ids: &Arc<dyn Ids>) -> Uuid {
 }
 
 /// The id that a guardian correlates request and result by: the same after a restart, and for
-/// every retry.
-pub(crate) fn execution_id(run: Uuid, step: &str, iteration: u64) -> Uuid {
-    Uuid::new_v5(&run, format!("{step}#{iteration}").as_bytes())
+/// every retry. The path of a step tells its iteration, so nothing else does; `#0` is what ids
+/// ended in before there were iterations, and keeps those of runs that began then.
+pub(crate) fn execution_id(run: Uuid, step: &str) -> Uuid {
+    Uuid::new_v5(&run, format!("{step}#0").as_bytes())
 }
 
 /// Milliseconds between two times; zero when the clock went back.
@@ -42,11 +43,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_execution_id_depends_on_run_step_and_iteration_alone() {
+    fn an_execution_id_depends_on_run_and_path_alone() {
         let run = Uuid::from_u128(1);
-        assert_eq!(execution_id(run, "a/b", 0), execution_id(run, "a/b", 0));
-        assert_ne!(execution_id(run, "a/b", 0), execution_id(run, "a/b", 1));
-        assert_ne!(execution_id(run, "a/b", 0), execution_id(run, "a", 0));
-        assert_ne!(execution_id(run, "a", 0), execution_id(Uuid::from_u128(2), "a", 0));
+        assert_eq!(execution_id(run, "a/b[0]"), execution_id(run, "a/b[0]"));
+        assert_ne!(execution_id(run, "a/b[0]"), execution_id(run, "a/b[1]"));
+        assert_ne!(execution_id(run, "a/b"), execution_id(run, "a"));
+        assert_ne!(execution_id(run, "a"), execution_id(Uuid::from_u128(2), "a"));
     }
 }

@@ -135,13 +135,18 @@ impl Guardian {
 pub struct Limits {
     /// Runs under way at the same time.
     pub max_runs: usize,
-    /// Task and capability steps of one run, those of its dependencies included.
+    /// Task and capability steps of one run, those of its dependencies and every iteration
+    /// included.
     pub max_steps: usize,
+    /// What the outputs of one run's steps may come to, in bytes.
+    pub max_variable_bytes: usize,
+    /// Events of one run; when there are so many, no further step begins.
+    pub max_events: u64,
     /// Documents of one run.
     pub max_documents: usize,
     /// How long one run may take; counted anew when it is resumed.
     pub max_run_time: Duration,
-    /// Children of one parallel step at the same time.
+    /// Children of one parallel step, or iterations of one step, at the same time.
     pub max_parallel: usize,
     /// How long a connection may take to be made.
     pub connect_timeout: Duration,
@@ -151,9 +156,11 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// Size of an answer of a service, in bytes.
     pub max_response_bytes: usize,
-    /// Attempts of one task, where repeating is safe.
+    /// Attempts of one task, where repeating is safe and the document says nothing.
     pub max_attempts: u32,
-    /// The longest pause between two attempts, whatever `Retry-After` says.
+    /// Attempts of one task, whatever the document says.
+    pub attempts_ceiling: u32,
+    /// The longest pause between two attempts, whatever document and `Retry-After` say.
     pub max_pause: Duration,
 }
 
@@ -162,6 +169,8 @@ impl Default for Limits {
         Self {
             max_runs: 1_000,
             max_steps: 2_000,
+            max_variable_bytes: 64 << 20,
+            max_events: 100_000,
             max_documents: 64,
             max_run_time: Duration::from_secs(3_600),
             max_parallel: 16,
@@ -170,6 +179,7 @@ impl Default for Limits {
             max_request_bytes: 4 << 20,
             max_response_bytes: 8 << 20,
             max_attempts: 3,
+            attempts_ceiling: 10,
             max_pause: Duration::from_secs(30),
         }
     }

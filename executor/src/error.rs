@@ -78,10 +78,13 @@ table! {
     UnknownInput = "A2S321", 422, Caller, Failed, "input that the capability does not take", "Remove it, or correct its name; `a2s show` lists the inputs.";
     InvalidInput = "A2S322", 422, Caller, Failed, "value that does not fit its place", "Give a value of the kind that the task asks for.";
     BudgetExceeded = "A2S323", 422, Executor, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
+    WrongInput = "A2S324", 422, Caller, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
+    SecretsLost = "A2S325", 422, Caller, Failed, "secret inputs are gone", "Secret inputs are kept in memory alone: see what the run did, and start a new one with them.";
     // Evaluating the document.
     TemplateError = "A2S330", 500, Capability, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
     ConditionError = "A2S331", 500, Capability, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
     OutputMissing = "A2S332", 500, Capability, Failed, "answer without the mapped value", "Compare `output_mapping` with what the service answers.";
+    ItemsRefused = "A2S333", 500, Capability, Failed, "list that a step cannot run over", "Correct `for_each`, or the step that sets its list.";
     // The guardian.
     GuardianDeniedRequest = "A2S340", 403, Guardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask who keeps the policy.";
     GuardianDeniedResult = "A2S341", 403, Guardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";
@@ -101,6 +104,7 @@ table! {
     // The run itself.
     Cancelled = "A2S370", 409, Caller, Failed, "cancelled", "Start a new run when it is wanted again.";
     UnknownOutcome = "A2S371", 500, Executor, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";
+    StepTimeout = "A2S372", 504, Service, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
     // The executor.
     Store = "A2S390", 500, Executor, Failed, "run database failed", "See the executor's log; the disk may be full.";
     Internal = "A2S391", 500, Executor, Failed, "internal error", "See the executor's log, and report it.";
@@ -126,6 +130,14 @@ impl Kind {
     #[must_use]
     pub fn is_denial(self) -> bool {
         self.blame() == Blame::Guardian
+    }
+
+    /// Whether `on_error` and `catch` of a document may go on behind it. A denial is final, a wish
+    /// to end is obeyed, limits hold for the whole run, and what the executor cannot do it cannot do
+    /// elsewhere either.
+    #[must_use]
+    pub fn is_catchable(self) -> bool {
+        !matches!(self.blame(), Blame::Guardian | Blame::Executor) && self != Self::Cancelled
     }
 }
 
@@ -181,6 +193,7 @@ impl Error {
             code: self.kind.code().id.to_owned(),
             step: step.map(str::to_owned),
             attempt,
+            status: None,
             message: self.message.clone(),
             hint: self.hint.clone(),
             repeat_safe,
@@ -210,5 +223,23 @@ mod tests {
         assert_eq!(Kind::GuardianUnreachable.exit(), Exit::Unreachable);
         assert_eq!(Kind::GuardianDeniedRequest.exit(), Exit::Denied);
         assert!(!Kind::StatusError.is_denial());
+    }
+
+    #[test]
+    fn a_document_goes_on_behind_failures_of_services_and_of_its_own_alone() {
+        for kind in [Kind::StatusError, Kind::Timeout, Kind::OutputMissing, Kind::StepTimeout] {
+            assert!(kind.is_catchable(), "{kind:?}");
+        }
+        let ends = [
+            Kind::GuardianDeniedRequest,
+            Kind::GuardianUnreachable,
+            Kind::Cancelled,
+            Kind::BudgetExceeded,
+            Kind::UnknownOutcome,
+            Kind::Store,
+        ];
+        for kind in ends {
+            assert!(!kind.is_catchable(), "{kind:?}");
+        }
     }
 }

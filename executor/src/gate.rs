@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use a2s::api::{Change, Decision, DecisionSource, Phase, Pin};
-use a2s::{Place, Task};
+use a2s::{Permission, Place, Task};
 use aos::message::{Call, Request};
 use aos::{Bearer, Failure, GuardianClient, Options, Origin, Outcome, Verdict};
 use indexmap::IndexMap;
@@ -23,6 +23,7 @@ use crate::clock::{Clock, Ids};
 use crate::config::{FailMode, Guardian};
 use crate::error::{Error, Kind};
 use crate::request::{self, PreparedRequest, one_line};
+use crate::secrets::{Secrets, restore};
 
 /// The most characters of a guardian's words that are kept.
 const MAX_WORDS: usize = 1_000;
@@ -65,6 +66,19 @@ pub(crate) struct Asker<'a> {
     pub(crate) root: &'a Pin,
     /// What that capability is for.
     pub(crate) description: &'a str,
+    /// What its callers must hold.
+    pub(crate) permissions: &'a [Permission],
+    /// What no guardian is told.
+    pub(crate) secrets: &'a Secrets,
+}
+
+/// The inputs of a task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inputs<'a> {
+    /// As they are sent.
+    pub(crate) truth: &'a IndexMap<Place, Value>,
+    /// As a guardian sees them: the same places, without secrets.
+    pub(crate) shown: &'a IndexMap<Place, Value>,
 }
 
 /// What came of a question.
@@ -121,30 +135,32 @@ impl Gate {
     }
 
     /// Asks whether a task may be run with `inputs` (`steps/toolCallRequest`), and makes the
-    /// request from them, or from those that the guardian wants instead.
+    /// request from them, or from those that the guardian wants instead. What the guardian leaves
+    /// as it was shown stands for the true value.
     pub(crate) async fn ask_request(
         &self,
         asker: &Asker<'_>,
         task: &Task,
-        inputs: &IndexMap<Place, Value>,
+        inputs: Inputs<'_>,
     ) -> Asked<PreparedRequest> {
-        let prepared = match request::prepare(task, inputs) {
+        let prepared = match request::prepare(task, inputs.truth) {
             Ok(prepared) => prepared,
             Err(error) => return Asked { decision: None, verdict: Err(error.into()) },
         };
         let Some(guardian) = &self.guardian else {
             return unguarded(Phase::Request, Ok(prepared));
         };
-        let call = question::about_request(asker, task, inputs, self.clock.now());
+        let call = question::about_request(asker, task, inputs.shown, self.clock.now());
         let outcome = guardian.ask(&Request::new(self.new_message_id(), call)).await;
         let mut changes = Vec::new();
         let verdict = match &outcome.verdict {
             Verdict::Allow => Ok(prepared),
             Verdict::Deny => Err(denial(Phase::Request, &outcome)),
             Verdict::Modify(modified) => {
-                answer::modified_inputs(inputs, modified).and_then(|(inputs, made)| {
+                answer::modified_inputs(inputs.shown, modified).and_then(|(modified, made)| {
                     changes = made;
-                    request::prepare(task, &inputs).map_err(|error| {
+                    let modified = answer::restore_inputs(inputs, modified)?;
+                    request::prepare(task, &modified).map_err(|error| {
                         answer::unusable(format_args!("the inputs fit no request: {error}"))
                     })
                 })
@@ -163,16 +179,23 @@ impl Gate {
         result: Result<Value, Error>,
     ) -> Asked<Value> {
         let Some(guardian) = &self.guardian else { return unguarded(Phase::Result, result) };
-        let call = question::about_result(asker, task, &result, self.clock.now());
+        let shown = match &result {
+            Ok(value) => Ok(asker.secrets.mask(value)),
+            Err(error) => Err(asker.secrets.mask_error(error.clone())),
+        };
+        let call = question::about_result(asker, task, &shown, self.clock.now());
         let outcome = guardian.ask(&Request::new(self.new_message_id(), call)).await;
         let mut changes = Vec::new();
         let verdict = match &outcome.verdict {
             Verdict::Allow => result,
             Verdict::Deny => Err(denial(Phase::Result, &outcome)),
-            Verdict::Modify(modified) => match answer::modified_result(&result, modified) {
-                Ok((result, made)) => {
+            Verdict::Modify(modified) => match answer::modified_result(&shown, modified) {
+                Ok((made_of_it, made)) => {
                     changes = made;
-                    result
+                    match (&shown, &result, made_of_it) {
+                        (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made)),
+                        (_, _, made) => made,
+                    }
                 }
                 Err(error) => Err(error),
             },

@@ -50,6 +50,15 @@
 //! `step_finished` before a step that depends on it begins, so after a crash each step is either
 //! surely done, surely not begun, or in doubt; one in doubt is repeated only when that is safe.
 //!
+//! A step that runs over a list is so many steps: the path of an iteration, `step[3]`, is its name in
+//! the journal, to the guardian and in its `executionId`, so an iteration is as durable as any step.
+//! What a document does about failures is read from the document again after a crash; the journal
+//! only knows that the step failed. Failures that belong to the run and not to a step (a denial, a
+//! cancellation, a limit, an unknown outcome) are of a kind that no document may catch.
+//!
+//! Secret values are in memory alone. Steps work with them; a journal, a guardian and an error get
+//! what one module has masked. So a run with secret inputs that its executor left cannot go on.
+//!
 //! There is no trait over the database: one backend exists, and a seam is cut when there is a second
 //! one to learn from.
 
@@ -66,6 +75,7 @@ mod report;
 mod request;
 mod run;
 mod scope;
+mod secrets;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::config::Config;
@@ -125,7 +125,8 @@ impl Outbound {
         self.upstream(url).map(ToString::to_string)
     }
 
-    /// Sends a request once and reads the whole answer. Dropping the future ends the connection.
+    /// Sends a request once and reads the whole answer, within `time` if that is less than the
+    /// limit. Dropping the future ends the connection.
     ///
     /// # Errors
     /// When the address is refused, no connection comes up, the answer does not come in time,
@@ -133,6 +134,7 @@ impl Outbound {
     pub(crate) async fn send(
         &self,
         request: &Permitted<PreparedRequest>,
+        time: Option<Duration>,
     ) -> Result<RawResponse, Failure> {
         let size = request.body().map_or(0, Bytes::len);
         if self.max_request_bytes < size {
@@ -141,9 +143,15 @@ impl Outbound {
             return Err(Failure::unsent(Kind::RequestTooLarge, message));
         }
         let host = authority(request.url());
-        let _turn = self.wait_for_turn(&host).await?;
-        let seconds = self.request_timeout.as_secs_f32();
-        let answer = timeout(self.request_timeout, self.exchange(request)).await;
+        let began = Instant::now();
+        let left = || {
+            let left = time.map(|time| time.saturating_sub(began.elapsed()));
+            left.map_or(self.request_timeout, |left| left.min(self.request_timeout))
+        };
+        let _turn = self.wait_for_turn(&host, left()).await?;
+        let left = left();
+        let seconds = left.as_secs_f32();
+        let answer = timeout(left, self.exchange(request)).await;
         let answer = answer.unwrap_or_else(|_| {
             let message = format!("{host} did not answer completely within {seconds} s");
             Err(Failure::sent(Kind::Timeout, message))
@@ -168,7 +176,11 @@ impl Outbound {
     }
 
     /// Waits until fewer than the most requests to `host` are under way.
-    async fn wait_for_turn(&self, host: &str) -> Result<OwnedSemaphorePermit, Failure> {
+    async fn wait_for_turn(
+        &self,
+        host: &str,
+        time: Duration,
+    ) -> Result<OwnedSemaphorePermit, Failure> {
         let lane = {
             // A panic while holding the lock leaves a map of counters, which is still good.
             let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +190,7 @@ impl Outbound {
             let lane = lanes.entry(host.to_owned());
             Arc::clone(lane.or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_HOST))))
         };
-        match timeout(self.request_timeout, lane.acquire_owned()).await {
+        match timeout(time, lane.acquire_owned()).await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(_)) | Err(_) => {
                 let message =

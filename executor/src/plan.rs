@@ -1,17 +1,22 @@
 //! From verified documents to what a run will do. Pure: the same documents and inputs always give
 //! the same plan.
 
+mod render;
+mod survey;
+
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use a2s::api::{Guarding, Pin, PlanAnswer, PlannedStep, PlannedStepKind};
-use a2s::{Action, Block, CapabilityName, Digest, Document, Step};
+use a2s::api::{Guarding, Pin, PlanAnswer};
+use a2s::{Action, CapabilityName, Digest, Document, Parameter};
 use serde_json::{Map, Value};
 use url::Url;
 
 use crate::error::{Error, Kind};
-use crate::request;
+use crate::secrets::Secrets;
 use crate::source::Library;
+use survey::{Sensitive, take_stock};
 
 /// The longest chain of capabilities that use one another; publishing holds to the same.
 const MAX_CHAIN: usize = 8;
@@ -34,11 +39,24 @@ pub(crate) struct Unit {
     pub(crate) pin: Pin,
     /// The capabilities that its steps use.
     pub(crate) uses: BTreeMap<CapabilityName, Arc<Self>>,
-    /// What it takes, and whether it needs it: its own inputs, and the needs of what it uses as far
-    /// as its steps neither map nor set them.
-    pub(crate) inputs: BTreeMap<String, bool>,
+    /// What it takes: its own inputs, and the needs of what it uses as far as its steps neither map
+    /// nor set them.
+    pub(crate) inputs: BTreeMap<String, Input>,
+    /// The variables that are kept secret.
+    pub(crate) sensitive: Sensitive,
     /// Task and capability steps, those of what it uses included, as often as they are used.
     steps: usize,
+}
+
+/// An input of a capability.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Input {
+    /// Whether a run needs it.
+    pub(crate) required: bool,
+    /// Whether its value is told to nobody.
+    pub(crate) secret: bool,
+    /// The parameters that it becomes, here and in what is used: each says what it takes.
+    parameters: Vec<Parameter>,
 }
 
 impl Plan {
@@ -70,9 +88,9 @@ impl Plan {
         self.root.missing(inputs)
     }
 
-    /// Refuses inputs that are not taken, and the lack of those that are needed.
+    /// Refuses inputs that are not taken or do not fit, and the lack of those that are needed.
     pub(crate) fn check_inputs(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
-        self.check_known(inputs)?;
+        self.check_given(inputs)?;
         let missing = self.missing(inputs);
         if missing.is_empty() {
             return Ok(());
@@ -83,12 +101,12 @@ impl Plan {
             .hint(format!("Give a value for each: {}.", flags.join(" "))))
     }
 
-    /// Refuses inputs that are not taken.
-    pub(crate) fn check_known(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
+    /// Refuses inputs that are not taken, and values that do not fit.
+    pub(crate) fn check_given(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
         let unknown: Vec<_> =
             inputs.keys().filter(|name| !self.root.inputs.contains_key(*name)).collect();
         if unknown.is_empty() {
-            return Ok(());
+            return self.root.check_types(inputs);
         }
         let name = &self.root.pin.name;
         let taken: Vec<_> = self.root.inputs.keys().collect();
@@ -102,46 +120,109 @@ impl Plan {
     /// The addresses that tasks of the plan go to, one for each host.
     pub(crate) fn hosts(&self) -> BTreeMap<String, Url> {
         let mut hosts = BTreeMap::new();
-        let mut waiting = vec![&self.root];
-        let mut seen = BTreeSet::new();
-        while let Some(unit) = waiting.pop() {
-            if !seen.insert(unit.pin.checksum) {
-                continue;
-            }
+        for unit in self.units() {
             unit.document.capability().for_each_step(|step| {
                 if let Action::Task { task, .. } = &step.action {
                     hosts.entry(host_of(task.url())).or_insert_with(|| task.url().clone());
                 }
             });
-            waiting.extend(unit.uses.values());
         }
         hosts
     }
 
-    /// The plan as an answer. Inputs that are known are filled in; what is not known yet stays a
-    /// template. `upstream_of` tells where connections for an address are sent instead.
+    /// Whether any capability of the plan keeps something secret.
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.units().into_iter().any(|unit| !unit.sensitive.is_empty())
+    }
+
+    /// The plan as an answer. Inputs that are known are filled in, but for secret ones; what is not
+    /// known yet stays a template. `upstream_of` tells where connections for an address are sent
+    /// instead.
+    ///
+    /// # Errors
+    /// When there are more secrets than can be kept.
     pub(crate) fn render(
         &self,
         inputs: &Map<String, Value>,
         guarding: Guarding,
         upstream_of: impl Fn(&Url) -> Option<String>,
-    ) -> PlanAnswer {
-        PlanAnswer {
+    ) -> Result<PlanAnswer, Error> {
+        let inputs = self.root.complete(inputs);
+        let shown = self.root.shown(&inputs, &Secrets::default())?;
+        Ok(PlanAnswer {
             capability: self.root.pin.clone(),
             dependencies: self.dependencies.clone(),
-            missing: self.missing(inputs),
+            missing: self.missing(&inputs),
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),
             guarding,
-            steps: self.root.render("", inputs),
+            permissions: self.root.document.capability().permissions.clone(),
+            steps: self.root.render("", &shown, &Cell::new(render::MAX_FILLED)),
+        })
+    }
+
+    /// Every capability of the plan, once.
+    fn units(&self) -> Vec<&Unit> {
+        let mut waiting = vec![&self.root];
+        let mut seen = BTreeSet::new();
+        let mut units = Vec::new();
+        while let Some(unit) = waiting.pop() {
+            if seen.insert(unit.pin.checksum) {
+                units.push(&**unit);
+                waiting.extend(unit.uses.values());
+            }
         }
+        units
     }
 }
 
 impl Unit {
     /// Inputs that are needed and not given.
     pub(crate) fn missing(&self, inputs: &Map<String, Value>) -> Vec<String> {
-        let needed = self.inputs.iter().filter(|(_, required)| **required).map(|(name, _)| name);
+        let needed = self.inputs.iter().filter(|(_, input)| input.required).map(|(name, _)| name);
         needed.filter(|name| !inputs.contains_key(*name)).cloned().collect()
+    }
+
+    /// Refuses values that do not fit the parameters that they are for.
+    pub(crate) fn check_types(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
+        let refused =
+            inputs.iter().filter_map(|(name, value)| self.inputs.get(name)?.refuse(value));
+        let refused: Vec<String> = refused.collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let message = format!("`{}`: {}", self.pin.name, refused.join("; "));
+        Err(Error::new(Kind::WrongInput, message))
+    }
+
+    /// Inputs with the defaults of those that are not given.
+    pub(crate) fn complete(&self, inputs: &Map<String, Value>) -> Map<String, Value> {
+        let mut complete = inputs.clone();
+        for parameter in &self.document.capability().parameters {
+            if let Some(default) = &parameter.default
+                && !complete.contains_key(&parameter.name)
+            {
+                complete.insert(parameter.name.clone(), default.clone());
+            }
+        }
+        complete
+    }
+
+    /// Inputs as they may be told. Learns what is secret on the way.
+    ///
+    /// # Errors
+    /// When there are more secrets than can be kept.
+    pub(crate) fn shown(
+        &self,
+        inputs: &Map<String, Value>,
+        secrets: &Secrets,
+    ) -> Result<Map<String, Value>, Error> {
+        self.sensitive.values(inputs).into_iter().try_for_each(|value| secrets.learn(value))?;
+        let shown = inputs.iter().map(|(name, value)| {
+            let is_secret = self.inputs.get(name).is_some_and(|input| input.secret);
+            let value = if is_secret { crate::secrets::hidden() } else { secrets.mask(value) };
+            (name.clone(), value)
+        });
+        Ok(shown.collect())
     }
 
     /// Needs of `child` that the step does not map: they are read from the variables of this
@@ -149,100 +230,25 @@ impl Unit {
     pub(crate) fn unmapped<'c>(
         child: &'c Self,
         mapped: impl Fn(&str) -> bool + 'c,
-    ) -> impl Iterator<Item = &'c str> {
-        let needed = child.inputs.iter().filter(|(_, required)| **required);
-        needed.map(|(name, _)| name.as_str()).filter(move |name| !mapped(name))
+    ) -> impl Iterator<Item = (&'c str, &'c Input)> {
+        let needed = child.inputs.iter().filter(|(_, input)| input.required);
+        needed.map(|(name, input)| (name.as_str(), input)).filter(move |(name, _)| !mapped(name))
     }
+}
 
-    fn render(&self, path: &str, inputs: &Map<String, Value>) -> Vec<PlannedStep> {
-        // The value of a variable that steps set depends on when it is read: it counts as unknown.
-        let mut known = inputs.clone();
-        self.document.capability().for_each_step(|step| {
-            for output in step.action.outputs() {
-                known.shift_remove(output.variable());
+impl Input {
+    /// Why a value does not fit, without telling it.
+    fn refuse(&self, value: &Value) -> Option<String> {
+        self.parameters.iter().find_map(|parameter| {
+            let reason = parameter.refuse(value)?;
+            if !self.secret {
+                return Some(reason);
             }
-        });
-        match &self.document.capability().execution {
-            Block::Sequence(steps) => self.render_steps(steps, path, &known),
-            block @ (Block::Parallel { .. } | Block::Condition { .. }) => {
-                let kind = self.render_block(block, path, &known);
-                vec![PlannedStep { step: path.to_owned(), kind }]
-            }
-        }
-    }
-
-    fn render_steps(
-        &self,
-        steps: &[Step],
-        path: &str,
-        known: &Map<String, Value>,
-    ) -> Vec<PlannedStep> {
-        let render = |step: &Step| {
-            let path = join(path, step.id.as_str());
-            let kind = self.render_step(step, &path, known);
-            PlannedStep { step: path, kind }
-        };
-        steps.iter().map(render).collect()
-    }
-
-    fn render_step(&self, step: &Step, path: &str, known: &Map<String, Value>) -> PlannedStepKind {
-        match &step.action {
-            Action::Task { task, inputs, .. } => {
-                let (method, url) = request::address(task);
-                let inputs = inputs
-                    .iter()
-                    .map(|(place, template)| (place.to_string(), template.preview(known)))
-                    .collect();
-                let format = task.format().to_owned();
-                PlannedStepKind::Task { format, method: method.to_owned(), url, inputs }
-            }
-            Action::Capability { capability, inputs, .. } => {
-                let mut shown = Map::new();
-                let mut given = Map::new();
-                for (name, template) in inputs {
-                    shown.insert(name.clone(), template.preview(known));
-                    if let Ok(value) = template.render(known) {
-                        given.insert(name.clone(), value);
-                    }
-                }
-                let Some(child) = self.uses.get(capability) else {
-                    // `Builder` has seen to it that every capability step has a unit.
-                    return PlannedStepKind::Sequence { steps: Vec::new() };
-                };
-                for name in Self::unmapped(child, |name| inputs.contains_key(name)) {
-                    let value = known.get(name);
-                    given.extend(value.map(|value| (name.to_owned(), value.clone())));
-                    let reference = || Value::String(format!("${{{name}}}"));
-                    shown.insert(name.to_owned(), value.cloned().unwrap_or_else(reference));
-                }
-                PlannedStepKind::Capability {
-                    capability: child.pin.clone(),
-                    inputs: shown,
-                    steps: child.render(path, &given),
-                }
-            }
-            Action::Block(block) => self.render_block(block, path, known),
-        }
-    }
-
-    fn render_block(
-        &self,
-        block: &Block,
-        path: &str,
-        known: &Map<String, Value>,
-    ) -> PlannedStepKind {
-        let steps = |steps: &[Step]| self.render_steps(steps, path, known);
-        match block {
-            Block::Sequence(children) => PlannedStepKind::Sequence { steps: steps(children) },
-            Block::Parallel { steps: children, .. } => {
-                PlannedStepKind::Parallel { steps: steps(children) }
-            }
-            Block::Condition { condition, if_true, if_false } => PlannedStepKind::Condition {
-                condition: condition.source().to_owned(),
-                if_true: steps(if_true),
-                if_false: steps(if_false),
-            },
-        }
+            let takes = parameter.kind.map_or_else(String::new, |kind| {
+                format!("; it takes a value of the type `{}`", kind.as_str())
+            });
+            Some(format!("the value of `{}` does not fit{takes}", parameter.name))
+        })
     }
 }
 
@@ -298,6 +304,7 @@ impl Builder<'_> {
             document: Arc::clone(document),
             pin: Pin { name: name.clone(), version: capability.version.clone(), checksum: digest },
             inputs: BTreeMap::new(),
+            sensitive: Sensitive::default(),
             uses,
             steps: 0,
         };
@@ -326,52 +333,15 @@ fn check_fit(document: &Document, dependency: &a2s::Dependency, child: &Unit) ->
     if dependency.checksum.is_some_and(|pin| pin != *checksum) {
         return refused("which does not have the pinned checksum".to_owned());
     }
-    let mut domains = child.document.capability().domains.iter();
-    match domains.find(|domain| !capability.domains.contains(domain)) {
-        Some(foreign) => {
-            refused(format!("which talks to `{foreign}`, a host outside its `domains`"))
-        }
+    let used = child.document.capability();
+    if let Some(foreign) = used.domains.iter().find(|domain| !capability.domains.contains(domain)) {
+        return refused(format!("which talks to `{foreign}`, a host outside its `domains`"));
+    }
+    let mut permissions = used.permissions.iter();
+    match permissions.find(|permission| !capability.permissions.contains(permission)) {
+        Some(more) => refused(format!("which needs `{more}`, and its `permissions` lack that")),
         None => Ok(()),
     }
-}
-
-/// Counts the steps of a unit and gathers its inputs.
-fn take_stock(unit: &mut Unit) -> Result<(), Error> {
-    let document = Arc::clone(&unit.document);
-    let capability = document.capability();
-    let own = document.interface().inputs.into_iter().map(|field| (field.name, field.required));
-    unit.inputs.extend(own);
-    let mut set = BTreeSet::new();
-    let mut steps = Vec::new();
-    capability.for_each_step(|step| {
-        set.extend(step.action.outputs().iter().map(|output| output.variable()));
-        steps.push(step);
-    });
-    for step in steps {
-        match &step.action {
-            Action::Block(_) => {}
-            Action::Task { .. } => unit.steps = unit.steps.saturating_add(1),
-            Action::Capability { capability: name, inputs, .. } => {
-                let refused = |why: String| {
-                    let place = format!("step `{}` of `{}`", step.id.as_str(), capability.name);
-                    Err(Error::new(Kind::DependencyRefused, format!("{place} {why}")))
-                };
-                let Some(child) = unit.uses.get(name) else {
-                    return refused(format!("uses `{name}`, which is not declared"));
-                };
-                unit.steps = unit.steps.saturating_add(1).saturating_add(child.steps);
-                if let Some(unknown) = inputs.keys().find(|key| !child.inputs.contains_key(*key)) {
-                    return refused(format!("maps `{unknown}`, which `{name}` does not take"));
-                }
-                for needed in Unit::unmapped(child, |key| inputs.contains_key(key)) {
-                    if !set.contains(needed) {
-                        unit.inputs.insert(needed.to_owned(), true);
-                    }
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The host of an address, with its port when it is not that of the scheme.

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use a2s::Digest;
 use a2s::api::{
     Event, EventKind, ExecutionList, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus,
 };
-use a2s::Digest;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -30,6 +30,7 @@ use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
 use crate::plan::Plan;
+use crate::secrets::{Secrets, hidden};
 use crate::source::{Library, RegistryClient, Wanted};
 use drive::Drive;
 use fold::{Progress, Start, fold};
@@ -71,6 +72,8 @@ pub(crate) struct Runs {
 struct Live {
     journal: Journal,
     halt: Halt,
+    /// What is told to nobody; held here and nowhere else.
+    secrets: Arc<Secrets>,
 }
 
 impl Runs {
@@ -123,16 +126,12 @@ impl Runs {
     /// Shows what a run would do.
     pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
         let PlanRequest { name, version, digest, lock, inputs } = request;
-        let wanted = Wanted {
-            name,
-            version: version.as_deref(),
-            digest: *digest,
-            lock: lock.as_deref(),
-        };
+        let wanted =
+            Wanted { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() };
         let (_, plan) = self.resolve(wanted).await?;
-        plan.check_known(inputs)?;
+        plan.check_given(inputs)?;
         let guarding = self.config.guardian.guarding();
-        Ok(plan.render(inputs, guarding, |url| self.outbound.upstream_of(url)))
+        plan.render(inputs, guarding, |url| self.outbound.upstream_of(url))
     }
 
     /// Starts a run, or finds the one that `key` has started.
@@ -142,11 +141,10 @@ impl Runs {
         key: Option<String>,
     ) -> Result<Run, Error> {
         self.check_open()?;
-        let request_digest = digest_of(&request);
         if let Some(key) = &key
             && let Some((run, digest)) = self.store.find_key(key).await?
         {
-            return self.attach(run, digest, request_digest).await;
+            return self.attach(run, digest, &request).await;
         }
         if request.session.as_ref().is_some_and(|s| s.is_empty() || s.len() > MAX_SESSION) {
             let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
@@ -156,28 +154,31 @@ impl Runs {
             let most = self.config.limits.max_runs;
             Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
         })?;
-        let ExecutionRequest { name, version, digest, lock, inputs, session, .. } = request;
-        let wanted = Wanted {
-            name: &name,
-            version: version.as_deref(),
-            digest,
-            lock: lock.as_deref(),
-        };
+        let ExecutionRequest { name, version, digest, lock, inputs, session, .. } = &request;
+        let wanted =
+            Wanted { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() };
         let (library, plan) = self.resolve(wanted).await?;
-        plan.check_inputs(&inputs)?;
+        plan.check_inputs(inputs)?;
+        let inputs = plan.root.complete(inputs);
+        let secrets = Arc::new(Secrets::new(self.ids.random()));
+        let shown = plan.root.shown(&inputs, &secrets)?;
+        let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
+        let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
 
         let run = new_run_id(&self.clock, &self.ids);
         let upstreams = plan.hosts().into_iter();
         let upstreams =
             upstreams.filter_map(|(host, url)| Some((host, self.outbound.upstream_of(&url)?)));
-        let started = EventKind::RunStarted {
+        let mut started = EventKind::RunStarted {
             capability: plan.root.pin.clone(),
             dependencies: plan.dependencies.clone(),
-            inputs,
-            session: session.unwrap_or_else(|| run.to_string()),
+            inputs: shown,
+            secrets: secret.clone(),
+            session: session.clone().unwrap_or_else(|| run.to_string()),
             guarding: self.config.guardian.guarding(),
             upstreams: upstreams.collect(),
         };
+        secrets.mask_event(&mut started);
         let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let created = self
             .store
@@ -185,14 +186,14 @@ impl Runs {
                 choices: serde_json::json!(library.choices).to_string(),
                 documents: library.sources.into_iter().collect(),
                 key,
-                request_digest,
+                request_digest: digest_of(&request, &secret),
                 first: first.clone(),
                 lease: self.lease(),
             })
             .await?;
         if let Created::Existing(run, digest) = created {
             // Another request with the same key was faster.
-            return self.attach(run, digest, request_digest).await;
+            return self.attach(run, digest, &request).await;
         }
         tracing::info!(%run, capability = %plan.root.pin.name, "run started");
         let events = [first];
@@ -200,7 +201,9 @@ impl Runs {
         let (Some(answer), Some(start)) = (answer, start) else {
             return Err(Error::new(Kind::Internal, "a run has no beginning"));
         };
-        let live = self.enter(run, 1);
+        // What events tell has lost its secrets.
+        let start = Start { inputs, session: session.clone().unwrap_or(start.session), ..start };
+        let live = self.enter(run, 1, secrets);
         self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), slot }, false);
         Ok(answer)
     }
@@ -253,7 +256,7 @@ impl Runs {
             }
             RunStatus::Waiting => {
                 let last = events.last().map_or(0, |event| event.seq);
-                let journal = self.journal(run, last);
+                let journal = self.journal(run, last, Arc::default());
                 let duration_ms = milliseconds_between(state.started_at, self.clock.now());
                 let effects = Progress::of(&events).effects();
                 let finished = cancelled(effects == 0, duration_ms);
@@ -325,8 +328,17 @@ impl Runs {
         Ok((library, plan))
     }
 
-    async fn attach(&self, run: Uuid, used_for: Digest, asked: Digest) -> Result<Run, Error> {
-        if used_for == asked {
+    /// The run that a key has started, if it was for the same request. Secret inputs do not count:
+    /// nothing that could tell whether they are the same is kept of them.
+    async fn attach(
+        &self,
+        run: Uuid,
+        used_for: Digest,
+        request: &ExecutionRequest,
+    ) -> Result<Run, Error> {
+        let first = self.store.read_events(run, 0, 1).await?;
+        let secret = Start::of(&first).map_or_else(Vec::new, |start| start.secrets);
+        if used_for == digest_of(request, &secret) {
             return self.get(run).await;
         }
         let message = format!("this idempotency key has started run {run} with another request");
@@ -351,12 +363,13 @@ impl Runs {
         Lease { owner: self.owner, until: now.checked_add(LEASE).unwrap_or(now) }
     }
 
-    fn journal(&self, run: Uuid, last: u64) -> Journal {
-        Journal::after(run, last, self.store.clone(), Arc::clone(&self.clock))
+    fn journal(&self, run: Uuid, last: u64, secrets: Arc<Secrets>) -> Journal {
+        Journal::after(run, last, self.store.clone(), Arc::clone(&self.clock), secrets)
     }
 
-    fn enter(&self, run: Uuid, last: u64) -> Arc<Live> {
-        let live = Arc::new(Live { journal: self.journal(run, last), halt: Halt::default() });
+    fn enter(&self, run: Uuid, last: u64, secrets: Arc<Secrets>) -> Arc<Live> {
+        let journal = self.journal(run, last, Arc::clone(&secrets));
+        let live = Arc::new(Live { journal, halt: Halt::default(), secrets });
         lock(&self.live).insert(run, Arc::clone(&live));
         live
     }
@@ -372,9 +385,14 @@ fn cancelled(repeat_safe: bool, duration_ms: u64) -> EventKind {
     }
 }
 
-/// The digest of what is asked for; how the answer is waited for is no part of it.
-fn digest_of(request: &ExecutionRequest) -> Digest {
+/// The digest of what is asked for; how the answer is waited for is no part of it, and neither are
+/// `secret` inputs, which somebody could guess from it.
+fn digest_of(request: &ExecutionRequest, secret: &[String]) -> Digest {
     let ExecutionRequest { name, version, digest, lock, inputs, session, wait: _ } = request;
+    let mut inputs = inputs.clone();
+    for (_, value) in inputs.iter_mut().filter(|(name, _)| secret.contains(*name)) {
+        *value = hidden();
+    }
     let mut asked = serde_json::json!([name, version, digest, lock, inputs, session]);
     asked.sort_all_objects();
     Digest::of_bytes(asked.to_string().as_bytes())

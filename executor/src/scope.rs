@@ -1,40 +1,127 @@
 //! The variables of one capability while it runs.
 
-use a2s::{Capability, Output};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use a2s::{Capability, Condition, ConditionError, MissingReference, Output, Reference, Template};
 use serde_json::{Map, Value};
 
 /// Variables, and which outputs set them since this scope was made.
 ///
-/// A step of a parallel block gets a [`snapshot`](Self::snapshot): it sees the variables as they
-/// were on entry, and what it sets is [`merged`](Self::merge) when the block has ended.
+/// What runs beside others gets a [`snapshot`](Self::snapshot): it sees the variables as they were
+/// on entry, and what it sets is [`merged`](Self::merge) when all have ended. The variables on entry
+/// are shared by all snapshots, so that running over a long list does not copy them for each item.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope<'p> {
-    variables: Map<String, Value>,
-    written: Vec<(&'p Output, Value)>,
+    entry: Arc<Map<String, Value>>,
+    /// The variables that were set since, each as a whole.
+    own: Map<String, Value>,
+    /// Optional parameters without a value. They read as null, and are left out of inputs.
+    absent: BTreeSet<String>,
+    written: Vec<&'p Output>,
 }
 
 impl<'p> Scope<'p> {
-    /// The variables on entry to `capability`: those that it declares, then its inputs.
+    /// The variables on entry to `capability`: those that it declares, then its inputs. Optional
+    /// parameters that were not given are absent.
     pub(crate) fn enter(capability: &Capability, inputs: &Map<String, Value>) -> Self {
-        let declared = capability.variables.iter().map(|(name, kind)| (name, kind.initial()));
-        let given = inputs.iter().map(|(name, value)| (name, value.clone()));
-        let variables = declared.chain(given).map(|(name, value)| (name.clone(), value)).collect();
-        Self { variables, written: Vec::new() }
+        let mut variables = Map::new();
+        for (name, kind) in &capability.variables {
+            variables.insert(name.clone(), kind.initial());
+        }
+        let mut absent = BTreeSet::new();
+        for parameter in &capability.parameters {
+            let name = &parameter.name;
+            if !parameter.required && !inputs.contains_key(name) && !variables.contains_key(name) {
+                variables.insert(name.clone(), Value::Null);
+                absent.insert(name.clone());
+            }
+        }
+        variables.extend(inputs.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Self { entry: Arc::new(variables), own: Map::new(), absent, written: Vec::new() }
     }
 
-    /// The variables, to be read.
-    pub(crate) fn variables(&self) -> &Map<String, Value> {
-        &self.variables
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.own.get(name).or_else(|| self.entry.get(name))
+    }
+
+    /// Whether a name is that of an optional parameter without a value.
+    pub(crate) fn is_absent(&self, name: &str) -> bool {
+        self.absent.contains(name)
+    }
+
+    /// The value of a template; nothing when it is exactly an absent parameter.
+    ///
+    /// # Errors
+    /// The first reference that leads nowhere.
+    pub(crate) fn render(&self, template: &Template) -> Result<Option<Value>, MissingReference> {
+        let variables = self.pick(template.references());
+        template.render_present(&variables, &|name| self.is_absent(name))
+    }
+
+    /// The same, where nothing is null.
+    ///
+    /// # Errors
+    /// The first reference that leads nowhere.
+    pub(crate) fn render_whole(&self, template: &Template) -> Result<Value, MissingReference> {
+        template.render(&self.pick(template.references()))
+    }
+
+    /// Whether a condition holds.
+    ///
+    /// # Errors
+    /// When a reference has no value, or there is no boolean outcome.
+    pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, ConditionError> {
+        condition.evaluate(&self.pick(condition.references()))
+    }
+
+    /// The least size in bytes that a template comes to: a template may name one value many times.
+    pub(crate) fn weigh(&self, template: &Template) -> usize {
+        let variables = self.pick(template.references());
+        let sizes = template.references().into_iter();
+        let sizes = sizes.map(|reference| reference.resolve(&variables).map_or(0, size_of));
+        sizes.fold(0, usize::saturating_add)
+    }
+
+    /// The variables that references begin with.
+    pub(crate) fn pick<'a>(
+        &self,
+        references: impl IntoIterator<Item = &'a Reference>,
+    ) -> Map<String, Value> {
+        let mut picked = Map::new();
+        for reference in references {
+            let name = reference.variable();
+            if !picked.contains_key(name) {
+                picked.extend(self.get(name).map(|value| (name.to_owned(), value.clone())));
+            }
+        }
+        picked
     }
 
     /// Sets an output.
     pub(crate) fn set(&mut self, output: &'p Output, value: Value) {
-        output.set(&mut self.variables, value.clone());
-        self.written.push((output, value));
+        let name = output.variable();
+        if output.name.len() > 1 && !self.own.contains_key(name) {
+            self.own.extend(self.entry.get(name).map(|value| (name.to_owned(), value.clone())));
+        }
+        output.set(&mut self.own, value);
+        self.absent.remove(name);
+        self.written.push(output);
     }
 
-    /// Sets the outputs of a step as its event recorded them, by dotted name.
-    pub(crate) fn restore(&mut self, outputs: &'p [Output], recorded: &Map<String, Value>) {
+    /// Sets a variable that is known in this scope alone: the item of an iteration, or the error
+    /// that a `catch` is about.
+    pub(crate) fn set_local(&mut self, name: &str, value: Value) {
+        self.own.insert(name.to_owned(), value);
+    }
+
+    /// Sets outputs of a step as its event recorded them, by dotted name.
+    pub(crate) fn restore(
+        &mut self,
+        outputs: impl IntoIterator<Item = &'p Output>,
+        recorded: &Map<String, Value>,
+    ) {
         for output in outputs {
             if let Some(value) = recorded.get(&output.dotted()) {
                 self.set(output, value.clone());
@@ -42,16 +129,39 @@ impl<'p> Scope<'p> {
         }
     }
 
-    /// The same variables for a step that runs beside others.
-    pub(crate) fn snapshot(&self) -> Self {
-        Self { variables: self.variables.clone(), written: Vec::new() }
+    /// The same variables for what runs beside others.
+    pub(crate) fn snapshot(&mut self) -> Self {
+        if !self.own.is_empty() {
+            let entry = Arc::make_mut(&mut self.entry);
+            entry.extend(std::mem::take(&mut self.own));
+        }
+        self.view()
     }
 
-    /// Sets here what was set in a snapshot.
-    pub(crate) fn merge(&mut self, other: Self) {
-        for (output, value) in other.written {
-            self.set(output, value);
+    /// The same as [`snapshot`](Self::snapshot), of a scope in which nothing was set since it was
+    /// made or another snapshot was taken.
+    pub(crate) fn view(&self) -> Self {
+        let entry = Arc::clone(&self.entry);
+        Self { entry, own: self.own.clone(), absent: self.absent.clone(), written: Vec::new() }
+    }
+
+    /// Sets here what outputs have set in a snapshot.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for &output in &other.written {
+            // What is gone was replaced by another output, which follows.
+            if let Some(value) = other.find(output) {
+                self.set(output, value.clone());
+            }
         }
+    }
+
+    /// The value of the path that `output` sets, if this scope, and not one around it, has set it or
+    /// a part of it.
+    pub(crate) fn find_written(&self, output: &Output) -> Option<&Value> {
+        let is_set = self.written.iter().any(|written| {
+            written.name.starts_with(&output.name) || output.name.starts_with(&written.name)
+        });
+        self.find(output).filter(|_| is_set)
     }
 
     /// The result of a capability without `output`: every variable that a step of it may set and
@@ -60,12 +170,31 @@ impl<'p> Scope<'p> {
         let mut result = Map::new();
         capability.for_each_step(|step| {
             for output in step.action.outputs() {
-                if let Some(value) = self.variables.get(output.variable()) {
+                if let Some(value) = self.get(output.variable()) {
                     result.insert(output.variable().to_owned(), value.clone());
                 }
             }
         });
         Value::Object(result)
+    }
+
+    /// The value of the path that `output` sets.
+    fn find(&self, output: &Output) -> Option<&Value> {
+        let (variable, members) = output.name.split_first()?;
+        members.iter().try_fold(self.get(variable)?, |value, member| value.get(member))
+    }
+}
+
+/// The least size of a value as JSON, in bytes: marks are not counted.
+pub(crate) fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| size_of(item) + 1).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, member)| name.len() + size_of(member) + 1).sum()
+        }
     }
 }
 
@@ -101,15 +230,17 @@ execution:
         let document = document();
         let capability = document.capability();
         let mut scope = Scope::enter(capability, json!({"note": "n"}).as_object().unwrap());
-        assert_eq!(json!(scope.variables()), json!({"ids": {}, "note": "n"}));
+        let ids = |scope: &Scope<'_>| scope.get("ids").cloned();
+        assert_eq!((ids(&scope), scope.get("note")), (Some(json!({})), Some(&json!("n"))));
         let steps = capability.execution.children();
         scope.set(&steps[0].action.outputs()[0], json!(0));
         let (mut one, mut two) = (scope.snapshot(), scope.snapshot());
         one.set(&steps[0].action.outputs()[0], json!(1));
         two.restore(steps[1].action.outputs(), json!({"ids.two": 2}).as_object().unwrap());
-        assert_eq!(two.variables()["ids"], json!({"one": 0, "two": 2}), "a sibling is not seen");
-        scope.merge(one);
-        scope.merge(two);
+        assert_eq!(ids(&two), Some(json!({"one": 0, "two": 2})), "a sibling is not seen");
+        assert_eq!(two.find_written(&steps[0].action.outputs()[0]), None);
+        scope.merge(&one);
+        scope.merge(&two);
         // Merging the second brings back nothing that the first has changed since.
         // `note` is an input and `extra` has no value: neither is part of the result.
         assert_eq!(scope.result(capability), json!({"ids": {"one": 1, "two": 2}}));

@@ -6,6 +6,13 @@
 mod durable;
 mod faults;
 mod guarded;
+mod handling;
+mod inputs;
+mod iterating;
+mod mapping;
 mod requests;
+mod resuming;
+mod retrying;
+mod secrecy;
 mod walking;
 pub(crate) mod world;

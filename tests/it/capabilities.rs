@@ -226,13 +226,14 @@ fn page(documents: &BTreeMap<String, Document>) -> String {
         });
         let uses =
             capability.dependencies.iter().map(|dependency| dependency.capability.to_string());
-        page.push_str(&format!(
-            "| [{name}](../capabilities/{name}.yaml) | {} | {} | {} | {} |\n",
+        let cells = [
+            format!("[{name}](../capabilities/{name}.yaml)"),
             capability.description.replace('|', "\\|"),
             inputs.collect::<Vec<_>>().join(", "),
             capability.domains.iter().map(Domain::as_str).collect::<Vec<_>>().join(", "),
             uses.collect::<Vec<_>>().join(", "),
-        ));
+        ];
+        page.extend(["| ", cells.join(" | ").as_str(), " |\n"]);
     }
     page
 }

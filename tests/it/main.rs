@@ -7,6 +7,7 @@ mod http;
 mod standin_of_task;
 
 mod architecture;
+mod authoring;
 mod capabilities;
 mod cli;
 mod contract;

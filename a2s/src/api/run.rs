@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::checksum::Digest;
-use crate::name::CapabilityName;
+use crate::name::{CapabilityName, Permission};
 
 /// Start a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -93,6 +93,10 @@ pub struct PlanAnswer {
     pub hosts: BTreeMap<String, Option<String>>,
     /// How steps are guarded.
     pub guarding: Guarding,
+    /// What a caller must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub permissions: Vec<Permission>,
     /// The steps, in order.
     pub steps: Vec<PlannedStep>,
 }
@@ -105,6 +109,49 @@ pub struct PlannedStep {
     /// What it is.
     #[serde(flatten)]
     pub kind: PlannedStepKind,
+    /// Runs once for each item of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<PlannedLoop>,
+    /// How many of the steps of a parallel step run at the same time, when the document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<usize>,
+    /// How often a request is sent at the most, when the document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How long it may take, in milliseconds, when the document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What keeps a failure of it from ending the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<Handler>,
+    /// The steps of its `catch`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(no_recursion)]
+    pub catch: Vec<PlannedStep>,
+}
+
+/// The list that a step of a plan runs over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedLoop {
+    /// The list; references that are not known yet stay templates.
+    #[schema(value_type = Object)]
+    pub items: Value,
+    /// The variable that holds the item.
+    pub name: String,
+    /// A longer list fails the step.
+    pub max_items: usize,
+    /// How many iterations run at the same time.
+    pub max_concurrency: usize,
+}
+
+/// What keeps the failure of a step from ending the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Handler {
+    /// `on_error: continue`, of the step or of the parallel step around it.
+    Continue,
+    /// The steps of its `catch`.
+    Catch,
 }
 
 /// What a step of a plan does.
@@ -259,17 +306,35 @@ pub struct ExecutionList {
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepSummary {
-    /// Path of the step.
+    /// Path of the step; `step[3]` is the iteration of a `for_each` over the item of that index.
+    /// Iterations that ended as they should are counted in `iterations` and not listed.
     pub step: String,
     /// `running`, `succeeded`, `failed`, `denied`, `skipped`, `cancelled` or `waiting`.
     pub status: String,
-    /// How many requests it sent.
+    /// What kept its failure from ending the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handled: Option<Handler>,
+    /// How its iterations went, of a step with `for_each`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<Iterations>,
+    /// How many requests it sent; its iterations that are not listed included.
     pub attempts: u32,
     /// The guardian's decisions, in order.
     pub decisions: Vec<Decision>,
     /// How long it took, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+}
+
+/// How the iterations of a step went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Iterations {
+    /// Items of the list.
+    pub total: usize,
+    /// Iterations that ended as they should.
+    pub succeeded: usize,
+    /// Iterations that failed, or were stopped; the first of them are listed as steps.
+    pub failed: usize,
 }
 
 /// An error that a machine can act on.
@@ -283,6 +348,9 @@ pub struct RunError {
     /// The attempt that failed, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
+    /// The HTTP status that the service answered with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     /// What happened.
     pub message: String,
     /// What to do next.
@@ -318,9 +386,13 @@ pub enum EventKind {
         capability: Pin,
         /// All capabilities that it uses.
         dependencies: Vec<Pin>,
-        /// The inputs.
+        /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
         #[schema(value_type = Object)]
         inputs: Map<String, Value>,
+        /// The inputs that are secret. They are kept in memory alone, so a run with any cannot be
+        /// resumed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        secrets: Vec<String>,
         /// The session, as the guardian sees it.
         session: String,
         /// How steps are guarded.
@@ -343,6 +415,13 @@ pub enum EventKind {
         step: String,
         /// What it came to.
         value: bool,
+    },
+    /// The list of a `for_each` was evaluated; iterations follow as steps `step[0]`, `step[1]`, …
+    ItemsTaken {
+        /// Path of the step.
+        step: String,
+        /// How many items there are.
+        items: usize,
     },
     /// The guardian was asked, or could not be.
     Decided {
@@ -423,6 +502,13 @@ pub enum EventKind {
         error: RunError,
         /// How long it took, in milliseconds.
         duration_ms: u64,
+    },
+    /// A step that failed does not end the run: it is ignored, or its `catch` ended as it should.
+    ErrorHandled {
+        /// Path of the step.
+        step: String,
+        /// What handled it.
+        by: Handler,
     },
     /// The run waits for a person.
     RunWaiting {

@@ -5,6 +5,8 @@ mod misfit;
 mod outputs;
 mod reads;
 
+use std::collections::BTreeSet;
+
 use super::walk::Leaves;
 use super::{Fuel, Names, Scope};
 use crate::decode::{Findings, Site, short};
@@ -20,7 +22,9 @@ const MAX_LISTED: usize = 8;
 pub(crate) fn check_types(capability: &Capability, root: &Node, findings: &mut Findings) {
     let fuel = Fuel::for_document();
     let names = Names::of(capability, &fuel);
-    let mut checker = Checker { names: &names, root, findings, scope: Scope::default() };
+    let found = findings.diagnostics.iter().filter(|known| known.is_error());
+    let mistaken = found.map(|known| known.path.clone()).collect();
+    let mut checker = Checker { names: &names, root, findings, mistaken, scope: Scope::default() };
     checker.check_shared();
     checker.check_block(&capability.execution, "execution");
     if let (Some(output), Some(node)) = (&capability.output, root.get("output")) {
@@ -32,6 +36,8 @@ struct Checker<'n, 'f> {
     names: &'f Names<'n>,
     root: &'n Node,
     findings: &'f mut Findings,
+    /// Where there are other mistakes.
+    mistaken: BTreeSet<String>,
     scope: Scope<'n>,
 }
 
@@ -103,7 +109,7 @@ impl<'n> Checker<'n, '_> {
 
     /// Reports a finding, unless there is another mistake at its very place.
     fn report(&mut self, finding: Diagnostic, sources: Vec<(Position, String)>) {
-        if self.findings.diagnostics.iter().any(|d| d.is_error() && d.path == finding.path) {
+        if self.mistaken.contains(&finding.path) {
             return;
         }
         let related = sources.into_iter().take(MAX_RELATED);

@@ -3,83 +3,151 @@
 use std::sync::atomic::Ordering;
 
 use a2s::api::{Decision, EventKind};
-use a2s::{Task, TaskInputs};
+use a2s::{Action, Place, Retry, Step, Task, TaskInputs};
 use indexmap::IndexMap;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::answer::{Answer, Head};
 use super::{Engine, Halt, Stop};
 use crate::clock::{execution_id, milliseconds_between};
 use crate::error::{Error, Kind};
-use crate::gate::{Asker, Permitted};
+use crate::gate::{Asker, Inputs, Permitted};
 use crate::outbound::Failure;
 use crate::plan::Unit;
-use crate::request::{PreparedRequest, RawResponse, read_response};
+use crate::request::{self, PreparedRequest, RawResponse, read_response};
+use crate::scope::Scope;
+use crate::secrets::hidden;
+
+/// The inputs of a task, ready to be sent.
+struct Filled {
+    truth: IndexMap<Place, Value>,
+    /// The same as they may be told, where that is something else.
+    shown: Option<IndexMap<Place, Value>>,
+    /// Whether the address has a secret that could not be found in it.
+    hides_address: bool,
+}
 
 impl<'r> Engine<'r> {
-    /// Runs a task and gives what its outputs are taken from.
+    /// Runs the task of a step and gives what its outputs are taken from.
     pub(super) async fn run_task(
         &self,
         unit: &'r Unit,
         path: &str,
-        task: &'r Task,
-        inputs: &'r TaskInputs,
-        variables: &Map<String, Value>,
+        step: &'r Step,
+        scope: &Scope<'r>,
         halt: &Halt,
     ) -> Result<Answer, Stop> {
-        let mut values = IndexMap::with_capacity(inputs.len());
-        for (place, template) in inputs {
-            let value = template.render(variables).map_err(|missing| {
-                let error = Error::new(Kind::TemplateError, missing.to_string());
-                self.failed(path, &error.at(format_args!("`{place}`")))
-            })?;
-            values.insert(place.clone(), value);
-        }
+        let Action::Task { task, inputs, outputs } = &step.action else {
+            let error = Error::new(Kind::Internal, "a step that is no task was run as one");
+            return Err(self.failed(path, error));
+        };
+        let filled = self.fill(unit, inputs, scope).map_err(|error| self.failed(path, error))?;
+        let capability = unit.document.capability();
         let asker = Asker {
             run: self.run,
             session: self.session,
-            // The same after a restart and for every attempt: steps do not repeat yet.
-            execution_id: execution_id(self.run, path, 0),
+            execution_id: execution_id(self.run, path),
             step: path,
             capability: &unit.pin,
             root: &self.plan.root.pin,
-            description: &unit.document.capability().description,
+            description: &capability.description,
+            permissions: &capability.permissions,
+            secrets: self.secrets,
         };
+        let given =
+            Inputs { truth: &filled.truth, shown: filled.shown.as_ref().unwrap_or(&filled.truth) };
         let asked = tokio::select! {
-            asked = self.gate.ask_request(&asker, task, &values) => asked,
+            asked = self.gate.ask_request(&asker, task, given) => asked,
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
         self.record_decision(&asker, asked.decision);
-        let request = asked.verdict.map_err(|error| self.failed(path, &error))?;
+        let request = asked.verdict.map_err(|error| self.failed(path, error))?;
 
-        let (outcome, attempt) = self.send(&asker, &request, halt).await?;
-        let failed = |error: &Error| {
-            let error = error.to_run_error(Some(path), Some(attempt), self.is_repeat_safe());
-            Stop::Failed(error)
-        };
+        let address = filled.hides_address.then(|| request::address(task).1);
+        let retry = step.control.retry.as_ref();
+        let (outcome, attempt) = self.send(&asker, &request, address, retry, halt).await?;
         let (answer, head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
-                let answer = read_response(task, &response).map_err(Error::from);
+                let answer = self.read(task, &response);
                 (answer, Some(Head { status: response.status, headers: response.headers }))
             }
+        };
+        let answer = match answer {
+            Ok(body) => {
+                let answer = Answer { body, head: head.clone() };
+                self.learn_outputs(path, unit, outputs, &answer)?;
+                Ok(answer.body)
+            }
+            Err(error) => Err(error),
         };
         // Not cut short by a halt: the request had its effect, and what came of it is recorded.
         let asked = self.gate.ask_result(&asker, task, answer).await;
         self.record_decision(&asker, asked.decision);
-        let body = asked.verdict.map(Permitted::into_inner).map_err(|error| failed(&error))?;
+        let status = head.as_ref().map(|head| head.status);
+        let body = asked.verdict.map(Permitted::into_inner);
+        let body = body.map_err(|error| self.failed_at(path, error, Some(attempt), status))?;
         Ok(Answer { body, head })
     }
 
+    /// Fills the places of a task. What is absent is left out.
+    fn fill(&self, unit: &Unit, inputs: &TaskInputs, scope: &Scope<'_>) -> Result<Filled, Error> {
+        let mut truth = IndexMap::with_capacity(inputs.len());
+        let mut shown = (!self.secrets.is_empty()).then(IndexMap::new);
+        let mut hides_address = false;
+        let mut bytes: usize = 0;
+        for (place, template) in inputs {
+            bytes = bytes.saturating_add(scope.weigh(template));
+            if bytes > self.max_request_bytes {
+                let message = format!("the inputs have more than {} bytes", self.max_request_bytes);
+                return Err(Error::new(Kind::RequestTooLarge, message));
+            }
+            let value = scope.render(template).map_err(|missing| {
+                Error::new(Kind::TemplateError, missing.to_string()).at(format_args!("`{place}`"))
+            })?;
+            let Some(value) = value else { continue };
+            if let Some(shown) = &mut shown {
+                let hides = unit.sensitive.hides(template, scope);
+                let may_be_told = if hides { hidden() } else { self.secrets.mask(&value) };
+                shown.insert(place.clone(), may_be_told);
+                hides_address |= hides && matches!(place, Place::Path(_) | Place::Query(_));
+            }
+            truth.insert(place.clone(), value);
+        }
+        Ok(Filled { truth, shown, hides_address })
+    }
+
+    /// Reads an answer. An error quotes it, so it is read again without secrets then: what is cut
+    /// off in the middle of one could not be found any more.
+    fn read(&self, task: &Task, response: &RawResponse) -> Result<Value, Error> {
+        let error = match read_response(task, response) {
+            Ok(body) => return Ok(body),
+            Err(error) => Error::from(error),
+        };
+        if self.secrets.is_empty() {
+            return Err(error);
+        }
+        let mut masked = response.clone();
+        masked.body = self.secrets.mask_bytes(&response.body).into();
+        match read_response(task, &masked) {
+            Err(masked) => Err(masked.into()),
+            Ok(_) => Err(Error { message: error.kind.code().title.to_owned(), ..error }),
+        }
+    }
+
     /// Sends a request, again where that is safe and of use. Each attempt is on the disk before its
-    /// connection is made.
+    /// connection is made. `address` is told instead of the true one, if there is one.
     async fn send(
         &self,
         asker: &Asker<'_>,
         request: &Permitted<PreparedRequest>,
+        address: Option<String>,
+        retry: Option<&Retry>,
         halt: &Halt,
     ) -> Result<(Result<RawResponse, Failure>, u32), Stop> {
         let path = asker.step;
+        let retries = self.retries.for_step(retry);
+        let url = address.unwrap_or_else(|| request.url().to_string());
         let repeat_safe = request.repeat_safe();
         let effect = usize::from(!repeat_safe);
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
@@ -93,9 +161,9 @@ impl<'r> Engine<'r> {
                 execution_id: asker.execution_id,
                 attempt,
                 method: request.method().to_string(),
-                url: request.url().to_string(),
+                url: url.clone(),
                 upstream: self.outbound.upstream_of(request.url()),
-                request_digest: request.digest(),
+                request_digest: self.secrets.blind(request.digest()),
                 repeat_safe,
             };
             self.journal.commit(sending).await.map_err(Stop::Broken)?;
@@ -103,12 +171,13 @@ impl<'r> Engine<'r> {
             let began = self.clock.now();
             let outcome = if repeat_safe {
                 tokio::select! {
-                    outcome = self.outbound.send(request) => outcome,
+                    outcome = self.outbound.send(request, None) => outcome,
                     why = halt.halted() => return Err(Stop::Halted(why)),
                 }
             } else {
-                // Never aborted: the service may be at work already. It has its own timeout.
-                self.outbound.send(request).await
+                // Never aborted: the service may be at work already. It has its own timeout, and
+                // no more time than the step has.
+                self.outbound.send(request, halt.remaining()).await
             };
             match &outcome {
                 Ok(response) => {
@@ -129,7 +198,7 @@ impl<'r> Engine<'r> {
                 }
             }
             let (now, random) = (self.clock.now(), self.ids.random());
-            let pause = self.retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
+            let pause = retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
             let Some(pause) = pause else { return Ok((outcome, attempt)) };
             self.journal.note(EventKind::Retrying {
                 step: path.to_owned(),

@@ -8,8 +8,10 @@ use aos::message::{Call, Request, ToolCallResultStep};
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use super::Inputs;
 use crate::error::{Error, Kind};
 use crate::request::one_line;
+use crate::secrets::{has_placeholder, restore};
 
 /// The most characters of a value's text that a change of a result shows.
 const MAX_SHOWN: usize = 200;
@@ -59,6 +61,29 @@ pub(super) fn modified_inputs(
         note(place, None, Some(to));
     }
     Ok((new, changes))
+}
+
+/// Inputs that a guardian made of those that it was shown, with their true values: a secret that it
+/// left in place is there again.
+pub(super) fn restore_inputs(
+    inputs: Inputs<'_>,
+    modified: IndexMap<Place, Value>,
+) -> Result<IndexMap<Place, Value>, Error> {
+    let has_secrets = inputs.shown != inputs.truth;
+    let restored = modified.into_iter().map(|(place, made)| {
+        let truth = inputs.truth.get(&place);
+        let value = match (inputs.shown.get(&place), truth) {
+            (Some(shown), Some(truth)) => restore(shown, truth, made),
+            _ => made,
+        };
+        // Sending the placeholder itself would be neither what was meant nor what was allowed.
+        if has_secrets && has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
+            let reason = format_args!("`{place}` has a secret at another place than before");
+            return Err(unusable(reason));
+        }
+        Ok((place, value))
+    });
+    restored.collect()
 }
 
 /// The result that a guardian wants instead of `result`, and what differs. A failure stays one.

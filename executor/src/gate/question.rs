@@ -55,9 +55,10 @@ pub(super) fn about_result(
 
 /// What people and policies call the tool: the capability whose document has the step, and the
 /// step's own id there, `PostWeatherTweet.getWeather`. It is the same wherever the capability is
-/// used from.
+/// used from, and for every iteration.
 fn tool_id(asker: &Asker<'_>) -> String {
     let id = asker.step.rsplit('/').next().unwrap_or(asker.step);
+    let id = id.split('[').next().unwrap_or(id);
     format!("{}.{}", asker.capability.name, id)
 }
 
@@ -82,6 +83,7 @@ fn context(asker: &Asker<'_>, task: &Task, now: Timestamp) -> StepContext {
         "url": url,
         "host": target.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
         "readOnly": task.is_read_only(),
+        "permissions": asker.permissions,
     });
     let session = Session::new(asker.session.to_owned());
     let mut context = StepContext::new(agent(), session, asker.run.to_string(), asker.step, now);

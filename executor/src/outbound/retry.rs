@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use a2s::{Backoff, Retry};
 use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -12,14 +13,21 @@ use crate::config::Limits;
 use crate::error::Kind;
 use crate::request::RawResponse;
 
-/// The pause before the second attempt, without jitter; it doubles from there.
+/// The pause before the second attempt, without jitter, unless the document says another.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The statuses that are worth another attempt, unless the document says others: each tells that
+/// the service does not answer now, and may soon.
+const PASSING: &[u16] = &[429, 502, 503, 504];
 
 /// How often and how patiently a request is sent again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Retries {
     max_attempts: u32,
+    first_pause: Duration,
     max_pause: Duration,
+    backoff: Backoff,
+    on_status: Vec<u16>,
+    ceiling: u32,
 }
 
 /// A pause before the next attempt.
@@ -34,7 +42,29 @@ pub(crate) struct Pause {
 impl Retries {
     /// The policy of a configuration.
     pub(crate) fn of(limits: &Limits) -> Self {
-        Self { max_attempts: limits.max_attempts, max_pause: limits.max_pause }
+        Self {
+            max_attempts: limits.max_attempts,
+            first_pause: FIRST_PAUSE,
+            max_pause: limits.max_pause,
+            backoff: Backoff::Exponential,
+            on_status: PASSING.to_vec(),
+            ceiling: limits.attempts_ceiling,
+        }
+    }
+
+    /// The policy for a step that says something about it itself, within what the configuration
+    /// allows.
+    pub(crate) fn for_step(&self, retry: Option<&Retry>) -> Self {
+        let Some(retry) = retry else { return self.clone() };
+        let statuses = if retry.on_status.is_empty() { &self.on_status } else { &retry.on_status };
+        Self {
+            max_attempts: retry.max_attempts.min(self.ceiling),
+            first_pause: retry.initial_delay.unwrap_or(self.first_pause),
+            max_pause: retry.max_delay.map_or(self.max_pause, |most| most.min(self.max_pause)),
+            backoff: retry.backoff,
+            on_status: statuses.clone(),
+            ceiling: self.ceiling,
+        }
     }
 
     /// The pause before another attempt after the one numbered `attempt` from 1; none when there is
@@ -56,7 +86,7 @@ impl Retries {
         }
         let (reason, wanted) = match outcome {
             Ok(response) => {
-                let may_help = matches!(response.status, 429 | 502 | 503 | 504);
+                let may_help = self.on_status.contains(&response.status);
                 if !(may_help && repeat_safe) {
                     return None;
                 }
@@ -80,14 +110,17 @@ impl Retries {
         if self.max_pause < wanted {
             return None;
         }
-        Some(Pause { length: wanted.max(self.backoff(attempt, random)), reason })
+        Some(Pause { length: wanted.max(self.pause_after(attempt, random)), reason })
     }
 
     /// Doubles with each attempt; between half and all of it, so that many who failed together do
-    /// not come back together.
-    fn backoff(&self, attempt: u32, random: [u8; 16]) -> Duration {
-        let doublings = attempt.saturating_sub(1).min(16);
-        let whole = FIRST_PAUSE.saturating_mul(1 << doublings).min(self.max_pause);
+    /// not come back together. A constant pause is as long as the document says.
+    fn pause_after(&self, attempt: u32, random: [u8; 16]) -> Duration {
+        let doublings = match self.backoff {
+            Backoff::Exponential => attempt.saturating_sub(1).min(16),
+            Backoff::Constant => return self.first_pause.min(self.max_pause),
+        };
+        let whole = self.first_pause.saturating_mul(1 << doublings).min(self.max_pause);
         let [a, b, ..] = random;
         whole / 2 + (whole / 2).mul_f64(f64::from(u16::from_be_bytes([a, b])) / 65_536.0)
     }
@@ -174,9 +207,11 @@ mod tests {
         assert_eq!(pause(true, 1, Ok(&busy)), Some(Duration::from_millis(125)));
         assert_eq!(pause(true, 2, Ok(&busy)), Some(Duration::from_millis(250)));
         assert_eq!(pause(true, 3, Ok(&busy)), None);
-        let retries = Retries { max_attempts: u32::MAX, max_pause: Duration::from_secs(30) };
+        let limits = Limits { max_pause: Duration::from_secs(30), ..Limits::default() };
+        let retries = Retries::of(&limits);
         for attempt in [1, 2, 5, 40, u32::MAX - 1] {
-            let [least, most] = [[0; 16], [255; 16]].map(|random| retries.backoff(attempt, random));
+            let [least, most] =
+                [[0; 16], [255; 16]].map(|random| retries.pause_after(attempt, random));
             assert!(least < most && most < least * 2, "{attempt}: {least:?} {most:?}");
             assert!(most <= Duration::from_secs(30));
         }
@@ -202,5 +237,46 @@ mod tests {
         for nonsense in ["soon", "-1", "1.5", ""] {
             assert_eq!(wait(nonsense), Some(Duration::from_millis(125)), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn a_document_chooses_within_the_limits() {
+        let limits = Limits {
+            max_attempts: 3,
+            attempts_ceiling: 5,
+            max_pause: Duration::from_secs(30),
+            ..Limits::default()
+        };
+        let pause = |retry: &Retry, repeat_safe: bool, attempt: u32, status: u16| {
+            let retries = Retries::of(&limits).for_step(Some(retry));
+            let (answer, now) = (answer(status, None), NOW.parse().unwrap());
+            let pause = retries.pause(repeat_safe, attempt, Ok(&answer), now, [0; 16]);
+            pause.map(|pause| pause.length)
+        };
+        let seconds = |n| Some(Duration::from_secs(n));
+        let constant = Retry {
+            max_attempts: 10,
+            initial_delay: seconds(2),
+            max_delay: None,
+            backoff: Backoff::Constant,
+            on_status: vec![500],
+        };
+        assert_eq!(pause(&constant, true, 1, 500), seconds(2));
+        assert_eq!(pause(&constant, true, 4, 500), seconds(2));
+        assert_eq!(pause(&constant, true, 5, 500), None, "the ceiling");
+        assert_eq!(pause(&constant, true, 1, 503), None, "another status");
+        assert_eq!(pause(&constant, false, 1, 500), None, "not safe");
+        let growing = Retry {
+            max_attempts: 4,
+            initial_delay: seconds(8),
+            max_delay: seconds(600),
+            backoff: Backoff::Exponential,
+            on_status: Vec::new(),
+        };
+        assert_eq!(pause(&growing, true, 1, 503), seconds(4));
+        assert_eq!(pause(&growing, true, 3, 503), seconds(15), "the longest pause, by half");
+        assert_eq!(pause(&growing, true, 1, 500), None);
+        let once = Retry { max_attempts: 1, ..growing };
+        assert_eq!(pause(&once, true, 1, 503), None);
     }
 }

@@ -18,8 +18,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::config::Guardian;
-use crate::gate::{Asker, Gate};
+use crate::gate::{Asker, Gate, Inputs};
 use crate::request::fixture::{Still, inputs, openapi};
+use crate::secrets::Secrets;
 
 /// Serves `router` and gives its address.
 async fn serve(router: Router) -> SocketAddr {
@@ -56,9 +57,12 @@ async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedReque
         capability: &pin,
         root: &pin,
         description: "Test",
+        permissions: &[],
+        secrets: &Secrets::default(),
     };
     let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
-    gate.ask_request(&asker, task, &given).await.verdict.unwrap()
+    let given = Inputs { truth: &given, shown: &given };
+    gate.ask_request(&asker, task, given).await.verdict.unwrap()
 }
 
 async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
@@ -67,7 +71,7 @@ async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
     // The fixture appends the path to the server: take it from there.
     let Task::OpenApi(mut task) = task else { unreachable!("made just now") };
     task.server.set_path("");
-    outbound.send(&permit(&Task::OpenApi(task), &[]).await).await
+    outbound.send(&permit(&Task::OpenApi(task), &[]).await, None).await
 }
 
 /// What a server saw of a request.
@@ -107,7 +111,7 @@ async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
     assert_eq!(request.url().as_str(), "https://api.example/v1/a/x%2Fy?q=1");
     let upstream = outbound.upstream_of(request.url());
     assert_eq!(upstream, Some(format!("http://{server}/stand-in/")));
-    let response = outbound.send(&request).await.unwrap();
+    let response = outbound.send(&request, None).await.unwrap();
     assert_eq!((response.status, response.redirects), (200, 0));
     assert_eq!(response.content_type(), Some("application/json"));
     let expected = json!({
@@ -312,7 +316,7 @@ async fn redirects_on_the_same_host_are_followed_and_others_are_not() {
     let outbound = Outbound::new(&config(Some(server), "")).unwrap();
     let post = async |path: &str| {
         let task = openapi(Method::Post, "https://api.example", path, &["body"]);
-        outbound.send(&permit(&task, &[("body", json!(1))]).await).await
+        outbound.send(&permit(&task, &[("body", json!(1))]).await, None).await
     };
     let told = async |path: &str| {
         let response = post(path).await.unwrap();
@@ -394,7 +398,8 @@ async fn a_request_larger_than_the_limit_does_not_leave() {
     config.limits.max_request_bytes = 10;
     let outbound = Outbound::new(&config).unwrap();
     let task = openapi(Method::Post, "https://api.example", "/", &["body"]);
-    let failure = outbound.send(&permit(&task, &[("body", json!("12345678901"))]).await).await;
+    let request = permit(&task, &[("body", json!("12345678901"))]).await;
+    let failure = outbound.send(&request, None).await;
     let failure = failure.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::RequestTooLarge, false));
 }
@@ -492,13 +497,14 @@ async fn one_host_gets_so_many_requests_at_a_time() {
     let outbound = Outbound::new(&config).unwrap();
     let mut turns = Vec::new();
     for _ in 0..MAX_PER_HOST {
-        turns.push(outbound.wait_for_turn("api.example").await.unwrap());
+        turns.push(outbound.wait_for_turn("api.example", outbound.request_timeout).await.unwrap());
     }
-    let failure = outbound.wait_for_turn("api.example").await.unwrap_err();
+    let failure =
+        outbound.wait_for_turn("api.example", outbound.request_timeout).await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::Timeout, false));
-    assert!(outbound.wait_for_turn("other.example").await.is_ok());
+    assert!(outbound.wait_for_turn("other.example", outbound.request_timeout).await.is_ok());
     drop(turns);
-    assert!(outbound.wait_for_turn("api.example").await.is_ok());
+    assert!(outbound.wait_for_turn("api.example", outbound.request_timeout).await.is_ok());
 }
 
 #[test]

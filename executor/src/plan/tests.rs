@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use a2s::api::PlannedStepKind;
+
 use super::*;
 use crate::source::Choices;
 use crate::tests::world::{document, sequence, task};
@@ -152,7 +154,7 @@ fn chains_and_steps_are_bounded() {
 fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanAnswer {
     let plan = Plan::new(&library(sources), 100).unwrap();
     let guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
-    plan.render(inputs.as_object().unwrap(), guarding, |_| None)
+    plan.render(inputs.as_object().unwrap(), guarding, |_| None).unwrap()
 }
 
 #[test]
@@ -206,4 +208,210 @@ proptest! {
         prop_assert_eq!(&rendered, &render(&sources, &json!({})));
         prop_assert_eq!(rendered.missing.len() + inputs.len(), needs.len());
     }
+}
+
+#[test]
+fn what_a_step_brings_itself_is_not_asked_for() {
+    let top = document(
+        "Top",
+        "1.0.0",
+        &json!({
+            "a2s": "1.1.0",
+            "dependencies": [{"capability": "Leaf", "version": "^1.0.0"}],
+            "execution": sequence(json!([
+                {"id": "each", "type": "capability", "use": "Leaf", "for_each": {"in": "${cities}", "as": "city"}},
+                {"id": "try", "type": "capability", "use": "Leaf", "input_mapping": {"city": "x", "error": "y"},
+                 "catch": {"steps": [{"id": "fall", "type": "capability", "use": "Leaf", "input_mapping": {"city": "${error.code}"}}]}},
+            ])),
+        }),
+    );
+    let leaf = || leaf("Leaf", &["city", "error"]);
+    // The first use needs `error`, where no `catch` brings it.
+    check_missing(&[leaf(), top], &json!({}), &["cities", "error"]);
+}
+
+#[test]
+fn optional_parameters_are_not_missing() {
+    let parameters = json!([
+        {"name": "city"}, {"name": "unit", "default": "c"}, {"name": "lang", "required": false},
+    ]);
+    let step =
+        task("say", "POST /say", json!({"body": ["${city}", "${unit}", "${lang}"]}), json!({}));
+    let rest =
+        json!({"a2s": "1.1.0", "parameters": parameters, "execution": sequence(json!([step]))});
+    let leaf = || document("Leaf", "1.0.0", &rest);
+    check_missing(&[leaf()], &json!({}), &["city"]);
+    check_missing(&[leaf(), user("Top", &[("Leaf", json!({}))])], &json!({}), &["city"]);
+}
+
+#[test]
+fn a_user_must_declare_the_permissions_of_what_it_uses() {
+    let step = task("a", "GET /echo/1", json!({}), json!({}));
+    let rest = json!({"a2s": "1.1.0", "permissions": ["weather.read"], "execution": sequence(json!([step]))});
+    let leaf = document("Leaf", "1.0.0", &rest);
+    let top = user("Top", &[("Leaf", json!({}))]);
+    refuse(&[leaf, top], 100, Kind::DependencyRefused, &["`weather.read`", "`Top`", "`Leaf`"]);
+}
+
+#[test]
+fn a_plan_names_a_long_value_only_so_often() {
+    let many: Vec<_> = ["${text}"; 100].to_vec();
+    let step = task("say", "POST /say", json!({"body": many}), json!({}));
+    let source = document("Long", "1.0.0", &json!({"execution": sequence(json!([step]))}));
+    let text = "x".repeat(render::MAX_FILLED / 10);
+    let answer = render(&[source], &json!({"text": text}));
+    let shown = json!(answer.steps[0])["inputs"]["body"].as_array().unwrap().clone();
+    assert_eq!(shown.iter().filter(|item| **item == json!(text)).count(), 10);
+    assert_eq!(shown[99], "${text}");
+}
+
+/// Steps as somebody may write them: often wrong, and often right.
+fn any_step(depth: u32) -> BoxedStrategy<Value> {
+    let word = || prop::sample::select(&["a", "b", "c.d", "c.e", "item", "error", "n", "list"][..]);
+    let reference = move || {
+        prop_oneof![
+            word().prop_map(|name| json!(format!("${{{name}}}"))),
+            word().prop_map(|name| json!(format!("text ${{{name}}} and $${{x}}"))),
+            word().prop_map(|name| json!({"k": [format!("${{{name}}}"), null, 1]})),
+            Just(json!(7)),
+        ]
+    };
+    let output = prop_oneof![
+        Just(json!("$.value")),
+        Just(json!({"path": "$..x[?@ > 1]", "optional": true})),
+        Just(json!({"path": "$.a", "default": [1]})),
+        Just(json!({"from": "status"})),
+        Just(json!({"from": "header", "path": "X-Id", "optional": true})),
+    ];
+    let outputs = move || {
+        prop::collection::btree_map(word(), output.clone(), 0..3).prop_map(|outputs| json!(outputs))
+    };
+    let tool =
+        (reference(), outputs(), any::<bool>()).prop_map(|(input, outputs, get)| match get {
+            true => task("s", "GET /echo/{word}", json!({"word": input}), outputs),
+            false => task("s", "POST /say", json!({"body": input}), outputs),
+        });
+    let using = (reference(), prop::option::of(reference())).prop_map(|(city, unit)| {
+        let mut inputs = json!({"city": city});
+        inputs.as_object_mut().unwrap().extend(unit.map(|unit| ("unit".to_owned(), unit)));
+        json!({"id": "s", "type": "capability", "use": "Leaf", "input_mapping": inputs, "output_mapping": {"b": "$"}})
+    });
+    let leaf = prop_oneof![3 => tool, 1 => using];
+    let Some(below) = depth.checked_sub(1) else { return leaf.boxed() };
+    let steps = || prop::collection::vec(any_step(below), 1..3);
+    let step = prop_oneof![
+        3 => leaf,
+        1 => steps().prop_map(|steps| json!({"id": "s", "type": "sequence", "steps": steps})),
+        1 => (steps(), prop::option::of(1..5_usize)).prop_map(|(steps, width)| {
+            let mut block = json!({"id": "s", "type": "parallel", "steps": steps});
+            let more = width.map(|width| ("max_concurrency".to_owned(), json!(width)));
+            block.as_object_mut().unwrap().extend(more);
+            block
+        }),
+        1 => (word(), steps(), steps()).prop_map(|(name, yes, no)| json!({
+            "id": "s", "type": "condition", "condition": format!("${{{name}}} == 1"),
+            "if_true": {"steps": yes}, "if_false": {"steps": no},
+        })),
+    ];
+    let for_each = prop_oneof![
+        word().prop_map(|name| json!(format!("${{{name}}}"))),
+        word()
+            .prop_map(|name| json!({"in": [1, format!("${{{name}}}")], "as": "n", "max_items": 5})),
+        Just(json!({"in": "${list}", "max_concurrency": 3})),
+    ];
+    let caught = any_step(0);
+    let control = (
+        prop::option::weighted(0.3, for_each),
+        prop::option::weighted(0.3, Just(json!("5s"))),
+        prop::option::weighted(
+            0.5,
+            prop_oneof![
+                1 => Just(("on_error", json!("continue"))),
+                1 => caught.prop_map(|step| ("catch", json!({"steps": [step]}))),
+            ],
+        ),
+    );
+    (step, control)
+        .prop_map(|(mut step, (for_each, timeout, on_error))| {
+            let fields = step.as_object_mut().unwrap();
+            fields.extend(for_each.map(|value| ("for_each".to_owned(), value)));
+            fields.extend(timeout.map(|value| ("timeout".to_owned(), value)));
+            fields.extend(on_error.map(|(name, value)| (name.to_owned(), value)));
+            step
+        })
+        .boxed()
+}
+
+/// Gives every step an id of its own.
+fn number(value: &mut Value, next: &mut usize) {
+    match value {
+        Value::Object(members) => {
+            if let Some(id) = members.get_mut("id") {
+                *id = json!(format!("s{next}"));
+                *next += 1;
+            }
+            let inside = members.iter_mut().filter(|(name, _)| *name != "task");
+            inside.for_each(|(_, member)| number(member, next));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| number(item, next)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_document_that_is_accepted_makes_the_planner_panic() {
+    use proptest::strategy::ValueTree as _;
+    use proptest::test_runner::TestRunner;
+
+    let parameters = json!([
+        {"name": "a", "type": "string", "required": false},
+        {"name": "list", "type": "array", "default": [1, 2]},
+        {"name": "secret", "secret": true, "required": false},
+    ]);
+    let inner_parameters =
+        json!([{"name": "city", "secret": true}, {"name": "unit", "required": false}]);
+    let inner = json!({
+        "a2s": "1.1.0",
+        "parameters": inner_parameters,
+        "execution": sequence(json!([
+            task("say", "POST /say", json!({"body": {"c": "${city}", "u": "${unit}"}}), json!({"x": "$.body"})),
+        ])),
+    });
+    let inner = document("Leaf", "1.0.0", &inner);
+    let mut runner = TestRunner::deterministic();
+    let (mut accepted, mut planned) = (0, 0);
+    for _ in 0..400 {
+        let steps = prop::collection::vec(any_step(2), 1..3);
+        let mut steps = json!(steps.new_tree(&mut runner).unwrap().current());
+        number(&mut steps, &mut 0);
+        let uses = steps.to_string().contains("\"Leaf\"");
+        let dependencies =
+            if uses { json!([{"capability": "Leaf", "version": "*"}]) } else { json!([]) };
+        let content = json!({
+            "a2s": "1.1.0", "name": "Any", "description": "Any steps", "domains": ["api.example"],
+            "version": "1.0.0", "checksum": "<checksum>", "authors": [{"name": "Test"}],
+            "parameters": parameters, "dependencies": dependencies,
+            "execution": {"type": "sequence", "variables": {"shared": {"b": "string", "c": "object"}}, "steps": steps},
+        });
+        let compilation = a2s::compile(content.to_string().as_bytes());
+        if compilation.document.is_none() {
+            continue;
+        }
+        accepted += 1;
+        let mut content = content;
+        content["checksum"] = json!(compilation.digest.unwrap());
+        let library = library(&[inner.clone(), content.to_string().into_bytes()]);
+        // It may be refused, but only in words.
+        let Ok(plan) = Plan::new(&library, 1_000) else { continue };
+        planned += 1;
+        for inputs in [json!({}), json!({"a": "x", "secret": "s3cret", "list": ["s3cret"]})] {
+            let inputs = inputs.as_object().unwrap();
+            let guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
+            let answer = plan.render(inputs, guarding, |_| None).unwrap();
+            let text = json!(answer).to_string();
+            assert!(!text.contains("s3cret"), "{text}");
+            assert_eq!(json!(answer), json!(serde_json::from_str::<PlanAnswer>(&text).unwrap()));
+        }
+    }
+    assert!(accepted > 100 && planned > 100, "{accepted} accepted, {planned} planned");
 }

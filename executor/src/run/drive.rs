@@ -14,10 +14,11 @@ use uuid::Uuid;
 use super::fold::{Progress, Start};
 use super::{LEASE, Live, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
-use crate::engine::{Engine, Stop, Why};
+use crate::engine::{Budget, Engine, Stop, Why};
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
 use crate::report::outcome_of;
+use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
 
 /// A run that is about to be driven.
@@ -86,6 +87,8 @@ impl Runs {
             plan,
             progress,
             effects: AtomicUsize::new(progress.effects()),
+            budget: Budget::new(&self.config.limits, progress.begun()),
+            secrets: &live.secrets,
             journal: &live.journal,
             gate: &self.gate,
             outbound: &self.outbound,
@@ -94,6 +97,7 @@ impl Runs {
             ids: &self.ids,
             metrics: &self.metrics,
             max_parallel: self.config.limits.max_parallel,
+            max_request_bytes: self.config.limits.max_request_bytes,
         };
         let walk = AssertUnwindSafe(engine.walk(&start.inputs, &live.halt)).catch_unwind();
         let mut walk = std::pin::pin!(walk);
@@ -165,7 +169,8 @@ impl Runs {
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let start = Start::of(&events)
             .ok_or_else(|| Error::new(Kind::Internal, format!("run {run} has no beginning")))?;
-        let live = self.enter(run, progress.last);
+        let secrets = Arc::new(Secrets::new(self.ids.random()));
+        let live = self.enter(run, progress.last, secrets);
         if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
             lock(&self.live).remove(&run);
             return Err(error);
@@ -174,13 +179,21 @@ impl Runs {
         if row.cancel_requested {
             live.halt.stop(Why::Cancelled);
         }
-        match self.recall_plan(&start, &row.choices).await {
+        let plan = match self.recall_plan(&start, &row.choices).await {
+            Ok(plan) => check_secrets(&plan, &start, &progress).map(|()| plan),
+            Err(error) => Err(error),
+        };
+        match plan {
             Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, slot }, true),
             Err(error) => {
-                let error = error.to_run_error(None, None, progress.effects() == 0);
+                let repeat_safe = progress.effects() == 0;
+                let stop = match row.cancel_requested {
+                    true => Stop::Halted(Why::Cancelled),
+                    false => Stop::Failed(error.to_run_error(None, None, repeat_safe)),
+                };
                 let duration_ms = milliseconds_between(start.at, self.clock.now());
-                let failed = last_event(Err(Stop::Failed(error)), false, duration_ms);
-                self.leave(run, live, failed).await;
+                let ended = last_event(Err(stop), repeat_safe, duration_ms);
+                self.leave(run, live, ended).await;
             }
         }
         Ok(())
@@ -216,6 +229,30 @@ impl Runs {
     }
 }
 
+/// Whether a run can go on without the secrets that its executor had in memory.
+fn check_secrets(plan: &Plan, start: &Start, progress: &Progress) -> Result<(), Error> {
+    let lost = match start.secrets.as_slice() {
+        // Outputs were masked too, where they had what a step below keeps secret.
+        [] if plan.has_secrets() && progress.has_placeholder() => "outputs that are secret".into(),
+        [] => return Ok(()),
+        names => format!("its secret inputs `{}`", names.join("`, `")),
+    };
+    let doubts: Vec<_> = progress
+        .doubts()
+        .map(|(step, doubt)| {
+            format!(
+                "; `{step}` has sent `{} {}`, and what came of it is not known",
+                doubt.method, doubt.url
+            )
+        })
+        .collect();
+    let message = format!(
+        "the executor stopped while it drove this run, which cannot go on without {lost}{}",
+        doubts.concat()
+    );
+    Err(Error::new(Kind::SecretsLost, message))
+}
+
 /// What is recorded when a walk has ended; nothing when the run goes on later.
 fn last_event(
     ended: Result<Value, Stop>,
@@ -245,8 +282,10 @@ fn last_event(
             failed(of_kind(Kind::BudgetExceeded, Why::TimeUp.words()))
         }
         Err(Stop::Halted(Why::Suspended)) => None,
-        // Only parts of a run stop for a sibling; the step that failed is the reason of the whole.
-        Err(Stop::Halted(Why::Sibling)) => failed(of_kind(Kind::Internal, "a run ended halfway")),
+        // Only parts of a run stop for these; the step that failed is the reason of the whole.
+        Err(Stop::Halted(Why::Sibling | Why::Late)) => {
+            failed(of_kind(Kind::Internal, "a run ended halfway"))
+        }
         Err(Stop::Broken(error)) => {
             tracing::error!(%error, "a run is left, because nothing can be recorded");
             None

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{Event, EventKind, Pin, Run, RunError, RunStatus, StepSummary};
+use a2s::api::{Event, EventKind, Iterations, Pin, Run, RunError, RunStatus, StepSummary};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::Kind;
+use crate::secrets::has_placeholder;
 
 /// The run that `events` tell of, from the first one on. Gaps in the middle lose steps and
 /// nothing else. `None` when there is no beginning.
@@ -25,35 +26,60 @@ pub(crate) fn fold(events: &[Event]) -> Option<Run> {
         error: None,
         steps: Vec::new(),
     };
-    let mut folding = Folding { run, places: BTreeMap::new() };
+    let mut folding = Folding { run, steps: Vec::new(), places: BTreeMap::new() };
     rest.iter().for_each(|event| folding.apply(event));
-    Some(folding.run)
+    let steps = folding.steps.into_iter().flatten().collect();
+    Some(Run { steps, ..folding.run })
 }
+
+/// The most failed iterations of a step that are listed.
+const MAX_LISTED: usize = 20;
 
 struct Folding<'e> {
     run: Run,
-    /// Where each step stands in `run.steps`, by path.
+    /// The steps in the order of starting; empty where one was taken back.
+    steps: Vec<Option<StepSummary>>,
+    /// Where each step stands in `steps`, by path.
     places: BTreeMap<&'e str, usize>,
 }
 
 impl<'e> Folding<'e> {
     fn step(&mut self, path: &'e str) -> &mut StepSummary {
-        let steps = &mut self.run.steps;
+        let steps = &mut self.steps;
         let place = *self.places.entry(path).or_insert(steps.len());
         if place == steps.len() {
-            steps.push(StepSummary {
-                step: path.to_owned(),
-                status: "running".to_owned(),
-                attempts: 0,
-                decisions: Vec::new(),
-                duration_ms: None,
-            });
+            steps.push(None);
         }
-        &mut steps[place]
+        steps[place].get_or_insert_with(|| StepSummary {
+            step: path.to_owned(),
+            status: "running".to_owned(),
+            handled: None,
+            iterations: None,
+            attempts: 0,
+            decisions: Vec::new(),
+            duration_ms: None,
+        })
     }
 
     fn set_status(&mut self, path: &'e str, status: &str) {
         status.clone_into(&mut self.step(path).status);
+    }
+
+    fn iterations(&mut self, looping: &'e str) -> &mut Iterations {
+        self.step(looping).iterations.get_or_insert_default()
+    }
+
+    /// Takes an iteration and the steps in it off the list; what they sent is counted to the step
+    /// that has the iterations.
+    fn take_back(&mut self, looping: &'e str, iteration: &'e str) {
+        let inside = self.places.range(iteration..);
+        let inside = inside.take_while(|(path, _)| path.starts_with(iteration));
+        let inside: Vec<_> = inside.map(|(path, place)| (*path, *place)).collect();
+        for (path, place) in inside {
+            self.places.remove(path);
+            let taken = self.steps.get_mut(place).and_then(Option::take);
+            self.step(looping).attempts += taken.map_or(0, |step| step.attempts);
+        }
     }
 
     fn apply(&mut self, event: &'e Event) {
@@ -67,18 +93,39 @@ impl<'e> Folding<'e> {
                 self.run.error = None;
             }
             EventKind::StepStarted { step, .. } => self.set_status(step, "running"),
+            EventKind::ItemsTaken { step, items } => self.iterations(step).total = *items,
             EventKind::Decided { step, decision, .. } => {
                 self.step(step).decisions.push(decision.clone());
             }
             EventKind::Sending { step, attempt, .. } => self.step(step).attempts = *attempt,
             EventKind::StepFinished { step, duration_ms, .. } => {
-                self.set_status(step, "succeeded");
-                self.step(step).duration_ms = Some(*duration_ms);
+                if let Some(looping) = loop_of(step) {
+                    self.iterations(looping).succeeded += 1;
+                    self.take_back(looping, step);
+                } else {
+                    self.set_status(step, "succeeded");
+                    self.step(step).duration_ms = Some(*duration_ms);
+                }
             }
             EventKind::StepSkipped { step, .. } => self.set_status(step, "skipped"),
             EventKind::StepFailed { step, error, duration_ms } => {
                 self.set_status(step, failed_status(error));
                 self.step(step).duration_ms = Some(*duration_ms);
+                if let Some(looping) = loop_of(step) {
+                    let iterations = self.iterations(looping);
+                    iterations.failed += 1;
+                    if iterations.failed > MAX_LISTED {
+                        self.take_back(looping, step);
+                    }
+                }
+            }
+            EventKind::ErrorHandled { step, by } => {
+                if self.places.contains_key(step.as_str()) {
+                    self.step(step).handled = Some(*by);
+                } else if let Some(looping) = loop_of(step) {
+                    // One too many to be listed; neither are the steps of its `catch`.
+                    self.take_back(looping, step);
+                }
             }
             EventKind::RunWaiting { error } => {
                 if let Some(step) = &error.step
@@ -91,7 +138,7 @@ impl<'e> Folding<'e> {
             }
             EventKind::RunFinished { status, output, error, .. } => {
                 // What was still under way will never tell how it ended.
-                for step in &mut self.run.steps {
+                for step in self.steps.iter_mut().flatten() {
                     if matches!(step.status.as_str(), "running" | "waiting") {
                         "cancelled".clone_into(&mut step.status);
                     }
@@ -103,6 +150,11 @@ impl<'e> Folding<'e> {
             }
         }
     }
+}
+
+/// The step that `path` is an iteration of, when it is one: `step` for `step[3]`.
+fn loop_of(path: &str) -> Option<&str> {
+    path.strip_suffix(']')?.rsplit_once('[').map(|(looping, _)| looping)
 }
 
 /// The status of a step that ended so.
@@ -134,6 +186,8 @@ pub(crate) struct Start {
     pub(crate) dependencies: Vec<Pin>,
     /// The inputs.
     pub(crate) inputs: Map<String, Value>,
+    /// Those of them that are secret. As events tell them they have lost their values.
+    pub(crate) secrets: Vec<String>,
     /// The session.
     pub(crate) session: String,
     /// When.
@@ -145,10 +199,16 @@ pub(crate) struct Start {
 pub(crate) struct Recorded {
     /// When it began.
     pub(crate) started_at: Option<Timestamp>,
+    /// Whether it is a task or a capability.
+    is_work: bool,
+    /// How many items it runs over, when it runs over a list.
+    pub(crate) items: Option<usize>,
     /// What it set, when it finished.
     pub(crate) outputs: Option<Map<String, Value>>,
     /// Why it failed, when it did.
     pub(crate) error: Option<RunError>,
+    /// Whether its failure was handled.
+    pub(crate) handled: bool,
     /// Whether it was skipped.
     pub(crate) skipped: bool,
     /// Requests that were sent.
@@ -177,7 +237,8 @@ impl Start {
     /// How the run of these events was started.
     pub(crate) fn of(events: &[Event]) -> Option<Self> {
         let first = events.first()?;
-        let EventKind::RunStarted { capability, dependencies, inputs, session, .. } = &first.kind
+        let EventKind::RunStarted { capability, dependencies, inputs, secrets, session, .. } =
+            &first.kind
         else {
             return None;
         };
@@ -185,6 +246,7 @@ impl Start {
             capability: capability.clone(),
             dependencies: dependencies.clone(),
             inputs: inputs.clone(),
+            secrets: secrets.clone(),
             session: session.clone(),
             at: first.at,
         })
@@ -207,6 +269,30 @@ impl Progress {
         self.steps.values().map(|step| step.effects).sum()
     }
 
+    /// Steps that have begun and count: tasks, capabilities, and iterations of whatever kind.
+    pub(crate) fn begun(&self) -> usize {
+        let counts = |(path, step): &(&String, &Recorded)| {
+            step.started_at.is_some()
+                && step.items.is_none()
+                && (step.is_work || loop_of(path).is_some())
+        };
+        self.steps.iter().filter(counts).count()
+    }
+
+    /// Requests whose outcome is not known and that are not safe to repeat, by step.
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = (&str, &Doubt)> {
+        let doubts = self.steps.iter();
+        let doubts =
+            doubts.filter_map(|(path, step)| Some((path.as_str(), step.in_doubt.as_ref()?)));
+        doubts.filter(|(_, doubt)| !doubt.repeat_safe)
+    }
+
+    /// Whether a step has set something that was recorded without its secrets.
+    pub(crate) fn has_placeholder(&self) -> bool {
+        let outputs = self.steps.values().filter_map(|step| step.outputs.as_ref());
+        outputs.flat_map(Map::values).any(has_placeholder)
+    }
+
     fn step(&mut self, path: &str) -> &mut Recorded {
         self.steps.entry(path.to_owned()).or_default()
     }
@@ -219,8 +305,13 @@ impl Progress {
             | EventKind::Received { .. }
             | EventKind::RunWaiting { .. }
             | EventKind::RunFinished { .. } => {}
-            EventKind::StepStarted { step: path, .. } => {
-                self.step(path).started_at.get_or_insert(event.at);
+            EventKind::StepStarted { step: path, kind } => {
+                let step = self.step(path);
+                step.started_at.get_or_insert(event.at);
+                step.is_work = matches!(kind.as_str(), "task" | "capability");
+            }
+            EventKind::ItemsTaken { step: path, items } => {
+                self.step(path).items = Some(*items);
             }
             EventKind::BranchTaken { step: path, value } => {
                 self.branches.insert(path.clone(), *value);
@@ -249,6 +340,7 @@ impl Progress {
                 step.settle(error.repeat_safe);
                 step.error = Some(error.clone());
             }
+            EventKind::ErrorHandled { step: path, .. } => self.step(path).handled = true,
         }
     }
 }

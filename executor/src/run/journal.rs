@@ -1,4 +1,5 @@
-//! The journal of one run: its only writer, and the gapless sequence of its events.
+//! The journal of one run: its only writer, and the gapless sequence of its events. Nothing secret
+//! gets past it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +10,7 @@ use uuid::Uuid;
 use super::store::Store;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::secrets::Secrets;
 
 /// Version of the format of events.
 pub(crate) const EVENT_VERSION: u8 = 1;
@@ -19,6 +21,8 @@ pub(crate) struct Journal {
     run: Uuid,
     store: Store,
     clock: Arc<dyn Clock>,
+    /// What no event may tell.
+    secrets: Arc<Secrets>,
     /// The number of the last event that was sent to the store. The lock is held while an event is
     /// numbered and sent, so that events reach the store in the order of their numbers, whichever
     /// branch of a parallel step they come from; it is never held while anything is awaited.
@@ -28,9 +32,20 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Goes on with the journal of `run` after its event `last`.
-    pub(crate) fn after(run: Uuid, last: u64, store: Store, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn after(
+        run: Uuid,
+        last: u64,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        secrets: Arc<Secrets>,
+    ) -> Self {
         let committed = Arc::new(watch::Sender::new(last));
-        Self { run, store, clock, last: Mutex::new(last), committed }
+        Self { run, store, clock, secrets, last: Mutex::new(last), committed }
+    }
+
+    /// The number of the last event.
+    pub(crate) fn last(&self) -> u64 {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the number of the last event that is committed, whenever it grows.
@@ -54,7 +69,8 @@ impl Journal {
         done.await
     }
 
-    fn number<T>(&self, kind: EventKind, send: impl FnOnce(Event) -> T) -> T {
+    fn number<T>(&self, mut kind: EventKind, send: impl FnOnce(Event) -> T) -> T {
+        self.secrets.mask_event(&mut kind);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last += 1;
         send(Event { v: EVENT_VERSION, seq: *last, run: self.run, at: self.clock.now(), kind })

@@ -317,6 +317,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         EventKind::RunResumed {} => "resumed".to_owned(),
         EventKind::StepStarted { step, kind } => format!("{step}: {kind}"),
         EventKind::BranchTaken { step, value } => format!("{step}: is {value}"),
+        EventKind::ItemsTaken { step, items } => format!("{step}: over {items} items"),
         EventKind::Decided { step, decision, .. } => {
             let phase = serde_json::to_value(decision.phase).unwrap();
             format!("{step}: {} {}", phase.as_str().unwrap(), decision.decision)
@@ -333,6 +334,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         }
         EventKind::StepSkipped { step, reason } => format!("{step}: skipped, {reason}"),
         EventKind::StepFailed { step, error, .. } => format!("{step}: failed {}", error.code),
+        EventKind::ErrorHandled { step, by } => format!("{step}: handled, {by:?}"),
         EventKind::RunWaiting { error } => format!("waiting {}", error.code),
         EventKind::RunFinished { status, output, error, .. } => {
             let output = output.as_ref().map_or_else(String::new, |o| format!(" {o}"));
@@ -403,6 +405,13 @@ pub(crate) fn task(id: &str, call: &str, inputs: Value, outputs: Value) -> Value
     })
 }
 
+/// A step with more fields.
+pub(crate) fn with(mut step: Value, more: Value) -> Value {
+    let Value::Object(more) = more else { panic!("{more}") };
+    step.as_object_mut().unwrap().extend(more);
+    step
+}
+
 /// An execution of steps one after another.
 pub(crate) fn sequence(steps: Value) -> Value {
     json!({"type": "sequence", "steps": steps})
@@ -449,6 +458,13 @@ impl RegistryDouble {
             },
         );
         digest
+    }
+
+    /// The same in language 1.1.
+    pub(crate) fn publish_newer(&self, name: &str, rest: &Value) -> Digest {
+        let mut rest = rest.clone();
+        rest["a2s"] = json!("1.1.0");
+        self.publish(name, "1.0.0", &rest)
     }
 
     pub(crate) fn publish_raw(&self, name: &str, published: Published) {
@@ -596,17 +612,34 @@ pub(crate) type Asked = (String, Value);
 #[derive(Default)]
 pub(crate) struct ServiceDouble {
     asked: Mutex<Vec<Asked>>,
+    /// The same with everything that was sent: address and headers.
+    heard: Mutex<Vec<String>>,
+    /// How many requests are being answered, and how many were at the most.
+    busy: AtomicU64,
+    busiest: AtomicU64,
     /// Paths under `/hold` that may be answered.
     released: Mutex<BTreeMap<String, usize>>,
     changed: Notify,
     meeting: Mutex<Option<Arc<Barrier>>>,
     /// Answers for `/script`, in order.
     script: Mutex<VecDeque<(u16, Value)>>,
+    /// What other paths answer.
+    answers: Mutex<BTreeMap<String, Value>>,
 }
 
 impl ServiceDouble {
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// Address and headers of every request, as text.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// The most requests that were answered at the same time.
+    pub(crate) fn busiest(&self) -> u64 {
+        self.busiest.load(Ordering::SeqCst)
     }
 
     /// How often a method and path were asked for.
@@ -650,6 +683,11 @@ impl ServiceDouble {
         self.script.lock().unwrap().extend(answers);
     }
 
+    /// Sets what a path answers.
+    pub(crate) fn answer(&self, path: &str, answer: Value) {
+        self.answers.lock().unwrap().insert(path.to_owned(), answer);
+    }
+
     async fn hold(&self, name: &str) {
         loop {
             let changed = self.changed.notified();
@@ -664,14 +702,35 @@ impl ServiceDouble {
     }
 }
 
+/// Counts a request as long as it is being answered.
+struct Busy(Arc<ServiceDouble>);
+
+impl Busy {
+    fn begin(service: &Arc<ServiceDouble>) -> Self {
+        let busy = service.busy.fetch_add(1, Ordering::SeqCst) + 1;
+        service.busiest.fetch_max(busy, Ordering::SeqCst);
+        Self(Arc::clone(service))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Answers by path: `/echo/X` gives X, `/hold/X` waits until it is released, `/meet/X` until all
-/// have come, `/status/N` fails with that status, `/script` gives what was scripted.
+/// have come, `/status/N` fails with that status, `/script` gives what was scripted, `/even/N` fails
+/// for odd numbers. Each answer has the number of the request in `X-Number`.
 async fn answer_task(
     State(service): State<Arc<ServiceDouble>>,
     method: Method,
     uri: http::Uri,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let _busy = Busy::begin(&service);
+    service.heard.lock().unwrap().push(format!("{method} {uri} {headers:?}"));
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let number = {
         let mut asked = service.asked.lock().unwrap();
@@ -697,9 +756,15 @@ async fn answer_task(
             let status = StatusCode::from_u16(status).unwrap();
             return (status, axum::Json(answer)).into_response();
         }
+        "even" if name.parse::<u32>().unwrap() % 2 == 1 => {
+            let refused = json!({"error": format!("{name} is odd")});
+            return (StatusCode::UNPROCESSABLE_ENTITY, axum::Json(refused)).into_response();
+        }
         _ => {}
     }
-    axum::Json(json!({"value": name, "number": number, "body": body})).into_response()
+    let set = service.answers.lock().unwrap().get(uri.path()).cloned();
+    let answer = set.unwrap_or_else(|| json!({"value": name, "number": number, "body": body}));
+    ([("x-number", number.to_string())], axum::Json(answer)).into_response()
 }
 
 /// The member `name` of a run's output.

@@ -155,7 +155,6 @@ fn integer(schema: &Map<String, Value>) -> Value {
     if let Some(unit) = schema.get("multipleOf").and_then(Value::as_f64) {
         value = (value / unit).ceil() * unit;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "it was rounded")]
     let value = value as i64;
     json!(value)
 }

@@ -156,9 +156,7 @@ impl<'n> Decoder<'n, '_> {
         }
         for (name, header) in entries {
             // OpenAPI says that it is ignored here; `contentType` says it.
-            if name.eq_ignore_ascii_case("content-type")
-                || name.starts_with("x-") && name.len() == 2
-            {
+            if name.eq_ignore_ascii_case("content-type") {
                 continue;
             }
             if !is_header_name(name) {

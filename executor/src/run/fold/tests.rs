@@ -63,6 +63,7 @@ fn started() -> EventKind {
         capability,
         dependencies: Vec::new(),
         inputs: Map::new(),
+        secrets: Vec::new(),
         session: "s".to_owned(),
         guarding: a2s::api::Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: BTreeMap::new(),

@@ -1,0 +1,81 @@
+//! What one run may take in all, however its lists and answers turn out.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Map, Value};
+
+use crate::config::Limits;
+use crate::error::{Error, Kind};
+use crate::scope::size_of;
+
+/// Counts what a run has taken.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    steps: AtomicUsize,
+    bytes: AtomicUsize,
+    max_steps: usize,
+    max_bytes: usize,
+    max_events: u64,
+}
+
+impl Budget {
+    /// The budget of a run in which so many steps have begun.
+    pub(crate) fn new(limits: &Limits, begun: usize) -> Self {
+        Self {
+            steps: AtomicUsize::new(begun),
+            bytes: AtomicUsize::new(0),
+            max_steps: limits.max_steps,
+            max_bytes: limits.max_variable_bytes,
+            max_events: limits.max_events,
+        }
+    }
+
+    /// One more task, capability or iteration begins.
+    pub(super) fn begin_step(&self) -> Result<(), Error> {
+        if self.steps.fetch_add(1, Ordering::Relaxed) < self.max_steps {
+            return Ok(());
+        }
+        Err(exceeded(format!("the run has more than {} steps", self.max_steps)))
+    }
+
+    /// Whether so many more may begin.
+    pub(super) fn check_steps(&self, more: usize) -> Result<(), Error> {
+        let begun = self.steps.load(Ordering::Relaxed).min(self.max_steps);
+        if more <= self.max_steps - begun {
+            return Ok(());
+        }
+        let most = self.max_steps;
+        Err(exceeded(format!("{more} items are too many for a run of at most {most} steps")))
+    }
+
+    /// Whether there may be more events behind the one numbered `last`.
+    pub(super) fn check_events(&self, last: u64) -> Result<(), Error> {
+        if last < self.max_events {
+            return Ok(());
+        }
+        Err(exceeded(format!("the run has more than {} events", self.max_events)))
+    }
+
+    /// Outputs are about to be kept.
+    pub(super) fn keep(&self, outputs: &Map<String, Value>) -> Result<(), Error> {
+        let more = outputs.values().map(size_of).sum();
+        self.check_bytes(more)?;
+        self.bytes.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether so many more bytes may be kept.
+    pub(super) fn check_bytes(&self, more: usize) -> Result<(), Error> {
+        if self.bytes.load(Ordering::Relaxed).saturating_add(more) <= self.max_bytes {
+            return Ok(());
+        }
+        Err(exceeded(format!(
+            "the variables of the run come to more than {} bytes",
+            self.max_bytes
+        )))
+    }
+}
+
+fn exceeded(message: String) -> Error {
+    Error::new(Kind::BudgetExceeded, message)
+}

@@ -1,0 +1,152 @@
+//! A step that runs once for each item of a list.
+//!
+//! Each iteration is a step of its own in the journal, `step[3]` for the item of index 3: it is
+//! asked about, repeated, timed, caught and resumed as any step is. The step around them only knows
+//! the list, and records in the end the list of what each iteration set. What is wrong with the list
+//! itself fails that step, before anything is sent; its `on_error` and `catch` are about iterations.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use a2s::api::EventKind;
+use a2s::{Action, ForEach, Output, Step};
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::block::run_side_by_side;
+use super::step::Frame;
+use super::{Engine, Halt, Outputs, Stop, Why};
+use crate::error::{Error, Kind};
+use crate::plan::Unit;
+use crate::scope::Scope;
+
+impl<'r> Engine<'r> {
+    /// Runs a step over its list, unless its end is recorded.
+    pub(super) async fn run_each(
+        &self,
+        unit: &'r Unit,
+        path: &str,
+        step: &'r Step,
+        for_each: &'r ForEach,
+        scope: &mut Scope<'r>,
+        halt: &Halt,
+    ) -> Result<(), Stop> {
+        let outputs = outputs_within(step);
+        if let Some(lists) = self.recall_outputs(path)? {
+            scope.restore(outputs, lists);
+            return Ok(());
+        }
+        let frame = Frame { path, kind: step.action.kind(), label: "for_each", counts: false };
+        let work = self.iterate(unit, path, step, for_each, &outputs, scope, halt);
+        let lists = self.record(frame, halt, work).await?;
+        lists.into_iter().for_each(|(output, list)| scope.set(output, list));
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a step, its list, and where it runs")]
+    async fn iterate(
+        &self,
+        unit: &'r Unit,
+        path: &str,
+        step: &'r Step,
+        for_each: &'r ForEach,
+        outputs: &[&'r Output],
+        scope: &mut Scope<'r>,
+        halt: &Halt,
+    ) -> Result<Outputs<'r>, Stop> {
+        let items = self.take_items(path, for_each, scope)?;
+        let halt = halt.child();
+        let entry = scope.snapshot();
+        let waits = AtomicBool::new(false);
+        let walks = items.into_iter().enumerate().map(|(index, item)| {
+            let (entry, halt, waits) = (&entry, &halt, &waits);
+            let walk: BoxFuture<'_, _> = Box::pin(async move {
+                let path = format!("{path}[{index}]");
+                // One that began is looked at whatever happens beside it: it may be in doubt. The
+                // others are simply not begun, neither when one before them waits for a person.
+                let why = match waits.load(Ordering::Relaxed) {
+                    true => Some(Why::Sibling),
+                    false => halt.why(),
+                };
+                if let (Some(why), false) = (why, self.progress.steps.contains_key(&path)) {
+                    return (index, Err(Stop::Halted(why)));
+                }
+                let mut scope = entry.view();
+                scope.set_local(&for_each.name, item);
+                let ended = self.run_once(unit, &path, step, true, &mut scope, halt).await;
+                if matches!(ended, Err(Stop::Waiting(_))) {
+                    waits.store(true, Ordering::Relaxed);
+                }
+                let values = ended.map(|()| {
+                    let value = |output: &&Output| scope.find_written(output).cloned();
+                    outputs.iter().map(|output| value(output).unwrap_or_default()).collect()
+                });
+                (index, values)
+            });
+            walk
+        });
+        let width = for_each.max_concurrency.min(self.max_parallel);
+        let rows: Vec<Vec<Value>> = run_side_by_side(walks, width, &halt).await?;
+        let mut lists: Vec<Vec<Value>> =
+            outputs.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+        for row in rows {
+            lists.iter_mut().zip(row).for_each(|(list, value)| list.push(value));
+        }
+        Ok(outputs.iter().copied().zip(lists.into_iter().map(Value::Array)).collect())
+    }
+
+    /// The items, once it is sure that there may be so many.
+    fn take_items(
+        &self,
+        path: &str,
+        for_each: &ForEach,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Value>, Stop> {
+        let taken = self.budget.check_bytes(scope.weigh(&for_each.items)).and_then(|()| {
+            let value = scope.render(&for_each.items);
+            let value =
+                value.map_err(|missing| Error::new(Kind::TemplateError, missing.to_string()))?;
+            let found = match value {
+                Some(Value::Array(items)) if items.len() <= for_each.max_items => return Ok(items),
+                Some(Value::Array(items)) => {
+                    let most = for_each.max_items;
+                    let message =
+                        format!("the list has {} items, and `max_items` is {most}", items.len());
+                    return Err(Error::new(Kind::ItemsRefused, message));
+                }
+                None | Some(Value::Null) => "nothing",
+                Some(Value::Bool(_)) => "a boolean",
+                Some(Value::Number(_)) => "a number",
+                Some(Value::String(_)) => "a text",
+                Some(Value::Object(_)) => "an object",
+            };
+            Err(Error::new(Kind::ItemsRefused, format!("there is {found} where a list should be")))
+        });
+        let failed = |error: Error| self.failed(path, error.at("`for_each`"));
+        let items = taken.map_err(failed)?;
+        if self.progress.steps.get(path).is_none_or(|_| true) {
+            self.budget.check_steps(items.len()).map_err(failed)?;
+            let taken = EventKind::ItemsTaken { step: path.to_owned(), items: items.len() };
+            self.journal.note(taken);
+        }
+        Ok(items)
+    }
+}
+
+/// Every output that is set inside a step, once: its own, or those of the steps below it. A whole
+/// stands for its parts.
+fn outputs_within(step: &Step) -> Vec<&Output> {
+    let mut all: Vec<&Output> = Vec::new();
+    let mut waiting = vec![step];
+    while let Some(step) = waiting.pop() {
+        if let Action::Task { outputs, .. } | Action::Capability { outputs, .. } = &step.action {
+            all.extend(outputs);
+        }
+        waiting.extend(step.children().into_iter().rev());
+    }
+    let names: BTreeSet<&[String]> = all.iter().map(|output| output.name.as_slice()).collect();
+    let is_part = |name: &[String]| (1..name.len()).any(|length| names.contains(&name[..length]));
+    let mut seen = BTreeSet::new();
+    all.retain(|output| !is_part(&output.name) && seen.insert(output.name.as_slice()));
+    all
+}

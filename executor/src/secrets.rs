@@ -1,0 +1,290 @@
+//! Keeping secret values out of whatever is told.
+//!
+//! The steps of a run work with true values. What leaves towards a journal, a guardian or an error
+//! is masked here: a text that contains a secret value has it replaced, in whatever spelling it is
+//! found, and the guardian's changes to a masked value are carried over to the true one.
+//!
+//! A value is found again by its texts: strings and numbers of at least four characters. A shorter
+//! one would be found everywhere; where it goes, the whole place is hidden instead.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+
+use a2s::Digest;
+use a2s::api::{Decision, EventKind, RunError};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Kind};
+
+mod spelling;
+
+/// What stands for a secret value.
+pub(crate) const PLACEHOLDER: &str = "(secret)";
+
+/// The fewest characters that a value is found again by.
+const MIN_CHARS: usize = 4;
+/// The most that the secret values of one run may come to, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The secret values of one run. They are held in memory and nowhere else.
+#[derive(Default)]
+pub(crate) struct Secrets {
+    known: RwLock<Known>,
+    /// Random, and never recorded: what is told of a request cannot be used to guess a secret.
+    key: [u8; 16],
+}
+
+#[derive(Default)]
+struct Known {
+    texts: BTreeSet<String>,
+    bytes: usize,
+    /// Whether there is any secret, also one too short to be found again.
+    any: bool,
+    finder: Option<AhoCorasick>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// No secrets yet; `key` is known to nobody else.
+    pub(crate) fn new(key: [u8; 16]) -> Self {
+        Self { known: RwLock::default(), key }
+    }
+
+    /// From now on `value` is secret.
+    ///
+    /// # Errors
+    /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    pub(crate) fn learn(&self, value: &Value) -> Result<(), Error> {
+        let mut texts = BTreeSet::new();
+        gather(value, &mut texts);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.any |= !value.is_null();
+        texts.retain(|text| !known.texts.contains(text));
+        if texts.is_empty() {
+            return Ok(());
+        }
+        known.bytes += texts.iter().map(String::len).sum::<usize>();
+        if known.bytes > MAX_BYTES {
+            let message = format!("the secrets of the run come to more than {MAX_BYTES} bytes");
+            return Err(Error::new(Kind::BudgetExceeded, message));
+        }
+        known.texts.extend(texts);
+        // The longest first: what contains another secret is replaced as a whole.
+        let mut builder = AhoCorasick::builder();
+        // Small, and quick to build, however long a secret is.
+        builder.kind(Some(AhoCorasickKind::NoncontiguousNFA));
+        let finder = builder.match_kind(MatchKind::LeftmostLongest).build(&known.texts);
+        let finder = finder.map_err(|error| {
+            Error::new(Kind::Internal, format!("secrets cannot be looked for: {error}"))
+        })?;
+        known.finder = Some(finder);
+        Ok(())
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.known.read().unwrap_or_else(PoisonError::into_inner).any
+    }
+
+    /// `text` without secrets.
+    pub(crate) fn mask_text(&self, text: &str) -> String {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.finder.as_ref().map_or_else(|| text.to_owned(), |f| spelling::replace(f, text))
+    }
+
+    /// `value` without secrets: in its texts, in the names of members, and numbers that are one.
+    pub(crate) fn mask(&self, value: &Value) -> Value {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        match &known.finder {
+            Some(_) => known.mask(value),
+            None => value.clone(),
+        }
+    }
+
+    /// The body of an answer as an error may quote it.
+    pub(crate) fn mask_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        self.mask_text(&String::from_utf8_lossy(bytes)).into_bytes()
+    }
+
+    /// An error without secrets.
+    pub(crate) fn mask_error(&self, error: Error) -> Error {
+        if self.is_empty() {
+            return error;
+        }
+        Error {
+            message: self.mask_text(&error.message),
+            hint: self.mask_text(&error.hint),
+            ..error
+        }
+    }
+
+    /// An event without secrets. Names, ids, paths of steps and digests stay as they are.
+    pub(crate) fn mask_event(&self, event: &mut EventKind) {
+        if self.is_empty() {
+            return;
+        }
+        match event {
+            EventKind::RunStarted { inputs, session, .. } => {
+                self.mask_members(inputs);
+                *session = self.mask_text(session);
+            }
+            EventKind::Decided { decision, .. } => self.mask_decision(decision),
+            EventKind::Sending { url, .. } => *url = self.mask_text(url),
+            EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
+                *reason = self.mask_text(reason);
+            }
+            EventKind::StepFinished { outputs, .. } => self.mask_members(outputs),
+            EventKind::StepFailed { error, .. } | EventKind::RunWaiting { error } => {
+                self.mask_run_error(error);
+            }
+            EventKind::RunFinished { output, error, .. } => {
+                if let Some(output) = output {
+                    *output = self.mask(output);
+                }
+                if let Some(error) = error {
+                    self.mask_run_error(error);
+                }
+            }
+            EventKind::RunResumed {}
+            | EventKind::StepStarted { .. }
+            | EventKind::BranchTaken { .. }
+            | EventKind::ItemsTaken { .. }
+            | EventKind::Received { .. }
+            | EventKind::ErrorHandled { .. } => {}
+        }
+    }
+
+    /// A digest that tells nothing to those who guess what it was taken of: it depends on the key
+    /// of the run as soon as there are secrets.
+    pub(crate) fn blind(&self, digest: Digest) -> Digest {
+        if self.is_empty() {
+            return digest;
+        }
+        let mut text = self.key.to_vec();
+        text.extend_from_slice(digest.to_string().as_bytes());
+        Digest::of_bytes(&text)
+    }
+
+    fn mask_members(&self, members: &mut Map<String, Value>) {
+        members.values_mut().for_each(|value| *value = self.mask(value));
+    }
+
+    fn mask_decision(&self, decision: &mut Decision) {
+        decision.message = self.mask_text(&decision.message);
+        decision.reason_codes.iter_mut().for_each(|code| *code = self.mask_text(code));
+        for change in &mut decision.changes {
+            change.name = self.mask_text(&change.name);
+            change.from = self.mask(&change.from);
+            change.to = self.mask(&change.to);
+        }
+    }
+
+    fn mask_run_error(&self, error: &mut RunError) {
+        error.message = self.mask_text(&error.message);
+        error.hint = self.mask_text(&error.hint);
+    }
+}
+
+impl Known {
+    fn mask(&self, value: &Value) -> Value {
+        let Some(finder) = &self.finder else { return value.clone() };
+        match value {
+            Value::Null | Value::Bool(_) => value.clone(),
+            Value::Number(number) if self.texts.contains(&number.to_string()) => hidden(),
+            Value::Number(_) => value.clone(),
+            Value::String(text) => Value::String(spelling::replace(finder, text)),
+            Value::Array(items) => items.iter().map(|item| self.mask(item)).collect(),
+            Value::Object(members) => members
+                .iter()
+                .map(|(name, member)| (spelling::replace(finder, name), self.mask(member)))
+                .collect::<Map<_, _>>()
+                .into(),
+        }
+    }
+}
+
+/// What stands for a value that is secret as a whole.
+pub(crate) fn hidden() -> Value {
+    Value::String(PLACEHOLDER.to_owned())
+}
+
+/// Whether every part of `value` that tells something is found again wherever it turns up.
+pub(crate) fn can_be_found(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(_) => false,
+        Value::Number(number) => number.to_string().len() >= MIN_CHARS,
+        Value::String(text) => text.is_empty() || text.chars().count() >= MIN_CHARS,
+        Value::Array(items) => items.iter().all(can_be_found),
+        Value::Object(members) => members.values().all(can_be_found),
+    }
+}
+
+/// The true value of what somebody made of a masked one: parts that were left as they were shown
+/// stand for the true parts.
+pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
+    if *shown == made {
+        return truth.clone();
+    }
+    match (shown, truth, made) {
+        (Value::Object(shown), Value::Object(truth), Value::Object(made))
+            if shown.len() == truth.len() =>
+        {
+            // A name that is masked itself stands at the same place in both.
+            let pair_of = |name: &str| {
+                let place = shown.keys().position(|known| known == name)?;
+                let (true_name, true_value) = truth.iter().nth(place)?;
+                Some((true_name.clone(), shown.get(name)?, true_value))
+            };
+            let restored = made.into_iter().map(|(name, value)| match pair_of(&name) {
+                Some((true_name, shown, truth)) => (true_name, restore(shown, truth, value)),
+                None => (name, value),
+            });
+            restored.collect::<Map<_, _>>().into()
+        }
+        (Value::Array(shown), Value::Array(truth), Value::Array(made))
+            if shown.len() == made.len() && shown.len() == truth.len() =>
+        {
+            let pairs = shown.iter().zip(truth).zip(made);
+            pairs.map(|((shown, truth), made)| restore(shown, truth, made)).collect()
+        }
+        (_, _, made) => made,
+    }
+}
+
+/// Whether a text of `value` has a placeholder in it.
+pub(crate) fn has_placeholder(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.contains(PLACEHOLDER),
+        Value::Array(items) => items.iter().any(has_placeholder),
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| name.contains(PLACEHOLDER) || has_placeholder(value))
+        }
+    }
+}
+
+fn gather(value: &Value, texts: &mut BTreeSet<String>) {
+    let mut add = |text: &str| {
+        if text.chars().count() >= MIN_CHARS {
+            texts.insert(text.to_owned());
+        }
+    };
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => add(&number.to_string()),
+        Value::String(text) => add(text),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, texts)),
+        Value::Object(members) => members.values().for_each(|member| gather(member, texts)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
