@@ -142,11 +142,6 @@ impl Interface {
         }
     }
 
-    /// The names of the members of the result, in order.
-    pub fn output_names(&self) -> impl Iterator<Item = &str> {
-        self.outputs.iter().map(|output| output.name.as_str())
-    }
-
     /// The interface as JSON Schema 2020-12: `input` is the schema of the object that a run takes,
     /// `output` that of the object that it gives. `title` and `description` are the capability's.
     #[must_use]

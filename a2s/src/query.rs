@@ -84,6 +84,10 @@ impl Query {
         if nesting(source) > MAX_NESTING {
             return Err(format!("brackets are nested more than {MAX_NESTING} deep"));
         }
+        // `serde_json_path` 0.7.2 panics when the text ends inside of such an escape.
+        if source.rsplit_once("\\u").is_some_and(|(_, after)| after.chars().count() < 2) {
+            return Err(format!("`{source}` is no JSONPath: it ends inside of a string"));
+        }
         stacker::maybe_grow(RED_ZONE, STACK, || {
             let strict = serde_json_path::JsonPath::parse(source);
             let strict = strict.map_err(|error| match source.get(error.position()..) {
@@ -406,6 +410,15 @@ mod tests {
         for bad in ["", "data", "$.", "$[", "$.a b", "$.a[", "$[?]", "$.a\u{0}", " $", "$[?@[?@]]"]
         {
             assert!(Query::parse(bad).is_err(), "{bad:?}");
+        }
+        for escape in
+            ["\\u", "\\uD", "\\ud8", "\\uD83D\\u", "\\uD83D\\uD", "\\uD83D\\uDE", "\\u1", "\\u00e"]
+        {
+            for start in ["$['", "$[\"", "$[?@ == '", "$[?match(@, \"a"] {
+                let cut_off = format!("{start}{escape}");
+                assert!(Query::parse(&cut_off).is_err(), "{cut_off}");
+                assert!(Query::parse(&(cut_off + "'")).is_err());
+            }
         }
         assert!(Query::parse(&format!("$[?{}@{}]", "(".repeat(400), ")".repeat(400))).is_err());
         assert!(Query::parse(&format!("$[?{}@.a]", "!".repeat(900))).is_err());

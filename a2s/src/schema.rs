@@ -222,49 +222,23 @@ fn answer() -> Value {
 }
 
 fn execution() -> Value {
-    object(
-        &["type"],
-        json!({
-            "type": {"enum": ["sequence", "parallel", "condition"]},
-            "variables": object(&[], json!({"shared": {"$ref": "#/$defs/variables"}})),
-            "steps": {"$ref": "#/$defs/steps"},
-            "max_concurrency": {"$ref": "#/$defs/concurrency"},
-            "condition": text("A CEL expression over references: \"${severity} == 'high'\"."),
-            "if_true": {"$ref": "#/$defs/branch"},
-            "if_false": {"$ref": "#/$defs/branch"},
-        }),
-    )
+    let variables = object(&[], json!({"shared": {"$ref": "#/$defs/variables"}}));
+    let shared = json!({ "variables": variables });
+    let kinds: Vec<_> = blocks()
+        .into_iter()
+        .map(|(description, required, properties)| {
+            kind(description, &required, merged(shared.clone(), properties))
+        })
+        .collect();
+    json!({ "description": "The steps.", "oneOf": kinds })
 }
 
-/// A step of any kind: the fields of its kind, and those that every step has.
-fn step() -> Value {
-    let mapped = json!({
-        "input_mapping": {"$ref": "#/$defs/inputs"},
-        "input_template": {"$ref": "#/$defs/inputs"},
-        "output_mapping": {"$ref": "#/$defs/outputs"},
-    });
-    let kinds = [
-        (
-            "A request to a service.",
-            vec!["format"],
-            merged(
-                mapped.clone(),
-                json!({
-                    "format": {"enum": ["OpenAPI", "GraphQL"]},
-                    "task": {"$ref": "#/$defs/task"},
-                    "definition": {"$ref": "#/$defs/task"},
-                    "retry": {"$ref": "#/$defs/retry"},
-                }),
-            ),
-        ),
-        (
-            "Another capability.",
-            vec!["type", "use"],
-            merged(
-                mapped,
-                json!({"type": {"const": "capability"}, "use": {"$ref": "#/$defs/capability_name"}}),
-            ),
-        ),
+/// A kind of thing: what it is, the fields that it must have, and all that it may have.
+type Form = (&'static str, Vec<&'static str>, Value);
+
+/// The blocks that steps form.
+fn blocks() -> [Form; 3] {
+    [
         (
             "Steps one after another.",
             vec!["type", "steps"],
@@ -290,6 +264,49 @@ fn step() -> Value {
                 "if_false": {"$ref": "#/$defs/branch"},
             }),
         ),
+    ]
+}
+
+/// The schema of a kind of thing. A condition has one of its two ways to write the true branch.
+fn kind(description: &str, required: &[&str], properties: Value) -> Value {
+    let is_condition = properties.get("if_true").is_some();
+    let mut kind = object(required, properties);
+    kind["description"] = json!(description);
+    if is_condition {
+        kind["oneOf"] = json!([{"required": ["steps"]}, {"required": ["if_true"]}]);
+    }
+    kind
+}
+
+/// A step of any kind: the fields of its kind, and those that every step has.
+fn step() -> Value {
+    let mapped = json!({
+        "input_mapping": {"$ref": "#/$defs/inputs"},
+        "input_template": {"$ref": "#/$defs/inputs"},
+        "output_mapping": {"$ref": "#/$defs/outputs"},
+    });
+    let tasks: [Form; 2] = [
+        (
+            "A request to a service.",
+            vec!["format"],
+            merged(
+                mapped.clone(),
+                json!({
+                    "format": {"enum": ["OpenAPI", "GraphQL"]},
+                    "task": {"$ref": "#/$defs/task"},
+                    "definition": {"$ref": "#/$defs/task"},
+                    "retry": {"$ref": "#/$defs/retry"},
+                }),
+            ),
+        ),
+        (
+            "Another capability.",
+            vec!["type", "use"],
+            merged(
+                mapped,
+                json!({"type": {"const": "capability"}, "use": {"$ref": "#/$defs/capability_name"}}),
+            ),
+        ),
     ];
     let control = json!({
         "id": {"description": "Unique in the document.", "$ref": "#/$defs/name"},
@@ -304,13 +321,12 @@ fn step() -> Value {
         },
         "catch": {"$ref": "#/$defs/catch"},
     });
-    let kinds: Vec<_> = kinds
+    let kinds: Vec<_> = tasks
         .into_iter()
+        .chain(blocks())
         .map(|(description, mut required, properties)| {
             required.push("id");
-            let mut kind = object(&required, merged(control.clone(), properties));
-            kind["description"] = json!(description);
-            kind
+            kind(description, &required, merged(control.clone(), properties))
         })
         .collect();
     json!({ "oneOf": kinds })

@@ -11,7 +11,10 @@ use super::{document, shelf};
 use crate::cli::LockArgs;
 use crate::client::Client;
 use crate::failure::{Exit, Failure, LOCK};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain};
+
+/// The code of a pin on a version that was withdrawn.
+const YANKED: &str = "A2S065";
 
 pub(super) async fn lock(
     arguments: &LockArgs,
@@ -36,9 +39,14 @@ pub(super) async fn lock(
             shelf::fill(&mut shelf, &mut BTreeSet::new(), root.capability(), &client()?).await?;
         }
     }
-    let found = a2s::locate(&source, shelf.link(root.capability()));
+    let (yanked, found): (Vec<_>, Vec<_>) =
+        shelf.link(root.capability()).into_iter().partition(|found| found.code == YANKED);
     if found.iter().any(Diagnostic::is_error) {
-        return Err(refuse(&name, &source, &found, output));
+        return Err(refuse(&name, &source, &a2s::locate(&source, found), output));
+    }
+    // What was withdrawn after it was pinned can still be run, and so be locked.
+    for found in &yanked {
+        output.note(format_args!("{WARN}note{WARN:#}: {}", plain(&found.message)));
     }
     if let Some(Need::Versions(missing) | Need::Document(missing, _)) =
         shelf.needs(root.capability()).first()

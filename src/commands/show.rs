@@ -243,19 +243,18 @@ fn print_step(step: &Step, depth: usize, output: &mut Output) {
         Action::Block(Block::Condition { condition, .. }) => format!("if {}", condition.source()),
         Action::Block(block) => block.kind().to_owned(),
     };
-    let mut notes = String::new();
+    let mut words = vec![what];
     if let Some(for_each) = &step.control.for_each {
-        notes.push_str(&format!(", for each {}", for_each.name));
+        words.push(format!("for each {}", for_each.name));
     }
     if let Some(retry) = &step.control.retry {
-        notes.push_str(&format!(", up to {} attempts", retry.max_attempts));
+        words.push(format!("up to {} attempts", retry.max_attempts));
     }
     if step.control.on_error == OnError::Continue {
-        notes.push_str(", may fail");
+        words.push("may fail".to_owned());
     }
-    let indent = "  ".repeat(depth);
-    let what = plain(&what);
-    output.line(format_args!("{indent}{}  {DIM}{what}{notes}{DIM:#}", step.id));
+    let (indent, words) = ("  ".repeat(depth), words.join(", "));
+    output.line(format_args!("{indent}{}  {DIM}{}{DIM:#}", step.id, plain(&words)));
     match &step.action {
         Action::Block(Block::Condition { if_true, if_false, .. }) => {
             if_true.iter().for_each(|step| print_step(step, depth + 1, output));

@@ -109,6 +109,69 @@ fn transcripts_of_the_main_commands() {
     assert_snapshot!("verify", world.a2s(&["verify", "ListDogBreeds@1.0.0"]).transcript());
 }
 
+/// Loops, attempts, time and errors that are handled (1.1).
+const TOUR: &str = r##"a2s: 1.1.0
+name: CityTour
+description: Looks at the weather in several cities
+domains: [api.weather.com]
+version: 1.0.0
+checksum: "<calculated_checksum>"
+authors: [{name: Test}]
+permissions: [weather.read]
+parameters:
+  - {name: cities, type: array}
+tasks:
+  current:
+    openapi: 3.0.3
+    info: {title: Weather, version: 1.0.0}
+    servers: [{url: "https://api.weather.com"}]
+    paths:
+      /current/{city}:
+        get:
+          parameters: [{name: city, in: path, required: true, schema: {type: string}}]
+          responses: {"200": {description: The weather}}
+execution:
+  type: sequence
+  steps:
+    - id: each
+      for_each: {in: "${cities}", as: city, max_items: 10}
+      retry: {max_attempts: 2, initial_delay: 1ms}
+      timeout: 1m
+      on_error: continue
+      format: OpenAPI
+      task: {$ref: "#/tasks/current"}
+      input_mapping: {city: "${city}"}
+      output_mapping: {texts: "$.weather.description"}
+    - id: lost
+      format: OpenAPI
+      task: {$ref: "#/tasks/current"}
+      input_mapping: {city: Atlantis}
+      output_mapping: {last: "$.weather.description"}
+      catch:
+        as: error
+        steps:
+          - id: instead
+            format: OpenAPI
+            task: {$ref: "#/tasks/current"}
+            input_mapping: {city: Paris}
+            output_mapping: {last: "$.weather.description"}
+"##;
+
+#[test]
+fn loops_and_handled_errors_are_shown() {
+    let world = World::up(&[]);
+    let path = world.write("CityTour.yaml", TOUR);
+    world.a2s(&["checksum", "--write", &path]).exits(0);
+    world.a2s(&["publish", &path]).exits(0);
+    let cities = "cities=[\"Paris\", \"Atlantis\"]";
+    let planned = world.a2s(&["run", "CityTour", "--dry-run", "--input", cities]);
+    assert_snapshot!("plan_of_a_loop", planned.transcript());
+    assert_snapshot!(
+        "run_of_a_loop",
+        world.a2s(&["run", "CityTour", "--input", cities]).transcript()
+    );
+}
+
 #[test]
 fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
     let world = World::up(&["--upstream", "nowhere.example=http://127.0.0.1:9"]);

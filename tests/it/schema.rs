@@ -76,7 +76,7 @@ fn every_field_of_the_schema_is_known_to_the_compiler_and_no_other() {
         ("/dependencies/0", vec!["dependency"]),
         ("/examples/0", vec!["example"]),
         ("/examples/0/answers/getWeather", vec!["answer"]),
-        ("/execution", vec!["execution"]),
+        ("/execution", vec!["execution", "oneOf", "0"]),
         ("/execution/steps/0", vec!["step", "oneOf", "0"]),
         ("/execution/steps/1", vec!["step", "oneOf", "1"]),
         ("/execution/steps/2", vec!["step", "oneOf", "2"]),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
         /// Formatting ends, is stable, and changes no content; or it refuses and says why.
         #[test]

@@ -8,6 +8,8 @@ mod description;
 mod draft;
 mod graphql;
 mod jsonpath;
+#[cfg(test)]
+mod mangled;
 mod openapi;
 mod schema;
 mod source;

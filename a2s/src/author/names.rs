@@ -9,14 +9,26 @@ const MOST_OF_VARIABLE: usize = 80;
 
 /// Names that were given out, so that none is given twice.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Taken(BTreeSet<String>);
+pub(crate) struct Taken {
+    names: BTreeSet<String>,
+    ignores_case: bool,
+}
 
 impl Taken {
+    /// Names of files, some of which are the same in upper and lower case on some machines.
+    pub(crate) fn of_files() -> Self {
+        Self { names: BTreeSet::new(), ignores_case: true }
+    }
+
+    fn key(&self, name: &str) -> String {
+        if self.ignores_case { name.to_ascii_lowercase() } else { name.to_owned() }
+    }
+
     /// `name`, or the first of `name2`, `name3`, … that is free; of at most [`MOST`] characters.
     pub(crate) fn take(&mut self, name: &str) -> String {
         let mut free = cut(name, MOST).to_owned();
         let mut number = 2;
-        while !self.0.insert(free.clone()) {
+        while !self.names.insert(self.key(&free)) {
             let ending = number.to_string();
             free = format!("{}{ending}", cut(name, MOST - ending.len()));
             number += 1;
@@ -26,7 +38,7 @@ impl Taken {
 
     /// The first of `names` that is free, else the last of them with a number.
     pub(crate) fn take_one_of(&mut self, names: &[String]) -> String {
-        match names.iter().find(|name| !self.0.contains(*name)) {
+        match names.iter().find(|name| !self.names.contains(&self.key(name))) {
             Some(free) => self.take(free),
             None => self.take(names.last().map_or("value", String::as_str)),
         }
@@ -132,6 +144,10 @@ mod tests {
         assert_eq!(taken.take("Get"), "Get");
         assert_eq!(taken.take("Get"), "Get2");
         assert_eq!(taken.take("Get"), "Get3");
+        assert_eq!(taken.take("GET"), "GET");
+        let mut files = Taken::of_files();
+        assert_eq!(files.take("GetItem"), "GetItem");
+        assert_eq!(files.take("Getitem"), "Getitem2");
         let long = "A".repeat(100);
         assert_eq!(taken.take(&long), long);
         assert_eq!(taken.take(&long), format!("{}2", "A".repeat(99)));

@@ -176,7 +176,12 @@ impl<'n> Taken<'n> {
             findings.wrong_type(self, Shape::Integer, "a whole number belongs here");
             return None;
         };
-        let found = number.as_u64().filter(|number| range.contains(number));
+        // `3.0` is the same number as `3`: a document that is written anew may have either.
+        let whole = number.as_u64().or_else(|| {
+            let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+            format!("{number:.0}").parse().ok()
+        });
+        let found = whole.filter(|number| range.contains(number));
         if found.is_none() {
             let (least, most) = (range.start(), range.end());
             let message = format!("{what} cannot be {number}");

@@ -1,6 +1,6 @@
 //! Whether a capability fits those that it uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use semver::Version;
 
@@ -24,6 +24,8 @@ struct Reach {
     below: BTreeMap<CapabilityName, BTreeMap<Digest, Version>>,
     /// How many capabilities stand below it in a chain: 0 when it uses none.
     depth: usize,
+    /// What something below it needs and nothing will do for, in words.
+    holes: BTreeSet<String>,
     /// Its inputs: its own, and what those below need and nobody on the way gives.
     inputs: BTreeMap<String, Input>,
 }
@@ -135,6 +137,11 @@ impl Check<'_> {
             let message = format!("`{name}` {version} uses `{own}`, which would use it again");
             self.report(code::DEPENDENCY_CYCLE, dependency, message);
         }
+        for hole in &reach.holes {
+            let message =
+                format!("`{name}` {version} leads to {hole}, and there is no such live version");
+            self.report(code::DEPENDENCY_MISSING, dependency, message);
+        }
         if reach.depth + 1 > MAX_CHAIN {
             let message =
                 format!("`{name}` {version} already stands on {} capabilities", reach.depth);
@@ -234,8 +241,14 @@ impl Check<'_> {
         for dependency in unit.dependencies.iter().filter(|_| chain < LONGEST_CHAIN) {
             let name = &dependency.capability;
             let versions = reach.below.entry(name.clone()).or_default();
-            let chosen = shelf.versions(name).and_then(|listed| dependency.choose(listed));
-            let Some(chosen) = chosen else { continue };
+            let Some(listed) = shelf.versions(name) else { continue };
+            let Some(chosen) = dependency.choose(listed) else {
+                reach.holes.insert(match dependency.checksum {
+                    Some(pin) => format!("`{name}` with the checksum {pin}"),
+                    None => format!("`{name}` in `{}`", dependency.range),
+                });
+                continue;
+            };
             versions.insert(chosen.checksum, chosen.version.clone());
             reach.depth = reach.depth.max(1);
             let Some(child) = shelf.units.get(&chosen.checksum) else { continue };
@@ -244,6 +257,7 @@ impl Check<'_> {
                 reach.below.entry(name).or_default().extend(versions);
             }
             reach.depth = reach.depth.max(below.depth + 1);
+            reach.holes.extend(below.holes);
             for (_, covered) in unit.calls.iter().filter(|(called, _)| called == name) {
                 let passed = below
                     .inputs

@@ -5,7 +5,7 @@ use crate::diagnostic::Position;
 
 /// A document with one request and one step for each of `uses`: name, range, pin and mapping.
 fn document(name: &str, version: &str, uses: &[(&str, &str, Option<Digest>, Value)]) -> Document {
-    document_with(name, version, uses, json!({}))
+    document_with(name, version, uses, &json!({}))
 }
 
 /// The same with further fields.
@@ -13,7 +13,7 @@ fn document_with(
     name: &str,
     version: &str,
     uses: &[(&str, &str, Option<Digest>, Value)],
-    more: Value,
+    more: &Value,
 ) -> Document {
     let dependencies: Vec<Value> = uses
         .iter()
@@ -126,6 +126,21 @@ fn a_dependency_has_to_be_there_live_in_its_range_and_as_pinned() {
 }
 
 #[test]
+fn what_is_missing_further_below_is_reported_too() {
+    let [low, middle] = [("Low", "Lower"), ("Middle", "Low")]
+        .map(|(name, below)| document(name, "1.0.0", &[(below, "^1.0.0", None, json!({}))]));
+    let top = document("Top", "1.0.0", &[("Middle", "*", None, json!({}))]);
+    let mut all = shelf([&low, &middle]);
+    // Nobody knows yet whether it is there.
+    check(&all, &top, &[]);
+    assert_eq!(all.needs(top.capability()).len(), 1);
+    all.list(&CapabilityName::new("Lower").unwrap(), []);
+    check(&all, &top, &[("A2S062", true, "`Middle` 1.0.0 leads to `Lower` in `^1.0.0`")]);
+    all.add(&document("Lower", "1.0.0", &[]));
+    check(&all, &top, &[]);
+}
+
+#[test]
 fn a_capability_never_uses_itself_and_chains_end() {
     let loops = document("Top", "1.0.0", &[("Low", "^1.0.0", None, json!({}))]);
     let low = document("Low", "1.0.0", &[("Top", "^1.0.0", None, json!({}))]);
@@ -150,18 +165,18 @@ fn a_capability_never_uses_itself_and_chains_end() {
 fn hosts_and_permissions_of_what_it_uses_are_declared() {
     let more =
         json!({"domains": ["things.example", "else.example"], "permissions": ["a.read", "b"]});
-    let low = document_with("Low", "1.0.0", &[], more);
+    let low = document_with("Low", "1.0.0", &[], &more);
     let shelf = shelf([&low]);
     let uses = [("Low", "^1.0.0", None, json!({"id": "1"}))];
     let part = json!({"permissions": ["b"]});
     check(
         &shelf,
-        &document_with("Top", "1.0.0", &uses, part),
+        &document_with("Top", "1.0.0", &uses, &part),
         &[("A2S067", true, "`else.example`"), ("A2S070", true, "needs `a.read`, which")],
     );
     let all =
         json!({"domains": ["things.example", "else.example"], "permissions": ["b", "a.read"]});
-    check(&shelf, &document_with("Top", "1.0.0", &uses, all), &[]);
+    check(&shelf, &document_with("Top", "1.0.0", &uses, &all), &[]);
 }
 
 #[test]
@@ -171,7 +186,7 @@ fn only_inputs_that_it_takes_are_mapped_and_with_values_that_fit() {
         {"name": "count", "type": "integer", "default": 1},
         {"name": "unit", "enum": ["m", "km"], "required": false},
     ]});
-    let low = document_with("Low", "1.0.0", &[], parameters);
+    let low = document_with("Low", "1.0.0", &[], &parameters);
     let shelf = shelf([&low]);
     let check = |inputs: Value, expected: &[(&str, bool, &str)]| {
         let parameters = json!({"parameters": [
@@ -181,7 +196,7 @@ fn only_inputs_that_it_takes_are_mapped_and_with_values_that_fit() {
             {"name": "maybe", "type": "string", "required": false},
         ]});
         let uses = [("Low", "^1.0.0", None, inputs)];
-        check(&shelf, &document_with("Top", "1.0.0", &uses, parameters), expected);
+        check(&shelf, &document_with("Top", "1.0.0", &uses, &parameters), expected);
     };
     let error = |part| [("A2S071", true, part)];
     check(json!({"id": "${thing}", "count": "${size}", "unit": "km"}), &[]);
@@ -198,7 +213,7 @@ fn only_inputs_that_it_takes_are_mapped_and_with_values_that_fit() {
 #[test]
 fn what_is_passed_through_counts_as_an_input() {
     let more = json!({"output": {"thing": "${thing}", "place": "${place}"}});
-    let low = document_with("Low", "1.0.0", &[], more);
+    let low = document_with("Low", "1.0.0", &[], &more);
     let top = document("Top", "1.0.0", &[("Middle", "*", None, json!({"id": "1", "place": "x"}))]);
     // It maps nothing: its caller gives the `place` of `Low`, and may do so by mapping.
     let middle = document("Middle", "1.0.0", &[("Low", "*", None, json!({}))]);
@@ -238,7 +253,7 @@ fn one_capability_in_two_contents_is_remarked_where_the_ways_part() {
 fn a_remark_moves_to_the_place_of_its_path() {
     let source = b"execution:\n  steps:\n    - use: Low\n      input_mapping: {id: 1, cuont: 2}\n";
     let remark = |path: &str| {
-        Diagnostic::error(crate::code::DEPENDENCY_INPUTS, path, Position::default(), String::new())
+        Diagnostic::error(code::DEPENDENCY_INPUTS, path, Position::default(), String::new())
     };
     let moved = locate(
         source,

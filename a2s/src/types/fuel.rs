@@ -9,7 +9,7 @@ pub(crate) struct Fuel(Cell<usize>);
 impl Fuel {
     /// Enough for every document that a person would write: a step takes some hundreds.
     pub(crate) fn for_document() -> Self {
-        Self(Cell::new(300_000))
+        Self(Cell::new(100_000))
     }
 
     /// So much.

@@ -124,7 +124,7 @@ impl<'r> Engine<'r> {
         });
         let failed = |error: Error| self.failed(path, error.at("`for_each`"));
         let items = taken.map_err(failed)?;
-        if self.progress.steps.get(path).is_none_or(|_| true) {
+        if self.progress.steps.get(path).is_none_or(|recorded| recorded.items.is_none()) {
             self.budget.check_steps(items.len()).map_err(failed)?;
             let taken = EventKind::ItemsTaken { step: path.to_owned(), items: items.len() };
             self.journal.note(taken);

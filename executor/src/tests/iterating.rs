@@ -6,8 +6,8 @@ use a2s::api::{EventKind, Handler, Iterations, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_gapless, assert_succeeded, events, output, run, sequence, start, task,
-    transcript, with,
+    World, assert_gapless, assert_succeeded, call, events, output, read, run, sequence, start,
+    task, transcript, wait_for, with,
 };
 
 fn echo(id: &str) -> Value {
@@ -371,11 +371,52 @@ async fn a_cancelled_run_begins_no_more_iterations() {
     let id = start(&app, "Held", json!({})).await;
     world.service.arrived("POST /hold/x", 1).await;
     let path = format!("/v1/executions/{id}/cancel");
-    super::world::call(&app, http::Method::POST, &path, &[], Value::Null).await;
+    call(&app, http::Method::POST, &path, &[], Value::Null).await;
     world.service.release("x");
     let told = events(&app, id).await;
-    assert_eq!(super::world::read(&app, id).await.status, RunStatus::Cancelled);
+    assert_eq!(read(&app, id).await.status, RunStatus::Cancelled);
     assert_eq!(world.service.count("POST /hold/x"), 1);
     let begun = told.iter().filter(|e| matches!(&e.kind, EventKind::StepStarted { .. })).count();
     assert_eq!(begun, 2);
+}
+
+#[tokio::test]
+async fn a_failed_iteration_stops_those_beside_it_but_never_what_changes_something() {
+    let world = World::new().await;
+    // One iteration fails, one reads and one writes, all at the same time.
+    let call = |id: &str, call: &str| task(id, call, json!({}), json!({}));
+    let branch = |id: &str, is: &str, steps: Value, other: Value| {
+        json!({"id": id, "type": "condition", "condition": format!("${{item}} == '{is}'"),
+               "if_true": {"steps": steps}, "if_false": {"steps": other}})
+    };
+    let others = json!([branch(
+        "reads",
+        "read",
+        json!([call("read", "GET /hold/read")]),
+        json!([call("write", "POST /hold/write")]),
+    )]);
+    let fails = json!([call("first", "GET /hold/fail"), call("bad", "GET /status/404")]);
+    let each = with(
+        branch("each", "fail", fails, others),
+        json!({"for_each": {"in": ["fail", "read", "write", "never"], "max_concurrency": 3}}),
+    );
+    world.registry.publish_newer("Beside", &json!({"execution": sequence(json!([each]))}));
+    let app = world.open().await;
+    let id = start(&app, "Beside", json!({})).await;
+    for call in ["GET /hold/fail", "GET /hold/read", "POST /hold/write"] {
+        world.service.arrived(call, 1).await;
+    }
+    world.service.release("fail");
+    let cancelled = |kind: &EventKind| matches!(kind, EventKind::StepFailed { step, .. } if step == "each[1]/reads/read");
+    wait_for(&app, id, cancelled).await;
+    assert_eq!(read(&app, id).await.status, RunStatus::Running, "the write is awaited");
+    world.service.release("write");
+    let lines = transcript(&events(&app, id).await);
+    assert!(lines.contains(&"each[1]: failed A2S370".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"each[2]/reads/write: set {}".to_owned()), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.starts_with("each[3]")), "{lines:#?}");
+    let run = read(&app, id).await;
+    assert_eq!(run.error.unwrap().step.as_deref(), Some("each[0]/bad"));
+    let iterations = Iterations { total: 4, succeeded: 1, failed: 2 };
+    assert_eq!(run.steps[0].iterations, Some(iterations));
 }

@@ -1,8 +1,10 @@
 //! A plan as a person reads it.
 
-use a2s::api::{PlanAnswer, PlannedStep, PlannedStepKind};
+use a2s::api::{Handler, PlanAnswer, PlannedLoop, PlannedStep, PlannedStepKind};
+use serde_json::{Map, Value};
 
-use crate::output::{BOLD, DIM, NAME, Output, WARN};
+use super::view::shown;
+use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 
 /// Prints what a run would do.
 pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
@@ -24,51 +26,96 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
     }
     output
         .line(format_args!("  guardian {}, fails {}", plan.guarding.guardian, plan.guarding.fail));
+    if !plan.permissions.is_empty() {
+        let held: Vec<_> = plan.permissions.iter().map(ToString::to_string).collect();
+        output.line(format_args!("  needs {}", held.join(", ")));
+    }
     if !plan.missing.is_empty() {
         output.line(format_args!("  {WARN}still needed{WARN:#}: {}", plan.missing.join(", ")));
     }
 }
 
 fn print_steps(steps: &[PlannedStep], depth: usize, output: &mut Output) {
-    let indent = "  ".repeat(depth);
     for step in steps {
-        let name = &step.step;
-        match &step.kind {
-            PlannedStepKind::Task { format, method, url, inputs } => {
-                output.line(format_args!(
-                    "{indent}{BOLD}{name}{BOLD:#} {DIM}{format}{DIM:#} {method} {url}"
-                ));
-                for (place, value) in inputs {
-                    output.line(format_args!("{indent}  {place} = {value}"));
-                }
-            }
-            PlannedStepKind::Capability { capability, inputs, steps } => {
-                output.line(format_args!(
-                    "{indent}{BOLD}{name}{BOLD:#} {DIM}capability{DIM:#} {}",
-                    capability.name
-                ));
-                for (name, value) in inputs {
-                    output.line(format_args!("{indent}  {name} = {value}"));
-                }
-                print_steps(steps, depth + 1, output);
-            }
-            PlannedStepKind::Sequence { steps } => {
-                output.line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}sequence{DIM:#}"));
-                print_steps(steps, depth + 1, output);
-            }
-            PlannedStepKind::Parallel { steps } => {
-                output.line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}parallel{DIM:#}"));
-                print_steps(steps, depth + 1, output);
-            }
-            PlannedStepKind::Condition { condition, if_true, if_false } => {
-                output
-                    .line(format_args!("{indent}{BOLD}{name}{BOLD:#} {DIM}if{DIM:#} {condition}"));
-                print_steps(if_true, depth + 1, output);
-                if !if_false.is_empty() {
-                    output.line(format_args!("{indent}{DIM}else{DIM:#}"));
-                    print_steps(if_false, depth + 1, output);
-                }
+        print_step(step, depth, output);
+    }
+}
+
+fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
+    let indent = "  ".repeat(depth);
+    let (name, notes) = (&step.step, notes_of(step));
+    let mut heading = |kind: &str, what: &str| {
+        let space = if what.is_empty() { "" } else { " " };
+        output.line(format_args!(
+            "{indent}{BOLD}{name}{BOLD:#} {DIM}{kind}{DIM:#}{space}{}{DIM}{notes}{DIM:#}",
+            plain(what)
+        ));
+    };
+    match &step.kind {
+        PlannedStepKind::Task { format, method, url, inputs } => {
+            heading(format, &format!("{method} {url}"));
+            print_inputs(inputs, &indent, output);
+        }
+        PlannedStepKind::Capability { capability, inputs, steps } => {
+            heading("capability", capability.name.as_str());
+            print_inputs(inputs, &indent, output);
+            print_steps(steps, depth + 1, output);
+        }
+        PlannedStepKind::Sequence { steps } => {
+            heading("sequence", "");
+            print_steps(steps, depth + 1, output);
+        }
+        PlannedStepKind::Parallel { steps } => {
+            heading("parallel", "");
+            print_steps(steps, depth + 1, output);
+        }
+        PlannedStepKind::Condition { condition, if_true, if_false } => {
+            heading("if", condition);
+            print_steps(if_true, depth + 1, output);
+            if !if_false.is_empty() {
+                output.line(format_args!("{indent}{DIM}else{DIM:#}"));
+                print_steps(if_false, depth + 1, output);
             }
         }
+    }
+    if !step.catch.is_empty() {
+        output.line(format_args!("{indent}{DIM}when that fails{DIM:#}"));
+        print_steps(&step.catch, depth + 1, output);
+    }
+}
+
+/// What is special about a step, in words.
+fn notes_of(step: &PlannedStep) -> String {
+    let mut notes = String::new();
+    let mut note = |text: String| {
+        notes.push_str("  ");
+        notes.push_str(&text);
+    };
+    if let Some(PlannedLoop { items, name, max_items, max_concurrency }) = &step.for_each {
+        let beside = if *max_concurrency > 1 {
+            format!(", {max_concurrency} at a time")
+        } else {
+            String::new()
+        };
+        note(format!("for each {name} of {}, at most {max_items}{beside}", shown(items)));
+    }
+    if let Some(most) = step.max_concurrency {
+        note(format!("{most} at a time"));
+    }
+    if let Some(attempts) = step.max_attempts {
+        note(format!("up to {attempts} attempts"));
+    }
+    if let Some(timeout) = step.timeout_ms {
+        note(format!("within {timeout} ms"));
+    }
+    if step.on_error == Some(Handler::Continue) {
+        note("may fail".to_owned());
+    }
+    notes
+}
+
+fn print_inputs(inputs: &Map<String, Value>, indent: &str, output: &mut Output) {
+    for (place, value) in inputs {
+        output.line(format_args!("{indent}  {} = {}", plain(place), shown(value)));
     }
 }

@@ -1,6 +1,8 @@
 //! A run as a person watches it: one line for each thing that happens.
 
-use a2s::api::{Decision, DecisionSource, Event, EventKind, Phase, Run, RunError, RunStatus};
+use a2s::api::{
+    Decision, DecisionSource, Event, EventKind, Handler, Phase, Run, RunError, RunStatus,
+};
 use serde_json::Value;
 
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
@@ -31,6 +33,9 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
         }
         EventKind::BranchTaken { step, value } => {
             output.line(format_args!("  {}  condition is {BOLD}{value}{BOLD:#}", indent(step)));
+        }
+        EventKind::ItemsTaken { step, items } => {
+            output.line(format_args!("  {}  {DIM}for each of {items}{DIM:#}", indent(step)));
         }
         EventKind::Decided { step, decision, .. } => print_decision(step, decision, output),
         EventKind::Sending { step, attempt, method, url, upstream, .. } => {
@@ -72,6 +77,13 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 error.code,
                 error.message
             ));
+        }
+        EventKind::ErrorHandled { step, by } => {
+            let goes_on = match by {
+                Handler::Continue => "goes on without it",
+                Handler::Catch => "caught, goes on",
+            };
+            output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
         }
         EventKind::RunWaiting { .. } | EventKind::RunFinished { .. } => {}
     }
@@ -154,7 +166,7 @@ fn indent(step: &str) -> String {
 
 /// A value on one line, cut to what fits. Control characters, which could write to the terminal,
 /// stay escaped as JSON has them.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= MAX_SHOWN {
         return text;

@@ -10,10 +10,12 @@ use a2s::author::{
     format_document, import_arazzo, import_graphql, import_openapi, read_description,
 };
 use a2s::compile_with_checksum;
-use serde_json::Value;
+use a2s::{CapabilityName, Parameter, ValueType};
+use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::harness::root;
+use crate::harness::{World, root};
+use crate::http;
 
 const BEGIN: &str = "<!-- figures: begin -->\n";
 const END: &str = "<!-- figures: end -->\n";
@@ -54,17 +56,26 @@ struct Tally {
     imported: usize,
     /// Those that were imported once they were told where the service is.
     told: usize,
+    /// Those that could be published and planned with made-up inputs.
+    planned: usize,
+    unplanned: BTreeMap<String, usize>,
     reasons: BTreeMap<String, usize>,
     remarks: BTreeMap<String, usize>,
 }
 
 impl Tally {
-    fn add(&mut self, origin: &Path, imported: &Imported) {
+    fn add(&mut self, origin: &Path, imported: &Imported, world: &World) {
         self.imported += imported.documents.len();
         for (index, document) in imported.documents.iter().enumerate() {
             let compiled = compile_with_checksum(document.text.as_bytes()).document;
-            let digest = compiled.map(|document| document.digest);
-            assert_eq!(digest, Some(document.checksum), "{} {}", origin.display(), document.source);
+            let compiled =
+                compiled.unwrap_or_else(|| panic!("{} {}", origin.display(), document.source));
+            assert_eq!(compiled.digest(), document.checksum, "{}", document.source);
+            let capability = compiled.capability();
+            match dry_run(world, &capability.name, &document.text, &capability.parameters) {
+                Ok(()) => self.planned += 1,
+                Err(reason) => *self.unplanned.entry(kind_of(&reason)).or_default() += 1,
+            }
             if index % SAMPLE == 0 {
                 let again = format_document(document.text.as_bytes());
                 assert_eq!(again.as_ref(), Ok(&document.text), "{}", document.source);
@@ -79,6 +90,49 @@ impl Tally {
     }
 }
 
+/// Publishes a document and plans a run of it with made-up inputs.
+fn dry_run(
+    world: &World,
+    name: &CapabilityName,
+    text: &str,
+    parameters: &[Parameter],
+) -> Result<(), String> {
+    let token = format!("Bearer {}", world.token());
+    let post = |path: &str, media_type: &str, body: String| {
+        let url = format!("{}{path}", world.url());
+        let headers = [("authorization", token.as_str()), ("content-type", media_type)];
+        let (status, answer) = http::send("POST", &url, &headers, Some(body));
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+        if (200..300).contains(&status) {
+            Ok(answer)
+        } else {
+            Err(format!("{} {}", answer["code"], answer["detail"]))
+        }
+    };
+    post("v1/capabilities", "application/yaml", text.to_owned())?;
+    let required = parameters.iter().filter(|parameter| parameter.required);
+    let inputs: Map<String, Value> =
+        required.map(|parameter| (parameter.name.clone(), make_up(parameter))).collect();
+    let request = json!({ "name": name, "inputs": inputs });
+    let plan = post("v1/plans", "application/json", request.to_string())?;
+    let missing = plan["missing"].as_array().is_some_and(|missing| !missing.is_empty());
+    if missing { Err("inputs are missing".to_owned()) } else { Ok(()) }
+}
+
+/// A value that a parameter takes.
+fn make_up(parameter: &Parameter) -> Value {
+    if let Some(choice) = parameter.choices.first() {
+        return choice.clone();
+    }
+    match parameter.kind {
+        Some(ValueType::Number | ValueType::Integer) => json!(1),
+        Some(ValueType::Boolean) => json!(true),
+        Some(ValueType::Object) => json!({}),
+        Some(ValueType::Array) => json!(["x"]),
+        Some(ValueType::String) | None => json!("x"),
+    }
+}
+
 /// A reason without what it says of one case: what stands in backquotes.
 fn kind_of(reason: &str) -> String {
     reason.split('`').step_by(2).collect::<Vec<_>>().join("…")
@@ -88,28 +142,31 @@ fn is_about_address(refusal: &Refusal) -> bool {
     refusal.hint.as_deref().is_some_and(|hint| hint.contains("--server"))
 }
 
-fn import_operations(folder: &Path) -> Tally {
+fn import_operations(folder: &Path, world: &World) -> Tally {
     let mut tally = Tally::default();
-    for path in entries(folder) {
+    for (index, path) in entries(folder).into_iter().enumerate() {
         let description = read(&path);
         tally.descriptions += 1;
-        let mut imported = import_openapi(&description, &OpenApiOptions::default()).unwrap();
+        // One registry takes them all: each description has names of its own.
+        let prefix = Some(format!("D{index}"));
+        let options = OpenApiOptions { prefix, ..OpenApiOptions::default() };
+        let mut imported = import_openapi(&description, &options).unwrap();
         tally.all += imported.documents.len() + imported.refused.len();
         if imported.refused.iter().any(is_about_address) {
             let server = Url::parse("https://service.example/").ok();
-            let options = OpenApiOptions { server, ..OpenApiOptions::default() };
+            let options = OpenApiOptions { server, ..options };
             let before = imported.documents.len();
             imported = import_openapi(&description, &options).unwrap();
             tally.told += imported.documents.len() - before;
         }
-        tally.add(&path, &imported);
+        tally.add(&path, &imported, world);
     }
     tally
 }
 
-fn import_workflows(folder: &Path) -> Tally {
+fn import_workflows(folder: &Path, world: &World) -> Tally {
     let mut tally = Tally::default();
-    for path in entries(folder) {
+    for (index, path) in entries(folder).into_iter().enumerate() {
         let file = path.join("workflows.arazzo.json");
         let document = read(&file);
         tally.descriptions += 1;
@@ -119,9 +176,10 @@ fn import_workflows(folder: &Path) -> Tally {
             (named.name, ArazzoSource { description, base: base.clone() })
         };
         let sources = arazzo_sources(&document).unwrap().into_iter().map(source).collect();
-        let imported = import_arazzo(&document, &sources, &ArazzoOptions::default()).unwrap();
+        let options = ArazzoOptions { prefix: Some(format!("W{index}")), author: None };
+        let imported = import_arazzo(&document, &sources, &options).unwrap();
         tally.all += imported.documents.len() + imported.refused.len();
-        tally.add(&file, &imported);
+        tally.add(&file, &imported, world);
     }
     tally
 }
@@ -144,16 +202,27 @@ fn figures(operations: &Tally, workflows: &Tally) -> String {
     let mut markdown = String::new();
     let _ = writeln!(
         markdown,
-        "OpenAPI: {} descriptions with {} operations; {} became documents ({:.2} %), {} of them with `--server`, because their description names no address.\n",
-        operations.descriptions, operations.all, operations.imported, share(operations), operations.told,
+        "OpenAPI: {} descriptions with {} operations; {} became documents ({:.2} %), {} of them with `--server`, because their description names no address. {} of them were published and planned with made-up inputs.\n",
+        operations.descriptions,
+        operations.all,
+        operations.imported,
+        share(operations),
+        operations.told,
+        operations.planned,
     );
+    table("Why a document was not planned", &operations.unplanned, &mut markdown);
     table("Why an operation became none", &operations.reasons, &mut markdown);
     table("What was remarked about operations", &operations.remarks, &mut markdown);
     let _ = writeln!(
         markdown,
-        "Arazzo: {} documents with {} workflows; {} became documents ({:.2} %).\n",
-        workflows.descriptions, workflows.all, workflows.imported, share(workflows),
+        "Arazzo: {} documents with {} workflows; {} became documents ({:.2} %). {} of them were published and planned with made-up inputs.\n",
+        workflows.descriptions,
+        workflows.all,
+        workflows.imported,
+        share(workflows),
+        workflows.planned,
     );
+    table("Why a document was not planned", &workflows.unplanned, &mut markdown);
     table("Why a workflow became none", &workflows.reasons, &mut markdown);
     table("What was remarked about workflows", &workflows.remarks, &mut markdown);
     markdown
@@ -162,8 +231,9 @@ fn figures(operations: &Tally, workflows: &Tally) -> String {
 #[test]
 fn all_that_the_descriptions_allow_becomes_documents() {
     let Some(data) = data() else { return };
-    let operations = import_operations(&data.join("openapi"));
-    let workflows = import_workflows(&data.join("arazzo"));
+    let world = World::up(&[]);
+    let operations = import_operations(&data.join("openapi"), &world);
+    let workflows = import_workflows(&data.join("arazzo"), &world);
     // What is refused refers to what is not there: no description allows more.
     let faults = ["… leads nowhere in the description", "… leads out of the description"];
     for reason in operations.reasons.keys().chain(workflows.reasons.keys()) {

@@ -59,7 +59,8 @@ fn documents_are_laid_out_and_keep_their_checksum() {
     assert!(checked.stdout.contains("a.yaml") && !checked.stdout.contains("b.yml"), "{checked:?}");
     assert_eq!(desk.read("a.yaml"), UNTIDY);
     let diff = desk.a2s(&["fmt", "--diff", "a.yaml"]).exits(0);
-    assert!(diff.stdout.contains("-version: '1.0.0'\n+version: \"1.0.0\"\n"), "{diff:?}");
+    let lines = ["-version: '1.0.0'\n", "+version: \"1.0.0\"\n"];
+    assert!(lines.iter().all(|line| diff.stdout.contains(line)), "{diff:?}");
     assert_eq!(desk.read("a.yaml"), UNTIDY);
 
     desk.a2s(&["fmt", "."]).exits(0);
@@ -111,7 +112,7 @@ fn shipped_documents_keep_their_checksum_and_come_to_rest() {
         let path = entry.unwrap().path();
         let source = std::fs::read(&path).unwrap();
         let formatted = format_document(&source).unwrap();
-        let digest = |source: &[u8]| a2s::compile_with_checksum(source).document.unwrap().digest;
+        let digest = |source: &[u8]| a2s::compile_with_checksum(source).document.unwrap().digest();
         assert_eq!(digest(formatted.as_bytes()), digest(&source), "{}", path.display());
         assert_eq!(format_document(formatted.as_bytes()).as_ref(), Ok(&formatted));
         let comments = |text: &str| text.matches(" # ").count() + text.matches("\n#").count();

@@ -127,8 +127,8 @@ fn read_parameter(
         return Ok(None);
     }
     let decode_here = |text: &str| match parameter.place {
-        // In a path, `+` is itself.
-        ParameterPlace::Path => decode(&text.replace('+', "%2B")),
+        // In a path, these are themselves.
+        ParameterPlace::Path => decode(&text.replace('+', "%2B").replace('&', "%26")),
         ParameterPlace::Query => decode(text),
         ParameterPlace::Header | ParameterPlace::Cookie => text.to_owned(),
     };

@@ -83,7 +83,7 @@ pub fn import_arazzo(
         return Err(ImportError::new("the document has no workflows", hint));
     }
     let prefix = options.prefix.as_deref().and_then(names::capability_name).unwrap_or_default();
-    let mut taken = names::Taken::default();
+    let mut taken = names::Taken::of_files();
     let names = raw.iter().map(|workflow| {
         let id = id_of(workflow);
         let own = names::capability_name(id).unwrap_or_else(|| "Workflow".to_owned());

@@ -169,7 +169,7 @@ struct Import<'a> {
 impl Import<'_> {
     fn all(&self) -> Imported {
         let mut imported = Imported::default();
-        let mut taken = names::Taken::default();
+        let mut taken = names::Taken::of_files();
         let prefix = self.options.prefix.as_deref().and_then(names::capability_name);
         let mut operations: Vec<_> = self.document.operations.iter().collect();
         operations.sort_by_key(|operation| operation.location().map(|at| at.offset()));

@@ -162,7 +162,7 @@ fn choose(operations: &[Operation<'_>], wanted: &[String]) -> Result<Vec<usize>,
 /// The names of the documents of all operations. One that is imported alone has the same name.
 fn names_of(operations: &[Operation<'_>], prefix: Option<&str>) -> Vec<String> {
     let prefix = prefix.and_then(names::capability_name).unwrap_or_default();
-    let mut taken = names::Taken::default();
+    let mut taken = names::Taken::of_files();
     let name = |operation: &Operation<'_>| {
         let own = operation.id().and_then(names::capability_name);
         let own = own.unwrap_or_else(|| operation.name_by_path());

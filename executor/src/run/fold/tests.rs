@@ -1,9 +1,10 @@
+use a2s::api::Handler;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-const STEPS: [&str; 3] = ["a", "a/b", "c"];
+const STEPS: [&str; 6] = ["a", "a/b", "c", "a[0]", "a[1]", "a[1]/b"];
 
 fn error(kind: Kind, step: Option<&str>, repeat_safe: bool) -> RunError {
     crate::Error::new(kind, "words").to_run_error(step, Some(1), repeat_safe)
@@ -18,6 +19,9 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::RunResumed {}),
         step().prop_map(|step| EventKind::StepStarted { step, kind: "task".to_owned() }),
         (step(), any::<bool>()).prop_map(|(step, value)| EventKind::BranchTaken { step, value }),
+        (step(), 0..9_usize).prop_map(|(step, items)| EventKind::ItemsTaken { step, items }),
+        (step(), prop::sample::select(&[Handler::Continue, Handler::Catch][..]))
+            .prop_map(|(step, by)| EventKind::ErrorHandled { step, by }),
         (step(), 1..4_u32, any::<bool>()).prop_map(|(step, attempt, repeat_safe)| sending(
             &step,
             attempt,

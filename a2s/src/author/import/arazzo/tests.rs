@@ -1,6 +1,8 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::Imported;
+use super::super::mangled::{mangle, mistakes};
 use super::*;
 use crate::compile_with_checksum;
 
@@ -76,59 +78,64 @@ fn import_one(workflow: &Value, components: &Value) -> (Value, String) {
     (crate::parse_value(document.text.as_bytes()).unwrap(), reasons.join("\n"))
 }
 
+/// A workflow with something of everything.
+fn order() -> Value {
+    json!({
+        "workflowId": "order-first-item",
+        "summary": "Orders the first item that is found",
+        "inputs": {"type": "object", "required": ["word"], "properties": {
+            "word": {"type": "string", "description": "A word"},
+            "limit": {"type": "string", "default": "5"},
+            "unused": {"type": "string"},
+        }},
+        "parameters": [{"reference": "$components.parameters.trace"}],
+        "steps": [
+            {
+                "stepId": "find",
+                "operationId": "findItems",
+                "parameters": [
+                    {"name": "q", "in": "query", "value": "{$inputs.word} ${x}"},
+                    {"name": "limit", "in": "query", "value": "$inputs.limit"},
+                ],
+                "successCriteria": [{"condition": "$statusCode == 200"}],
+                "outputs": {
+                    "first": "$response.body#/items/0/id",
+                    "next": "$response.body#/page.next",
+                    "count": "$response.body#/total.count",
+                    "left": "$response.header.X-Left",
+                    "status": "$statusCode",
+                    "unread": "$response.body#/state",
+                },
+            },
+            {
+                "stepId": "order",
+                "operationPath": "{$sourceDescriptions.shop.url}#/paths/~1items~1{id}/post",
+                "parameters": [
+                    {"name": "id", "in": "path", "value": "$steps.find.outputs.first"},
+                    {"name": "region", "in": "query", "value": "eu"},
+                    {"name": "nothing", "in": "query", "value": 1},
+                ],
+                "requestBody": {
+                    "payload": {"count": "$inputs.count", "note": "for {$inputs.word}", "tags": ["a"]},
+                    "replacements": [{"target": "/tags/0", "value": "$steps.find.outputs.next"}],
+                },
+                "outputs": {"order": "$response.body#/order"},
+            },
+        ],
+        "outputs": {
+            "order.id": "$steps.order.outputs.order",
+            "count": "$steps.find.outputs.count",
+            "left": "$steps.find.outputs.left",
+            "status": "$steps.find.outputs.status",
+            "odd": "$url",
+        },
+    })
+}
+
 #[test]
 fn steps_hand_their_outputs_on() {
     let (document, remarks) = import_one(
-        &json!({
-            "workflowId": "order-first-item",
-            "summary": "Orders the first item that is found",
-            "inputs": {"type": "object", "required": ["word"], "properties": {
-                "word": {"type": "string", "description": "A word"},
-                "limit": {"type": "string", "default": "5"},
-                "unused": {"type": "string"},
-            }},
-            "parameters": [{"reference": "$components.parameters.trace"}],
-            "steps": [
-                {
-                    "stepId": "find",
-                    "operationId": "findItems",
-                    "parameters": [
-                        {"name": "q", "in": "query", "value": "{$inputs.word} ${x}"},
-                        {"name": "limit", "in": "query", "value": "$inputs.limit"},
-                    ],
-                    "successCriteria": [{"condition": "$statusCode == 200"}],
-                    "outputs": {
-                        "first": "$response.body#/items/0/id",
-                        "next": "$response.body#/page.next",
-                        "count": "$response.body#/total.count",
-                        "left": "$response.header.X-Left",
-                        "status": "$statusCode",
-                        "unread": "$response.body#/state",
-                    },
-                },
-                {
-                    "stepId": "order",
-                    "operationPath": "{$sourceDescriptions.shop.url}#/paths/~1items~1{id}/post",
-                    "parameters": [
-                        {"name": "id", "in": "path", "value": "$steps.find.outputs.first"},
-                        {"name": "region", "in": "query", "value": "eu"},
-                        {"name": "nothing", "in": "query", "value": 1},
-                    ],
-                    "requestBody": {
-                        "payload": {"count": "$inputs.count", "note": "for {$inputs.word}", "tags": ["a"]},
-                        "replacements": [{"target": "/tags/0", "value": "$steps.find.outputs.next"}],
-                    },
-                    "outputs": {"order": "$response.body#/order"},
-                },
-            ],
-            "outputs": {
-                "order.id": "$steps.order.outputs.order",
-                "count": "$steps.find.outputs.count",
-                "left": "$steps.find.outputs.left",
-                "status": "$steps.find.outputs.status",
-                "odd": "$url",
-            },
-        }),
+        &order(),
         &json!({"parameters": {"trace": {"name": "X-Trace", "in": "header", "value": "t"}}}),
     );
     assert_eq!(document["name"], "OrderFirstItem");
@@ -353,4 +360,19 @@ fn other_documents_are_refused() {
     assert!(refuse(json!({"openapi": "3.0.0"})).contains("no Arazzo document"));
     assert!(refuse(json!({"arazzo": "2.0.0"})).contains("Arazzo"));
     assert!(refuse(json!({"arazzo": "1.0.0", "workflows": []})).contains("no workflows"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever is wrong with a workflow, what comes out of it is good.
+    #[test]
+    fn mistakes_are_refused_or_mended(mistakes in mistakes()) {
+        let workflow = mangle(order(), &mistakes);
+        let imported = import(&json!([workflow]), &json!({}));
+        for document in &imported.documents {
+            let compiled = compile_with_checksum(document.text.as_bytes()).document;
+            prop_assert!(compiled.is_some(), "{}", document.text);
+        }
+    }
 }

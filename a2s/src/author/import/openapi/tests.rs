@@ -1,7 +1,9 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::author::format_document;
+use crate::author::import::mangled::{mangle, mistakes};
 use crate::{Document, compile_with_checksum};
 
 /// A description with one path, and the members that are given beside it.
@@ -37,9 +39,9 @@ fn reasons(imported: &ImportedDocument) -> Vec<&str> {
     imported.remarks.iter().map(|remark| remark.reason.as_str()).collect()
 }
 
-#[test]
-fn an_operation_is_cut_out_with_what_it_reaches_and_nothing_else() {
-    let description = description(
+/// A description with something of everything.
+fn items() -> Value {
+    description(
         &json!({
             "/items/{id}": {
                 "parameters": [{"$ref": "#/components/parameters/Id"}],
@@ -78,7 +80,12 @@ fn an_operation_is_cut_out_with_what_it_reaches_and_nothing_else() {
                 "Unrelated": {"type": "object"},
             },
         }}),
-    );
+    )
+}
+
+#[test]
+fn an_operation_is_cut_out_with_what_it_reaches_and_nothing_else() {
+    let description = items();
     let options = OpenApiOptions { operations: vec!["get_item".to_owned()], ..Default::default() };
     let imported = import_openapi(&description, &options).unwrap();
     let [document] = imported.documents.as_slice() else { panic!("one document") };
@@ -437,4 +444,25 @@ fn references_in_circles_and_into_nothing_end() {
     assert!(imported.refused.iter().all(|refusal| refusal.hint.is_some()));
     let names: Vec<_> = imported.documents.iter().map(|document| document.name.as_str()).collect();
     assert_eq!(names, ["GetC", "GetE"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever is wrong with a description, what comes out of it is good.
+    #[test]
+    fn mistakes_are_refused_or_mended(mistakes in mistakes()) {
+        let description = mangle(items(), &mistakes);
+        if let Ok(imported) = import_openapi(&description, &OpenApiOptions::default()) {
+            for document in &imported.documents {
+                let compiled = compile_with_checksum(document.text.as_bytes()).document;
+                prop_assert!(compiled.is_some(), "{}", document.text);
+            }
+            let again = import_openapi(&description, &OpenApiOptions::default());
+            let texts = |imported: &Imported| -> Vec<String> {
+                imported.documents.iter().map(|document| document.text.clone()).collect()
+            };
+            prop_assert_eq!(again.map(|again| texts(&again)), Ok(texts(&imported)));
+        }
+    }
 }
