@@ -103,9 +103,8 @@ fn documents(count: usize) -> Vec<String> {
         let mut varied = String::with_capacity(source.len() + 64);
         for line in source.lines() {
             match line.split_once(": ") {
-                Some(("name", name)) => {
-                    varied.extend([&format!("name: {}V{number}", name.trim_matches('"')), "\n"])
-                }
+                Some(("name", name)) => varied
+                    .extend([&format!("name: {}V{number}", name.trim_matches(['"', '\''])), "\n"]),
                 Some(("version", _)) => varied.extend([&format!("version: 1.{number}.0"), "\n"]),
                 // The digest is another one; a placeholder is a warning.
                 Some(("checksum", _)) => varied.push_str("checksum: \"<checksum>\"\n"),

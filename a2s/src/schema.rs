@@ -60,13 +60,11 @@ pub fn json_schema() -> Value {
 
 /// An object with these fields, the author's own `x-…` fields, and no others.
 fn object(required: &[&str], properties: Value) -> Value {
-    json!({
-        "type": "object",
-        "required": required,
-        "properties": properties,
-        "patternProperties": {"^x-": {}},
-        "additionalProperties": false,
-    })
+    let mut object = json!({ "type": "object", "required": required });
+    object["properties"] = properties;
+    object["patternProperties"] = json!({ "^x-": {} });
+    object["additionalProperties"] = json!(false);
+    object
 }
 
 fn types() -> Vec<&'static str> {

@@ -127,7 +127,7 @@ pub struct PlannedStep {
     /// The steps of its `catch`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(no_recursion)]
-    pub catch: Vec<PlannedStep>,
+    pub catch: Vec<Self>,
 }
 
 /// The list that a step of a plan runs over.

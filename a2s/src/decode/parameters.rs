@@ -79,7 +79,7 @@ fn decode_parameter(name: &str, fields: &mut Fields<'_>, findings: &mut Findings
         description,
         patterns,
         kind,
-        required: stated.unwrap_or(default.is_none()),
+        required: stated.unwrap_or_else(|| default.is_none()),
         default: None,
         choices: Vec::new(),
         secret,
