@@ -16,6 +16,9 @@ use granit_parser::Parser;
 /// How many documents there are.
 const DOCUMENTS: usize = 10_000;
 
+/// What is measured: its name, its texts, how many threads, and what is done with each text.
+type Job<'j> = (&'j str, &'j [String], usize, &'j (dyn Fn(&str) + Sync));
+
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let (count, rounds) = if quick { (1_000, 3) } else { (DOCUMENTS, 5) };
@@ -33,7 +36,7 @@ fn main() {
     println!();
     println!("  {:<34} {:>10} {:>9} {:>12}", "", "documents/s", "MiB/s", "against JSON");
 
-    let jobs: [(&str, &[String], usize, &(dyn Fn(&str) + Sync)); 7] = [
+    let jobs: [Job<'_>; 7] = [
         ("JSON text, serde_json alone", &json, 1, &|source| {
             let value: serde_json::Value = serde_json::from_str(source).unwrap();
             std::hint::black_box(value);
@@ -79,8 +82,8 @@ fn main() {
     println!();
     println!("peak memory over what the texts take (Linux only)");
     for ((name, ..), memory) in jobs.iter().zip(memory) {
-        let memory =
-            memory.map_or("unknown".to_owned(), |kib| format!("{:.1} MiB", kib as f64 / 1024.0));
+        let memory = memory
+            .map_or_else(|| "unknown".to_owned(), |kib| format!("{:.1} MiB", kib as f64 / 1024.0));
         println!("  {name:<34} {memory:>12}");
     }
 }

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest, written `sha256:<64 lower-case hex digits>`.
@@ -48,9 +48,11 @@ impl Digest {
     pub fn of_document(value: &Value) -> Result<Self, DigestError> {
         let bytes = match value {
             Value::Object(members) => {
-                let mut content = members.clone();
-                content.shift_remove("checksum");
-                canonical_json(&Value::Object(content))?
+                members
+                    .iter()
+                    .filter(is_content)
+                    .try_for_each(|(_, member)| check_numbers(member))?;
+                canonicalize(&Content(members))?
             }
             Value::Null
             | Value::Bool(_)
@@ -86,7 +88,24 @@ impl Digest {
 /// documents that differ would have one digest.
 pub fn canonical_json(value: &Value) -> Result<Vec<u8>, DigestError> {
     check_numbers(value)?;
+    canonicalize(value)
+}
+
+fn canonicalize(value: &impl Serialize) -> Result<Vec<u8>, DigestError> {
     serde_json_canonicalizer::to_vec(value).map_err(|e| DigestError::NotCanonical(e.to_string()))
+}
+
+/// The members of a document that its digest is of. A copy would take as long as the digest.
+struct Content<'v>(&'v Map<String, Value>);
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(is_content))
+    }
+}
+
+fn is_content((name, _): &(&String, &Value)) -> bool {
+    *name != "checksum"
 }
 
 fn check_numbers(value: &Value) -> Result<(), DigestError> {
