@@ -35,11 +35,12 @@ pub(crate) fn page(id: &str) -> Option<Html<String>> {
     );
     if let Some(lesson) = lesson(code.id) {
         if let Some(about) = &lesson.about {
-            text += &format!("<p>{}</p>", escape(about));
+            let _ = write!(text, "<p>{}</p>", escape(about));
         }
         if let Some(Shown { mistake, repair, said }) = &lesson.shown {
             let (mistake, repair, said) = (escape(mistake), escape(repair), escape(said));
-            text += &format!(
+            let _ = write!(
+                text,
                 "<h2>The mistake</h2><pre>{mistake}</pre><p>{said}</p>\
                  <h2>The repair</h2><pre>{repair}</pre>"
             );
@@ -71,13 +72,13 @@ pub(crate) fn list_page() -> Html<String> {
 pub fn markdown() -> String {
     let mut text = "# Error codes\n\nEvery error has a stable code. `a2s explain CODE` and `GET /errors/CODE` of a running service show the same.\n".to_owned();
     for (title, codes) in tables() {
-        text += &format!("\n## {title}\n");
+        let _ = write!(text, "\n## {title}\n");
         if codes.iter().any(|code| lesson(code.id).is_some()) {
             codes.iter().for_each(|code| text += &section(code));
         } else {
             text += "\n| code | what it means | what to do |\n|---|---|---|\n";
             for code in codes {
-                text += &format!("| {} | {} | {} |\n", code.id, code.title, code.remedy);
+                let _ = writeln!(text, "| {} | {} | {} |", code.id, code.title, code.remedy);
             }
         }
     }

@@ -15,7 +15,7 @@ is listed with its place and the reason. A file with other content is left alone
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The name of the capability, such as GetWeather
+    /// The name of the capability: words run together, each with a capital letter
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) starter: StarterArgs,

@@ -58,7 +58,7 @@ impl Place {
                 if path.is_absolute() || reference.contains("://") {
                     return Err("only paths relative to the document are read".to_owned());
                 }
-                Ok(Self::File(file.parent().unwrap_or(Path::new("")).join(path)))
+                Ok(Self::File(file.parent().unwrap_or_else(|| Path::new("")).join(path)))
             }
         }
     }

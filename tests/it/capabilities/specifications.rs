@@ -40,11 +40,10 @@ const CUT_FROM: [(&str, &str, &str, &str); 12] = [
 ];
 
 /// The folder with the specifications, when there is one.
+#[expect(clippy::print_stderr, reason = "a test that is skipped has to say so")]
 fn folder() -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("A2S_TEST_DATA") else {
-        eprintln!(
-            "SKIPPED: A2S_TEST_DATA names no folder, so no document was held against the specification of its service"
-        );
+        eprintln!("SKIPPED: A2S_TEST_DATA names no folder: no document beside its specification");
         return None;
     };
     let folder = PathBuf::from(folder).join("openapi");
