@@ -211,6 +211,34 @@ fn references_that_lead_to_themselves_are_refused() {
 }
 
 #[test]
+fn a_shared_task_is_held_once_however_many_steps_point_to_it() {
+    let properties = |n: u32| json!({"type": "object", "properties": {format!("p{n}"): {}}});
+    let schemas: serde_json::Map<_, _> =
+        (0..4_000).map(|n| (format!("S{n}"), properties(n))).collect();
+    let all: Vec<Value> = schemas
+        .keys()
+        .map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }))
+        .collect();
+    let mut shared = openapi(&json!({"schemas": schemas}), &json!({"anyOf": all}));
+    let steps = shared["execution"]["steps"].take();
+    shared["tasks"] = json!({"large": steps[0]["task"]});
+    let with_steps = |count: u32| {
+        let step = |n| {
+            json!({"id": format!("s{n}"), "format": "OpenAPI", "task": {"$ref": "#/tasks/large"},
+                "output_mapping": {format!("o{n}"): "$"}})
+        };
+        let mut document = shared.clone();
+        document["execution"]["steps"] = (0..count).map(step).collect();
+        let source = document.to_string();
+        let (compilation, most) = measure(|| compile(source.as_bytes()));
+        assert!(compilation.document.is_some(), "{:?}", compilation.diagnostics);
+        most
+    };
+    let (one, all) = (with_steps(1), with_steps(200));
+    assert!(all < one + one / 2, "{} MiB for one step, {} for all", one / MIB, all / MIB);
+}
+
+#[test]
 fn recursive_schemas_are_legal_and_read_in_bounded_memory() {
     let node = json!({"type": "object", "properties": {
         "name": {"type": "string"},

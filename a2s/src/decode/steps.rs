@@ -6,6 +6,7 @@ mod outputs;
 mod task;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 
@@ -31,6 +32,8 @@ const MAX_MAPPING: usize = 200;
 /// Reads steps; knows the shared tasks and what was seen so far.
 pub(super) struct Decoder<'n, 'f> {
     tasks: Option<Taken<'n>>,
+    /// The shared tasks that were read, by place and format; none for one with errors.
+    shared: BTreeMap<(String, task::Format), Option<Arc<Task>>>,
     domains: &'f [Domain],
     findings: &'f mut Findings,
     ids: BTreeMap<StepId, Position>,
@@ -46,7 +49,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         if let Some(tasks) = &tasks {
             tasks.entries(findings);
         }
-        Self { tasks, domains, findings, ids: BTreeMap::new(), steps: 0 }
+        Self { tasks, shared: BTreeMap::new(), domains, findings, ids: BTreeMap::new(), steps: 0 }
     }
 
     /// Reads `execution`: its shared variables and the block of steps.
@@ -409,5 +412,5 @@ impl<'n, 'f> Decoder<'n, 'f> {
 /// Stands for a step whose task could not be read: what flows in and out of it is still known.
 fn unreadable_task(inputs: IndexMap<String, Template>, outputs: Vec<Output>) -> Action {
     let inputs = inputs.into_iter().map(|(name, value)| (Place::Variable(name), value)).collect();
-    Action::Task { task: Task::substitute(), inputs, outputs }
+    Action::Task { task: Arc::new(Task::substitute()), inputs, outputs }
 }

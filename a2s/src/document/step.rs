@@ -1,5 +1,7 @@
 //! Steps and the blocks that they form.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use super::{Control, Output, TaskInputs};
@@ -87,8 +89,8 @@ impl Step {
 pub enum Action {
     /// One request to a service.
     Task {
-        /// Which request.
-        task: Task,
+        /// Which request; one value for all steps with the same shared task.
+        task: Arc<Task>,
         /// What it is filled with.
         inputs: TaskInputs,
         /// What is taken from the answer.

@@ -205,7 +205,7 @@ impl<'n> Names<'n> {
         if let Some(known) = self.answers.borrow().get(&*step.pointer) {
             return known.clone();
         }
-        let answer = match task {
+        let answer = match &**task {
             Task::OpenApi(task) => openapi_answer(Book { task, fuel: self.fuel }),
             Task::Graphql(task) => graphql_answer(task),
         };

@@ -1,31 +1,59 @@
 //! The task of a step: written out, or one of the document's shared ones.
 
+use std::sync::Arc;
+
 use super::Decoder;
 use crate::code;
 use crate::decode::{Taken, short};
 use crate::task::{Task, decode_graphql, decode_openapi};
-use crate::tree::member_path;
+use crate::tree::{Node, member_path};
+
+/// The formats of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Format {
+    OpenApi,
+    Graphql,
+}
 
 impl<'n> Decoder<'n, '_> {
+    /// The task of a step. A shared one is read once, however many steps point to it: a few bytes
+    /// in the text must not become a copy of a large specification each.
     pub(super) fn decode_task(
         &mut self,
         format: &Taken<'n>,
         definition: Taken<'n>,
-    ) -> Option<Task> {
-        let format_text = format.string(self.findings)?;
-        let definition = self.follow_ref(definition)?;
-        let (task, address) = match format_text {
-            "OpenAPI" => {
-                let (task, address) = decode_openapi(&definition, self.findings)?;
-                (Task::OpenApi(Box::new(task)), address)
-            }
-            "GraphQL" => {
-                let (task, address) = decode_graphql(&definition, self.findings)?;
-                (Task::Graphql(Box::new(task)), address)
-            }
+    ) -> Option<Arc<Task>> {
+        let format = match format.string(self.findings)? {
+            "OpenAPI" => Format::OpenApi,
+            "GraphQL" => Format::Graphql,
             other => {
                 self.findings.unknown_word(format, "format", other, &["OpenAPI", "GraphQL"]);
                 return None;
+            }
+        };
+        let Some(reference) = definition.node.get("$ref") else {
+            return self.decode_definition(format, &definition);
+        };
+        let shared = self.follow_ref(&definition, reference)?;
+        let key = (shared.path.clone(), format);
+        if let Some(read) = self.shared.get(&key) {
+            return read.clone();
+        }
+        let task = self.decode_definition(format, &shared);
+        self.shared.insert(key, task.clone());
+        task
+    }
+
+    /// Reads a task, and refuses one that addresses a host outside of `domains`.
+    fn decode_definition(&mut self, format: Format, definition: &Taken<'n>) -> Option<Arc<Task>> {
+        let (task, address) = match format {
+            Format::OpenApi => {
+                let (task, address) = decode_openapi(definition, self.findings)?;
+                (Task::OpenApi(Box::new(task)), address)
+            }
+            Format::Graphql => {
+                let (task, address) = decode_graphql(definition, self.findings)?;
+                (Task::Graphql(Box::new(task)), address)
             }
         };
         if !self.domains.is_empty() && !self.domains.iter().any(|domain| domain.covers(task.url()))
@@ -40,12 +68,11 @@ impl<'n> Decoder<'n, '_> {
                 format!("Add `{host}{port}` to `domains`, or correct the address."),
             );
         }
-        Some(task)
+        Some(Arc::new(task))
     }
 
-    /// The task itself, or the shared one that `$ref: "#/tasks/NAME"` points to.
-    fn follow_ref(&mut self, field: Taken<'n>) -> Option<Taken<'n>> {
-        let Some(reference) = field.node.get("$ref") else { return Some(field) };
+    /// The shared task that `$ref: "#/tasks/NAME"` points to.
+    fn follow_ref(&mut self, field: &Taken<'n>, reference: &Node) -> Option<Taken<'n>> {
         let only = field.node.members().is_some_and(|members| members.len() == 1);
         let target = reference.as_str().and_then(|text| text.strip_prefix("#/tasks/"));
         let name = target.map(|name| name.replace("~1", "/").replace("~0", "~"));

@@ -47,7 +47,8 @@ fn compile_with(task: &Value, inputs: &Value) -> (Option<OpenApiTask>, Vec<Diagn
     let mut task = None;
     if let Some(document) = &compilation.document {
         document.capability().for_each_step(|step| {
-            if let Action::Task { task: Task::OpenApi(found), .. } = &step.action {
+            let Action::Task { task: found, .. } = &step.action else { return };
+            if let Task::OpenApi(found) = &**found {
                 task = Some((**found).clone());
             }
         });

@@ -44,7 +44,7 @@ impl<'n> Checker<'n, '_> {
             _ => None,
         };
         let Action::Task { task, .. } = &step.action else { return };
-        let is_query = matches!(task, Task::Graphql(_));
+        let is_query = matches!(**task, Task::Graphql(_));
         let miss = missed.map(write_segment).unwrap_or_default();
         let miss = miss.trim_start_matches('.');
         let source = query.source();
