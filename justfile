@@ -33,3 +33,9 @@ checksums:
 # Measure the time per step beside a bare client.
 bench:
     cargo bench --locked
+
+# Fuzz one target (document, expression, openapi, checksum); needs cargo-fuzz and a C++ compiler.
+fuzz target seconds="600":
+    cd a2s && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} \
+        {{ if path_exists("a2s/fuzz/seeds/" + target) == "true" { "fuzz/seeds/" + target } else { "../tests/fixtures/documents/valid ../tests/fixtures/documents/invalid ../capabilities" } }} \
+        -- -dict=fuzz/seeds/words.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000

@@ -336,6 +336,12 @@ pub(crate) struct OutboundArgs {
     /// Let tasks address private, loopback and link-local networks
     #[arg(long)]
     pub(crate) allow_private_addresses: bool,
+    /// One bound of runs: max-attempts=5, request-timeout=90s (all are in docs/limits.md)
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
+    pub(crate) limits: Vec<(String, toml::Value)>,
+    /// One limit of every host that has none of its own: requests-per-second=10
+    #[arg(long = "host-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
+    pub(crate) host_limits: Vec<(String, toml::Value)>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -373,6 +379,16 @@ fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {
     let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
     let url = Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
     Ok((host, url))
+}
+
+/// A number, or else a text such as `90s`.
+fn parse_limit(text: &str) -> Result<(String, toml::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    let value = match value.parse() {
+        Ok(number) => toml::Value::Integer(number),
+        Err(_) => toml::Value::String(value.to_owned()),
+    };
+    Ok((name.to_owned(), value))
 }
 
 #[cfg(test)]

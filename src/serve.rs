@@ -24,7 +24,7 @@ use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use folder::Folder;
 pub(crate) use shipped::shipped;
-pub(crate) use stack::{ExecutorPart, Guardian, Parts, Stack};
+pub(crate) use stack::{ExecutorPart, Guardian, Outbound, Parts, Stack};
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -53,8 +53,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
         executor: Some(ExecutorPart {
             registry: None,
             guardian,
-            upstreams: file.upstreams(&arguments.outbound),
-            allow_private_addresses: file.allows_private_addresses(&arguments.outbound),
+            outbound: file.outbound(&arguments.outbound)?,
         }),
         guardian: None,
         ship: true,
@@ -94,8 +93,7 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
         executor: Some(ExecutorPart {
             registry: Some(registry),
             guardian,
-            upstreams: file.upstreams(&arguments.outbound),
-            allow_private_addresses: file.allows_private_addresses(&arguments.outbound),
+            outbound: file.outbound(&arguments.outbound)?,
         }),
         guardian: None,
         ship: false,

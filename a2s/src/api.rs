@@ -1,10 +1,12 @@
 //! The wire types of the two HTTP APIs: what registry, executor and their clients say to each
 //! other. Plain data; every rule about it lives with the service that answers.
 
+mod host;
 mod problem;
 mod registry;
 mod run;
 
+pub use host::{HostList, HostState, WaitReason};
 pub use problem::Problem;
 pub use registry::{
     Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, OutcomeReport,

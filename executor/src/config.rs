@@ -1,11 +1,14 @@
 //! What an executor is told when it is opened. Read from flags, environment and files elsewhere.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use a2s::api::Guarding;
 use a2s::{Domain, Secret};
+use jiff::fmt::serde::unsigned_duration::friendly;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 /// The settings of one executor.
@@ -28,6 +31,8 @@ pub struct Config {
     pub allowed_addresses: Vec<String>,
     /// The bounds of a run.
     pub limits: Limits,
+    /// How politely the hosts of services are treated.
+    pub hosts: Hosts,
     /// The token that callers need for everything about runs; without one nobody needs any.
     pub token: Option<Secret>,
 }
@@ -46,6 +51,7 @@ impl Config {
             upstreams: BTreeMap::new(),
             allowed_addresses: Vec::new(),
             limits: Limits::default(),
+            hosts: Hosts::default(),
             token: None,
         }
     }
@@ -130,8 +136,51 @@ impl Guardian {
     }
 }
 
+/// How politely hosts are treated.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hosts {
+    /// Every host, unless it is named below. A host that is an upstream of the configuration has no
+    /// rate then: what stands there is the operator's own.
+    pub default: HostLimits,
+    /// Hosts with limits of their own.
+    pub own: BTreeMap<Domain, HostLimits>,
+}
+
+/// How politely one host is treated, by all runs of an executor together.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HostLimits {
+    /// Requests under way at the same time; more wait for their turn.
+    pub max_concurrency: NonZeroU32,
+    /// Requests per second; those that come faster wait. Without it they may come as fast as they
+    /// do.
+    pub requests_per_second: Option<NonZeroU32>,
+    /// How many requests may come at once after a time without any, before the rate holds.
+    pub burst: NonZeroU32,
+    /// After so many failures in a row the host is left alone for a pause, and then tried with one
+    /// request; 0 means never. A failure is no connection, no answer or a status from 500.
+    pub breaker_failures: u32,
+    /// How long it is left alone.
+    #[serde(with = "friendly::compact::required")]
+    pub breaker_pause: Duration,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        Self {
+            max_concurrency: number(64),
+            requests_per_second: Some(number(50)),
+            burst: number(100),
+            breaker_failures: 20,
+            breaker_pause: Duration::from_secs(30),
+        }
+    }
+}
+
 /// The bounds of a run. Each is there so that a document or a service cannot take the machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Runs under way at the same time.
     pub max_runs: usize,
@@ -140,17 +189,26 @@ pub struct Limits {
     pub max_steps: usize,
     /// What the outputs of one run's steps may come to, in bytes.
     pub max_variable_bytes: usize,
+    /// What the bodies of one run's requests and answers may come to, in bytes; counted anew when it
+    /// is resumed.
+    pub max_traffic_bytes: usize,
     /// Events of one run; when there are so many, no further step begins.
     pub max_events: u64,
     /// Documents of one run.
     pub max_documents: usize,
     /// How long one run may take; counted anew when it is resumed.
+    #[serde(with = "friendly::compact::required")]
     pub max_run_time: Duration,
     /// Children of one parallel step, or iterations of one step, at the same time.
     pub max_parallel: usize,
     /// How long a connection may take to be made.
+    #[serde(with = "friendly::compact::required")]
     pub connect_timeout: Duration,
+    /// How long a service may send nothing while an answer is awaited or read.
+    #[serde(with = "friendly::compact::required")]
+    pub read_timeout: Duration,
     /// How long one request may take, its whole answer included.
+    #[serde(with = "friendly::compact::required")]
     pub request_timeout: Duration,
     /// Size of a request to a service, in bytes.
     pub max_request_bytes: usize,
@@ -161,6 +219,7 @@ pub struct Limits {
     /// Attempts of one task, whatever the document says.
     pub attempts_ceiling: u32,
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
+    #[serde(with = "friendly::compact::required")]
     pub max_pause: Duration,
 }
 
@@ -170,12 +229,14 @@ impl Default for Limits {
             max_runs: 1_000,
             max_steps: 2_000,
             max_variable_bytes: 64 << 20,
+            max_traffic_bytes: 1 << 30,
             max_events: 100_000,
             max_documents: 64,
             max_run_time: Duration::from_secs(3_600),
             max_parallel: 16,
             connect_timeout: Duration::from_secs(10),
-            request_timeout: Duration::from_secs(30),
+            read_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(60),
             max_request_bytes: 4 << 20,
             max_response_bytes: 8 << 20,
             max_attempts: 3,

@@ -101,6 +101,7 @@ table! {
     StatusError = "A2S357", 502, Service, Failed, "service answered with an error", "See what the service says about this status.";
     NotJson = "A2S358", 502, Service, Failed, "answer that is not JSON", "Check that the address leads to the API, not to a page for people.";
     GraphqlErrors = "A2S359", 502, Service, Failed, "GraphQL answer with errors", "Read the errors; they name the field and the reason.";
+    HostPaused = "A2S360", 503, Service, Failed, "service left alone after failures", "Wait until it is tried again, and see what is wrong with the service.";
     // The run itself.
     Cancelled = "A2S370", 409, Caller, Failed, "cancelled", "Start a new run when it is wanted again.";
     UnknownOutcome = "A2S371", 500, Executor, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";

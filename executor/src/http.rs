@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::api::{
-    ExecutionList, ExecutionRequest, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem, Run, RunStatus,
+    ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem, Run,
+    RunStatus,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -76,6 +77,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stream_events))
         .routes(routes!(cancel_execution))
         .routes(routes!(plan_execution))
+        .routes(routes!(list_hosts))
 }
 
 fn probe_routes() -> OpenApiRouter<App> {
@@ -251,6 +253,15 @@ async fn plan_execution(
 ) -> Result<Json<PlanAnswer>, Error> {
     let request: PlanRequest = read_json(body)?;
     app.runs().plan(&request).await.map(Json)
+}
+
+/// List the hosts that requests were sent to, and how they are treated
+#[utoipa::path(
+    get, path = "/v1/hosts", tag = "executor", security(("token" = [])),
+    responses((status = 200, description = "The hosts, by name", body = HostList)),
+)]
+async fn list_hosts(State(app): State<App>) -> Json<HostList> {
+    Json(HostList { hosts: app.runs().hosts() })
 }
 
 /// Whether the process lives

@@ -88,7 +88,9 @@ use prometheus_client::registry::Registry;
 pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
-pub use crate::config::{Config, Durability, FailMode, Guardian, GuardianConfig, Limits};
+pub use crate::config::{
+    Config, Durability, FailMode, Guardian, GuardianConfig, HostLimits, Hosts, Limits,
+};
 pub use crate::error::{CODES, Error, Exit, Kind};
 
 use crate::run::Runs;

@@ -1,6 +1,6 @@
 //! What is counted, for `/metrics`.
 
-use a2s::api::{Decision, DecisionSource, Phase, RunStatus};
+use a2s::api::{Decision, DecisionSource, Phase, RunStatus, WaitReason};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,11 +21,17 @@ pub(crate) struct Metrics {
     requests: Family<StatusLabel, Counter>,
     decisions: Family<DecisionLabel, Counter>,
     reports: Family<StatusLabel, Counter>,
+    waits: Family<ReasonLabel, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StatusLabel {
     status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -61,6 +67,7 @@ impl Metrics {
             requests: Family::default(),
             decisions: Family::default(),
             reports: Family::default(),
+            waits: Family::default(),
         };
         registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
         registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
@@ -73,6 +80,7 @@ impl Metrics {
             "Requests to services, by class of status, or `failed` without one",
             metrics.requests.clone(),
         );
+        registry.register("waits", "Requests that waited for their turn", metrics.waits.clone());
         registry.register("decisions", "Decisions of guardians", metrics.decisions.clone());
         registry.register("reports", "Reports of outcomes", metrics.reports.clone());
         metrics
@@ -116,6 +124,11 @@ impl Metrics {
             None => "failed",
         };
         self.requests.get_or_create(&StatusLabel { status }).inc();
+    }
+
+    /// A request waits for its turn.
+    pub(crate) fn waited(&self, reason: WaitReason) {
+        self.waits.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
     /// A guardian was asked.

@@ -13,28 +13,32 @@
 //! document's host.
 
 mod address;
+mod lane;
 mod redirect;
 mod resolve;
 mod retry;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Domain;
+use a2s::api::HostState;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use url::Url;
 
-use crate::config::Config;
+use crate::clock::Clock;
+use crate::config::{Config, Limits};
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::request::{PreparedRequest, RawResponse, one_line};
 use address::Allowed;
+use lane::{Health, Lanes};
+pub(crate) use lane::{Turn, Wait};
 use resolve::{Refused, Resolver};
 pub(crate) use retry::Retries;
 
@@ -42,10 +46,6 @@ pub(crate) use retry::Retries;
 const MAX_REDIRECTS: u32 = 5;
 /// The most that the headers of an answer may come to.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Requests to one host at the same time; more wait for their turn.
-const MAX_PER_HOST: usize = 64;
-/// Hosts whose turns are remembered; those with nobody waiting are forgotten first.
-const MAX_LANES: usize = 1_024;
 /// How long a connection is kept without use. Common servers close theirs after five seconds; a
 /// request that meets such an end would have to be reported as perhaps sent.
 const POOL_IDLE: Duration = Duration::from_secs(4);
@@ -62,7 +62,9 @@ pub(crate) struct Outbound {
     request_timeout: Duration,
     max_request_bytes: usize,
     max_response_bytes: usize,
-    lanes: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    max_pause: Duration,
+    lanes: Lanes,
+    clock: Arc<dyn Clock>,
 }
 
 /// Why there is no answer.
@@ -91,12 +93,12 @@ impl Outbound {
     /// # Errors
     /// [`Kind::Configuration`] when an allowed address or an upstream cannot be read, or TLS has no
     /// roots to trust.
-    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let allowed = Arc::new(Allowed::read(&config.allowed_addresses)?);
         config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
-        let connect_timeout = config.limits.connect_timeout;
+        let limits = &config.limits;
         let guarded = Resolver::guarded(Arc::clone(&allowed));
-        let guarded = build_client(reqwest::Client::builder(), guarded, connect_timeout)?;
+        let guarded = build_client(reqwest::Client::builder(), guarded, limits)?;
         let configured = match config.upstreams.is_empty() {
             true => None,
             false => {
@@ -105,7 +107,7 @@ impl Outbound {
                     // Reading the roots that the system trusts takes longer than all the rest.
                     builder = builder.tls_certs_only([]);
                 }
-                Some(build_client(builder, Resolver::open(), connect_timeout)?)
+                Some(build_client(builder, Resolver::open(), limits)?)
             }
         };
         Ok(Self {
@@ -113,10 +115,12 @@ impl Outbound {
             configured,
             upstreams: config.upstreams.clone(),
             allowed,
-            request_timeout: config.limits.request_timeout,
-            max_request_bytes: config.limits.max_request_bytes,
-            max_response_bytes: config.limits.max_response_bytes,
-            lanes: Mutex::new(BTreeMap::new()),
+            request_timeout: limits.request_timeout,
+            max_request_bytes: limits.max_request_bytes,
+            max_response_bytes: limits.max_response_bytes,
+            max_pause: limits.max_pause,
+            lanes: Lanes::new(config.hosts.clone()),
+            clock,
         })
     }
 
@@ -125,8 +129,28 @@ impl Outbound {
         self.upstream(url).map(ToString::to_string)
     }
 
-    /// Sends a request once and reads the whole answer, within `time` if that is less than the
-    /// limit. Dropping the future ends the connection.
+    /// What is known of the hosts that requests were sent to.
+    pub(crate) fn hosts(&self) -> Vec<HostState> {
+        self.lanes.states()
+    }
+
+    /// Waits until a request to `url` may be sent, within `time` if that is less than the limit of a
+    /// request. `on_wait` is told when there is something to wait for.
+    ///
+    /// # Errors
+    /// When it takes too long, or the host has failed so often that it is left alone.
+    pub(crate) async fn turn(
+        &self,
+        url: &Url,
+        time: Option<Duration>,
+        on_wait: &(dyn Fn(Wait) + Sync),
+    ) -> Result<Turn, Failure> {
+        let is_redirected = self.upstream(url).is_some();
+        self.lanes.turn(url, is_redirected, self.bounded(time), on_wait).await
+    }
+
+    /// Sends a request once, in its turn, and reads the whole answer, within `time` if that is less
+    /// than the limit. Dropping the future ends the connection.
     ///
     /// # Errors
     /// When the address is refused, no connection comes up, the answer does not come in time,
@@ -134,6 +158,7 @@ impl Outbound {
     pub(crate) async fn send(
         &self,
         request: &Permitted<PreparedRequest>,
+        turn: Turn,
         time: Option<Duration>,
     ) -> Result<RawResponse, Failure> {
         let size = request.body().map_or(0, Bytes::len);
@@ -143,19 +168,15 @@ impl Outbound {
             return Err(Failure::unsent(Kind::RequestTooLarge, message));
         }
         let host = authority(request.url());
-        let began = Instant::now();
-        let left = || {
-            let left = time.map(|time| time.saturating_sub(began.elapsed()));
-            left.map_or(self.request_timeout, |left| left.min(self.request_timeout))
-        };
-        let _turn = self.wait_for_turn(&host, left()).await?;
-        let left = left();
-        let seconds = left.as_secs_f32();
-        let answer = timeout(left, self.exchange(request)).await;
+        let time = self.bounded(time);
+        let seconds = time.as_secs_f32();
+        let answer = timeout(time, self.exchange(request)).await;
         let answer = answer.unwrap_or_else(|_| {
             let message = format!("{host} did not answer completely within {seconds} s");
             Err(Failure::sent(Kind::Timeout, message))
         });
+        let quiet = answer.as_ref().ok().and_then(|response| self.quiet_after(response));
+        turn.settle(health_of(answer.as_ref()), quiet);
         let method = request.method();
         match &answer {
             Ok(response) => {
@@ -171,33 +192,20 @@ impl Outbound {
         answer
     }
 
-    fn upstream(&self, url: &Url) -> Option<&Url> {
-        self.upstreams.iter().find(|(domain, _)| domain.covers(url)).map(|(_, base)| base)
+    fn bounded(&self, time: Option<Duration>) -> Duration {
+        time.map_or(self.request_timeout, |time| time.min(self.request_timeout))
     }
 
-    /// Waits until fewer than the most requests to `host` are under way.
-    async fn wait_for_turn(
-        &self,
-        host: &str,
-        time: Duration,
-    ) -> Result<OwnedSemaphorePermit, Failure> {
-        let lane = {
-            // A panic while holding the lock leaves a map of counters, which is still good.
-            let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            if MAX_LANES <= lanes.len() {
-                lanes.retain(|_, lane| 1 < Arc::strong_count(lane));
-            }
-            let lane = lanes.entry(host.to_owned());
-            Arc::clone(lane.or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_HOST))))
-        };
-        match timeout(time, lane.acquire_owned()).await {
-            Ok(Ok(turn)) => Ok(turn),
-            Ok(Err(_)) | Err(_) => {
-                let message =
-                    format!("{host} is busy with {MAX_PER_HOST} requests of this executor");
-                Err(Failure::unsent(Kind::Timeout, message))
-            }
-        }
+    /// How long the host wants to be left alone by everybody (RFC 9110, 10.2.3; RFC 6585, 4), up to
+    /// the longest pause.
+    fn quiet_after(&self, response: &RawResponse) -> Option<Duration> {
+        let asks = matches!(response.status, 429 | 503);
+        let wanted = asks.then(|| retry::retry_after(&response.headers, self.clock.now()))?;
+        wanted.map(|time| time.min(self.max_pause))
+    }
+
+    fn upstream(&self, url: &Url) -> Option<&Url> {
+        self.upstreams.iter().find(|(domain, _)| domain.covers(url)).map(|(_, base)| base)
     }
 
     /// Follows redirects from the first request to the answer.
@@ -293,7 +301,7 @@ impl Outbound {
 fn build_client(
     builder: reqwest::ClientBuilder,
     resolver: Resolver,
-    connect_timeout: Duration,
+    limits: &Limits,
 ) -> Result<reqwest::Client, Error> {
     builder
         .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
@@ -307,7 +315,8 @@ fn build_client(
         .no_brotli()
         .no_deflate()
         .no_zstd()
-        .connect_timeout(connect_timeout)
+        .connect_timeout(limits.connect_timeout)
+        .read_timeout(limits.read_timeout)
         .pool_idle_timeout(POOL_IDLE)
         .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
         .build()
@@ -349,6 +358,20 @@ fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failure> {
             Err(Failure::sent(Kind::NotJson, message))
         }
         None => Ok(()),
+    }
+}
+
+/// What the end of a request tells of its host.
+fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
+    match answer {
+        Ok(response) if response.status >= 500 => Health::Bad,
+        Ok(_) => Health::Good,
+        Err(failure) => match failure.error.kind {
+            Kind::ConnectFailed | Kind::ConnectionLost | Kind::Timeout => Health::Bad,
+            // It answered, whatever is wrong with the answer.
+            _ if failure.sent => Health::Good,
+            _ => Health::Unknown,
+        },
     }
 }
 

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use a2s::Digest;
 use a2s::api::{
-    Event, EventKind, ExecutionList, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus,
+    Event, EventKind, ExecutionList, ExecutionRequest, HostState, PlanAnswer, PlanRequest, Run,
+    RunStatus,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -85,7 +86,7 @@ impl Runs {
     ) -> Result<Arc<Self>, Error> {
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
         let gate = Gate::new(&config.guardian, Arc::clone(&clock), Arc::clone(&ids))?;
-        let outbound = Outbound::new(&config)?;
+        let outbound = Outbound::new(&config, Arc::clone(&clock))?;
         let store = Store::open(&config.database, config.durability).await?;
         let runs = Arc::new(Self {
             registry,
@@ -121,6 +122,11 @@ impl Runs {
             None => true,
             Some(secret) => token.is_some_and(|token| secret.matches(token)),
         }
+    }
+
+    /// What is known of the hosts of services.
+    pub(crate) fn hosts(&self) -> Vec<HostState> {
+        self.outbound.hosts()
     }
 
     /// Shows what a run would do.

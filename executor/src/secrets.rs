@@ -156,6 +156,7 @@ impl Secrets {
             | EventKind::StepStarted { .. }
             | EventKind::BranchTaken { .. }
             | EventKind::ItemsTaken { .. }
+            | EventKind::Throttled { .. }
             | EventKind::Received { .. }
             | EventKind::ErrorHandled { .. } => {}
         }

@@ -5,9 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use a2s::Domain;
+use executor::Hosts;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use url::Url;
 
+use super::stack::Outbound;
 use crate::cli::{FailMode, GuardianChoice, GuardingArgs, LogFormat, OutboundArgs, ServeArgs};
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -31,6 +34,12 @@ pub(super) struct File {
     upstreams: BTreeMap<Domain, Url>,
     #[serde(default)]
     allow_private_addresses: bool,
+    #[serde(default)]
+    limits: toml::Table,
+    #[serde(default)]
+    host_limits: toml::Table,
+    #[serde(default)]
+    hosts: BTreeMap<Domain, toml::Table>,
 }
 
 /// What every service is told.
@@ -83,12 +92,51 @@ impl File {
         argument.or_else(|| self.registry.clone())
     }
 
-    /// The upstreams of the file and of the flags; a flag wins for its host.
-    pub(super) fn upstreams(&self, arguments: &OutboundArgs) -> BTreeMap<Domain, Url> {
-        self.upstreams.clone().into_iter().chain(arguments.upstreams.iter().cloned()).collect()
+    /// How the executor reaches services. A flag wins over the file for its host or limit.
+    pub(super) fn outbound(&self, arguments: &OutboundArgs) -> Result<Outbound, Failure> {
+        let upstreams =
+            self.upstreams.clone().into_iter().chain(arguments.upstreams.iter().cloned());
+        let shared = merged(&self.host_limits, pairs(&arguments.host_limits));
+        // What a host has no limit of its own for, it has in common with all others.
+        let own = self.hosts.iter().map(|(domain, limits)| {
+            let limits = merged(&shared, limits);
+            Ok((domain.clone(), read_limits(&format!("hosts.\"{domain}\""), limits)?))
+        });
+        Ok(Outbound {
+            upstreams: upstreams.collect(),
+            allow_private_addresses: arguments.allow_private_addresses
+                || self.allow_private_addresses,
+            limits: read_limits("limits", merged(&self.limits, pairs(&arguments.limits)))?,
+            hosts: Hosts {
+                own: own.collect::<Result<_, Failure>>()?,
+                default: read_limits("host-limits", shared.clone())?,
+            },
+        })
     }
+}
 
-    pub(super) fn allows_private_addresses(&self, arguments: &OutboundArgs) -> bool {
-        arguments.allow_private_addresses || self.allow_private_addresses
-    }
+/// Flags as a table has them.
+fn pairs(flags: &[(String, toml::Value)]) -> impl Iterator<Item = (&String, &toml::Value)> {
+    flags.iter().map(|(name, value)| (name, value))
+}
+
+/// The limits of `table`, with those of `winners` in their place.
+fn merged<'l>(
+    table: &toml::Table,
+    winners: impl IntoIterator<Item = (&'l String, &'l toml::Value)>,
+) -> toml::Table {
+    let mut merged = table.clone();
+    let winners = winners.into_iter();
+    merged.extend(winners.map(|(name, value)| (name.clone(), value.clone())));
+    merged
+}
+
+/// Reads limits by name; errors say that they stand in `section`.
+fn read_limits<T: DeserializeOwned>(section: &str, table: toml::Table) -> Result<T, Failure> {
+    table.try_into().map_err(|error: toml::de::Error| {
+        // What is wrong, then which key it is, each on a line.
+        let message = format!("`{section}`: {}", error.to_string().trim().replace('\n', " "));
+        Failure::new(Exit::Usage, CANNOT_SERVE, message)
+            .with_hint("`docs/limits.md` lists the limits with their defaults.")
+    })
 }

@@ -50,8 +50,16 @@ pub(crate) struct ExecutorPart {
     /// Where the registry answers; none for the one of this process.
     pub(crate) registry: Option<Url>,
     pub(crate) guardian: Guardian,
+    pub(crate) outbound: Outbound,
+}
+
+/// How an executor reaches services.
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
     pub(crate) allow_private_addresses: bool,
+    pub(crate) limits: executor::Limits,
+    pub(crate) hosts: executor::Hosts,
 }
 
 /// Who is asked around every step.
@@ -258,12 +266,15 @@ async fn open_executor(
         }
     };
     let registry = part.registry.unwrap_or_else(|| own_url.clone());
+    let Outbound { upstreams, allow_private_addresses, limits, hosts } = part.outbound;
     let private =
-        if part.allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
+        if allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
     let config = executor::Config {
         registry_token: Some(secret.clone()),
-        upstreams: part.upstreams,
+        upstreams,
         allowed_addresses: private,
+        limits,
+        hosts,
         token: Some(secret),
         ..executor::Config::new(folder.join("executor.sqlite"), registry, guardian)
     };

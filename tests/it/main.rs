@@ -15,5 +15,6 @@ mod crash;
 mod documents;
 mod guardian;
 mod language;
+mod limits;
 mod schema;
 mod whole_loop;

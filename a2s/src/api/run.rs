@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::WaitReason;
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
@@ -431,6 +432,18 @@ pub enum EventKind {
         execution_id: Uuid,
         /// What was decided.
         decision: Decision,
+    },
+    /// A request waits until it may leave: its host is treated politely.
+    Throttled {
+        /// Path of the step.
+        step: String,
+        /// The host.
+        host: String,
+        /// For what it waits.
+        reason: WaitReason,
+        /// How long, in milliseconds, when that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
     },
     /// A request is about to leave; from here on its effect is possible.
     Sending {

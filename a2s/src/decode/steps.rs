@@ -72,7 +72,15 @@ impl<'n, 'f> Decoder<'n, 'f> {
                     let known = ["sequence", "parallel", "condition"];
                     self.findings.unknown_word(kind, "type of execution", other, &known);
                 }
-                return Some((variables, self.decode_unknown_block(&mut fields, 0)));
+                let block = self.decode_unknown_block(&mut fields, 0);
+                // What is left over depends on what was meant, but for a `type` that is misspelt.
+                if kind.is_some() {
+                    return Some((variables, block));
+                }
+                for field in ["condition", "if_true", "if_false"] {
+                    fields.take(field);
+                }
+                block
             }
         };
         fields.explain("max_concurrency", "Only what is parallel has it.");
@@ -348,7 +356,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
         let inputs = fields.take_either("input_mapping", "input_template", self.findings);
         let outputs = self.decode_outputs(fields, true);
         let task = match (format, definition) {
-            (Some(format), Some(definition)) => self.decode_task(&format, definition),
+            (Some(format), Some(definition)) => self.decode_task(&format, &definition),
             _ => None,
         };
         match task {

@@ -4,6 +4,7 @@
 
 mod canonical;
 mod expressions;
+mod findings;
 mod jsonpath;
 mod robust;
 mod samples;

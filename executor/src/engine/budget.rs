@@ -13,8 +13,10 @@ use crate::scope::size_of;
 pub(crate) struct Budget {
     steps: AtomicUsize,
     bytes: AtomicUsize,
+    traffic: AtomicUsize,
     max_steps: usize,
     max_bytes: usize,
+    max_traffic: usize,
     max_events: u64,
 }
 
@@ -24,8 +26,10 @@ impl Budget {
         Self {
             steps: AtomicUsize::new(begun),
             bytes: AtomicUsize::new(0),
+            traffic: AtomicUsize::new(0),
             max_steps: limits.max_steps,
             max_bytes: limits.max_variable_bytes,
+            max_traffic: limits.max_traffic_bytes,
             max_events: limits.max_events,
         }
     }
@@ -54,6 +58,21 @@ impl Budget {
             return Ok(());
         }
         Err(exceeded(format!("the run has more than {} events", self.max_events)))
+    }
+
+    /// A request of so many bytes is about to be sent.
+    pub(super) fn send(&self, bytes: usize) -> Result<(), Error> {
+        self.receive(bytes);
+        if self.traffic.load(Ordering::Relaxed) <= self.max_traffic {
+            return Ok(());
+        }
+        let most = self.max_traffic;
+        Err(exceeded(format!("the requests and answers of the run come to more than {most} bytes")))
+    }
+
+    /// An answer of so many bytes came. It is used, but nothing is sent behind one too many.
+    pub(super) fn receive(&self, bytes: usize) {
+        self.traffic.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Outputs are about to be kept.

@@ -1,6 +1,7 @@
 //! A tool step: ask, record, send, ask, use. In this order, always.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use a2s::api::{Decision, EventKind};
 use a2s::{Action, Place, Retry, Step, Task, TaskInputs};
@@ -12,7 +13,7 @@ use super::{Engine, Halt, Stop};
 use crate::clock::{execution_id, milliseconds_between};
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Inputs, Permitted};
-use crate::outbound::Failure;
+use crate::outbound::{Failure, Wait};
 use crate::plan::Unit;
 use crate::request::{self, PreparedRequest, RawResponse, read_response};
 use crate::scope::Scope;
@@ -153,9 +154,19 @@ impl<'r> Engine<'r> {
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
         loop {
             attempt += 1;
-            if let Some(why) = halt.why() {
-                return Err(Stop::Halted(why));
-            }
+            let on_wait = |wait: Wait| self.note_wait(path, wait);
+            let turn = tokio::select! {
+                // A halt goes first: nothing is begun behind it.
+                biased;
+                why = halt.halted() => return Err(Stop::Halted(why)),
+                turn = self.outbound.turn(request.url(), halt.remaining(), &on_wait) => turn,
+            };
+            let turn = match turn {
+                Ok(turn) => turn,
+                Err(failure) => return Ok((Err(failure), attempt)),
+            };
+            let size = request.body().map_or(0, |body| body.len());
+            self.budget.send(size).map_err(|error| self.failed(path, error))?;
             let sending = EventKind::Sending {
                 step: path.to_owned(),
                 execution_id: asker.execution_id,
@@ -171,17 +182,18 @@ impl<'r> Engine<'r> {
             let began = self.clock.now();
             let outcome = if repeat_safe {
                 tokio::select! {
-                    outcome = self.outbound.send(request, None) => outcome,
+                    outcome = self.outbound.send(request, turn, None) => outcome,
                     why = halt.halted() => return Err(Stop::Halted(why)),
                 }
             } else {
                 // Never aborted: the service may be at work already. It has its own timeout, and
                 // no more time than the step has.
-                self.outbound.send(request, halt.remaining()).await
+                self.outbound.send(request, turn, halt.remaining()).await
             };
             match &outcome {
                 Ok(response) => {
                     self.metrics.request_ended(Some(response.status));
+                    self.budget.receive(response.body.len());
                     self.journal.note(EventKind::Received {
                         step: path.to_owned(),
                         attempt,
@@ -211,6 +223,18 @@ impl<'r> Engine<'r> {
                 why = halt.halted() => return Err(Stop::Halted(why)),
             }
         }
+    }
+
+    /// A request has to wait for its turn.
+    fn note_wait(&self, path: &str, wait: Wait) {
+        self.metrics.waited(wait.reason);
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.journal.note(EventKind::Throttled {
+            step: path.to_owned(),
+            host: wait.host,
+            reason: wait.reason,
+            wait_ms: wait.time.map(milliseconds),
+        });
     }
 
     fn record_decision(&self, asker: &Asker<'_>, decision: Option<Decision>) {

@@ -141,7 +141,7 @@ impl Service {
         let mut config = Config::new(PathBuf::new(), registry, Guardian::Off);
         let upstream = Url::parse(&format!("http://{address}")).unwrap();
         config.upstreams.insert("api.example".parse().unwrap(), upstream);
-        Self { outbound: Outbound::new(&config).unwrap(), hits }
+        Self { outbound: Outbound::new(&config, Arc::new(Still)).unwrap(), hits }
     }
 
     /// Asks for the request, and sends it if that is permitted.
@@ -151,7 +151,7 @@ impl Service {
         let asked = gate.ask_request(&asker(&capability, &root), &task(), open(&given())).await;
         let (came_to, error) = match asked.verdict {
             Ok(request) => {
-                self.outbound.send(&request, None).await.unwrap();
+                self.outbound.send_now(&request).await.unwrap();
                 (Ok(request.url().to_string()), None)
             }
             Err(error) => (Err(error.kind), Some(error)),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use a2s::{Backoff, Retry};
+use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -90,9 +91,7 @@ impl Retries {
                 if !(may_help && repeat_safe) {
                     return None;
                 }
-                let header =
-                    response.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-                let wanted = header.and_then(|text| read_retry_after(text, now));
+                let wanted = retry_after(&response.headers, now);
                 (format!("the service answered with status {}", response.status), wanted)
             }
             Err(failure) => {
@@ -126,6 +125,12 @@ impl Retries {
     }
 }
 
+/// How long the headers of an answer ask to wait.
+pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    header.and_then(|text| read_retry_after(text, now))
+}
+
 /// How long `Retry-After` asks to wait: seconds, or one of the three forms of a date (RFC 9110,
 /// sections 10.2.3 and 5.6.7).
 fn read_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
@@ -144,7 +149,7 @@ fn read_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http::{HeaderMap, HeaderValue};
+    use http::HeaderValue;
 
     use super::*;
 

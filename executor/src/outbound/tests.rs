@@ -42,6 +42,21 @@ fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
     config
 }
 
+fn open(config: &Config) -> Result<Outbound, Error> {
+    Outbound::new(config, Arc::new(Still))
+}
+
+impl Outbound {
+    /// Sends a request in the next turn.
+    pub(crate) async fn send_now(
+        &self,
+        request: &Permitted<PreparedRequest>,
+    ) -> Result<RawResponse, Failure> {
+        let turn = self.turn(request.url(), None, &|_| {}).await?;
+        self.send(request, turn, None).await
+    }
+}
+
 async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
     let gate = Gate::new(&Guardian::Off, Arc::new(Still), Arc::new(Still)).unwrap();
     let pin = a2s::api::Pin {
@@ -71,7 +86,7 @@ async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
     // The fixture appends the path to the server: take it from there.
     let Task::OpenApi(mut task) = task else { unreachable!("made just now") };
     task.server.set_path("");
-    outbound.send(&permit(&Task::OpenApi(task), &[]).await, None).await
+    outbound.send_now(&permit(&Task::OpenApi(task), &[]).await).await
 }
 
 /// What a server saw of a request.
@@ -99,7 +114,7 @@ fn json_of(response: &RawResponse) -> Value {
 #[tokio::test]
 async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
     let server = serve(Router::new().fallback(tell)).await;
-    let outbound = Outbound::new(&config(Some(server), "/stand-in/")).unwrap();
+    let outbound = open(&config(Some(server), "/stand-in/")).unwrap();
     let places = ["pathParameters.city", "queryParameters.q", "body"];
     let task = openapi(Method::Post, "https://api.example/v1", "/a/{city}", &places);
     let given = [
@@ -111,7 +126,7 @@ async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
     assert_eq!(request.url().as_str(), "https://api.example/v1/a/x%2Fy?q=1");
     let upstream = outbound.upstream_of(request.url());
     assert_eq!(upstream, Some(format!("http://{server}/stand-in/")));
-    let response = outbound.send(&request, None).await.unwrap();
+    let response = outbound.send_now(&request).await.unwrap();
     assert_eq!((response.status, response.redirects), (200, 0));
     assert_eq!(response.content_type(), Some("application/json"));
     let expected = json!({
@@ -130,7 +145,7 @@ async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
 #[tokio::test]
 async fn an_upstream_is_for_its_domain_only() {
     let server = serve(Router::new().fallback(tell)).await;
-    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let outbound = open(&config(Some(server), "")).unwrap();
     let upstream = |url: &str| outbound.upstream_of(&Url::parse(url).unwrap());
     assert!(upstream("https://api.example/x").is_some());
     assert!(upstream("https://api.example:8443/x").is_none());
@@ -243,7 +258,7 @@ async fn no_spelling_of_a_hostile_address_connects() {
     };
     let port = listener.local_addr().unwrap().port().to_string();
     // An upstream that is there changes nothing for other hosts.
-    let outbound = Outbound::new(&config(Some(([127, 0, 0, 1], 9).into()), "")).unwrap();
+    let outbound = open(&config(Some(([127, 0, 0, 1], 9).into()), "")).unwrap();
     for spelling in HOSTILE {
         let target = spelling.replace("{}", &port);
         let failure = get(&outbound, &target).await.expect_err(&target);
@@ -258,7 +273,7 @@ async fn no_spelling_of_a_hostile_address_connects() {
 #[tokio::test]
 async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
     let server = serve(Router::new().fallback(tell)).await;
-    let outbound = Outbound::new(&config(None, "")).unwrap();
+    let outbound = open(&config(None, "")).unwrap();
     // What a name such as this one resolves to is checked, too, not only its spelling.
     let url = Url::parse(&format!("http://localhost:{}/", server.port())).unwrap();
     let error = outbound.guarded.get(url.clone()).send().await.unwrap_err();
@@ -274,7 +289,7 @@ async fn loopback_is_reached_when_the_configuration_says_so() {
     let status = async |allowed: &[&str], target: String| {
         let mut config = config(None, "");
         config.allowed_addresses = allowed.iter().map(|text| (*text).to_owned()).collect();
-        let outbound = Outbound::new(&config).unwrap();
+        let outbound = open(&config).unwrap();
         get(&outbound, &target).await.map(|r| r.status).map_err(|f| f.error.kind)
     };
     let by_address = || format!("http://127.0.0.1:{port}/");
@@ -313,10 +328,10 @@ async fn redirects_on_the_same_host_are_followed_and_others_are_not() {
             .route("/told", any(tell)),
     )
     .await;
-    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let outbound = open(&config(Some(server), "")).unwrap();
     let post = async |path: &str| {
         let task = openapi(Method::Post, "https://api.example", path, &["body"]);
-        outbound.send(&permit(&task, &[("body", json!(1))]).await, None).await
+        outbound.send_now(&permit(&task, &[("body", json!(1))]).await).await
     };
     let told = async |path: &str| {
         let response = post(path).await.unwrap();
@@ -369,7 +384,7 @@ async fn an_answer_without_end_is_cut_off() {
             .route("/headers", any(async move || many_headers())),
     )
     .await;
-    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let outbound = open(&config(Some(server), "")).unwrap();
     let size = async |path: &str| {
         let answer = get(&outbound, &format!("https://api.example{path}")).await;
         answer
@@ -386,7 +401,7 @@ async fn an_answer_without_end_is_cut_off() {
 async fn a_compressed_answer_is_refused() {
     let server =
         serve(Router::new().fallback(async || ([("content-encoding", "gzip")], "x"))).await;
-    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let outbound = open(&config(Some(server), "")).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
     assert_eq!(failure.error.kind, Kind::NotJson);
     assert!(failure.error.message.contains("`gzip`"));
@@ -396,10 +411,10 @@ async fn a_compressed_answer_is_refused() {
 async fn a_request_larger_than_the_limit_does_not_leave() {
     let mut config = config(Some(([127, 0, 0, 1], 9).into()), "");
     config.limits.max_request_bytes = 10;
-    let outbound = Outbound::new(&config).unwrap();
+    let outbound = open(&config).unwrap();
     let task = openapi(Method::Post, "https://api.example", "/", &["body"]);
     let request = permit(&task, &[("body", json!("12345678901"))]).await;
-    let failure = outbound.send(&request, None).await;
+    let failure = outbound.send_now(&request).await;
     let failure = failure.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::RequestTooLarge, false));
 }
@@ -409,13 +424,13 @@ async fn a_service_that_is_not_there_got_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = listener.local_addr().unwrap();
     drop(listener);
-    let outbound = Outbound::new(&config(Some(nobody), "")).unwrap();
+    let outbound = open(&config(Some(nobody), "")).unwrap();
     let failure = get(&outbound, "https://api.example/x?token=secret").await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, false));
     assert!(failure.error.message.starts_with("no connection to api.example: "));
     assert!(!failure.error.message.contains("secret"));
     // A name that no resolver knows.
-    let outbound = Outbound::new(&config(None, "")).unwrap();
+    let outbound = open(&config(None, "")).unwrap();
     let failure = get(&outbound, "https://nobody.invalid/").await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, false));
 }
@@ -425,7 +440,7 @@ async fn a_service_that_does_not_answer_may_have_got_the_request() {
     let server = serve(Router::new().fallback(async || std::future::pending::<()>().await)).await;
     let mut config = config(Some(server), "");
     config.limits.request_timeout = Duration::from_millis(50);
-    let outbound = Outbound::new(&config).unwrap();
+    let outbound = open(&config).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::Timeout, true));
 }
@@ -456,7 +471,7 @@ async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
         b"no http at all\r\n\r\n",
     ] {
         let (server, connections) = serve_raw(answer).await;
-        let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+        let outbound = open(&config(Some(server), "")).unwrap();
         let failure = get(&outbound, "https://api.example/").await.unwrap_err();
         let shown = String::from_utf8_lossy(answer);
         assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectionLost, true), "{shown:?}");
@@ -467,7 +482,7 @@ async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
 #[tokio::test]
 async fn an_answer_that_announces_too_much_is_not_read() {
     let (server, _) = serve_raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\nx").await;
-    let outbound = Outbound::new(&config(Some(server), "")).unwrap();
+    let outbound = open(&config(Some(server), "")).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::ResponseTooLarge, true));
 }
@@ -485,26 +500,41 @@ async fn behind_a_redirect_something_was_sent_whatever_fails() {
             b"HTTP/1.1 302 Found\r\nlocation: /b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         stream.write_all(head).await.unwrap();
     });
-    let outbound = Outbound::new(&config(Some(address), "")).unwrap();
+    let outbound = open(&config(Some(address), "")).unwrap();
     let failure = get(&outbound, "https://api.example/a").await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, true));
 }
 
+/// Two retries of the request later the host has a rest, and its answers tell for how long.
 #[tokio::test]
-async fn one_host_gets_so_many_requests_at_a_time() {
-    let mut config = config(None, "");
-    config.limits.request_timeout = Duration::from_millis(20);
-    let outbound = Outbound::new(&config).unwrap();
-    let mut turns = Vec::new();
-    for _ in 0..MAX_PER_HOST {
-        turns.push(outbound.wait_for_turn("api.example", outbound.request_timeout).await.unwrap());
+async fn what_a_service_answers_decides_how_it_is_treated() {
+    let status = Arc::new(AtomicUsize::new(500));
+    let answering = Arc::clone(&status);
+    let answer = async move || {
+        let status = StatusCode::from_u16(answering.load(Ordering::SeqCst) as u16).unwrap();
+        (status, [("retry-after", "7")])
+    };
+    let mut config = config(Some(serve(Router::new().fallback(answer)).await), "");
+    config.hosts.default.breaker_failures = 2;
+    let outbound = open(&config).unwrap();
+    let url = "https://api.example/";
+    for expected in [1, 2] {
+        assert_eq!(get(&outbound, url).await.unwrap().status, 500);
+        assert_eq!(outbound.hosts()[0].failures, expected);
     }
-    let failure =
-        outbound.wait_for_turn("api.example", outbound.request_timeout).await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::Timeout, false));
-    assert!(outbound.wait_for_turn("other.example", outbound.request_timeout).await.is_ok());
-    drop(turns);
-    assert!(outbound.wait_for_turn("api.example", outbound.request_timeout).await.is_ok());
+    let failure = get(&outbound, url).await.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (Kind::HostPaused, false));
+    let host = &outbound.hosts()[0];
+    assert_eq!((host.host.as_str(), host.breaker.as_str()), ("api.example", "open"));
+    assert_eq!(host.in_flight, 0);
+
+    // Another executor: the service asks for a rest, which is none of a failure.
+    let outbound = open(&config).unwrap();
+    status.store(429, Ordering::SeqCst);
+    assert_eq!(get(&outbound, url).await.unwrap().status, 429);
+    let host = &outbound.hosts()[0];
+    assert_eq!((host.breaker.as_str(), host.failures), ("closed", 0));
+    assert!((6_000..=7_000).contains(&host.paused_ms.unwrap()), "{host:?}");
 }
 
 #[test]
@@ -512,7 +542,7 @@ fn a_configuration_that_cannot_be_meant_is_refused() {
     let refused = |change: &dyn Fn(&mut Config)| {
         let mut config = config(None, "");
         change(&mut config);
-        Outbound::new(&config).unwrap_err().kind
+        open(&config).unwrap_err().kind
     };
     let configured = Kind::Configuration;
     assert_eq!(refused(&|c| c.allowed_addresses.push("10.0.0.0/99".to_owned())), configured);

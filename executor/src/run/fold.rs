@@ -86,6 +86,7 @@ impl<'e> Folding<'e> {
         match &event.kind {
             EventKind::RunStarted { .. }
             | EventKind::BranchTaken { .. }
+            | EventKind::Throttled { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
             EventKind::RunResumed {} => {
@@ -302,6 +303,7 @@ impl Progress {
             EventKind::RunStarted { .. }
             | EventKind::RunResumed {}
             | EventKind::Decided { .. }
+            | EventKind::Throttled { .. }
             | EventKind::Received { .. }
             | EventKind::RunWaiting { .. }
             | EventKind::RunFinished { .. } => {}

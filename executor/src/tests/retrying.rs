@@ -1,8 +1,9 @@
 //! What a document says about attempts.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunStatus};
+use a2s::api::{EventKind, RunStatus, WaitReason};
 use serde_json::{Value, json};
 
 use super::world::{World, assert_succeeded, events, output, run, sequence, task, with};
@@ -69,4 +70,60 @@ async fn pauses_are_those_of_the_document() {
         })
         .collect();
     assert_eq!(pauses, [3, 3]);
+}
+
+#[tokio::test]
+async fn a_host_gets_its_requests_one_after_another_and_the_run_says_that_it_waits() {
+    let mut world = World::new().await;
+    world.config.hosts.default.max_concurrency = NonZeroU32::MIN;
+    let step = |id: &str| task(id, "GET /echo", json!({}), json!({id: "$"}));
+    let steps = json!([step("a"), step("b"), step("c")]);
+    let execution = json!({"type": "parallel", "steps": steps});
+    world.registry.publish_newer("Crowd", &json!({"execution": execution}));
+    let app = world.open().await;
+    let crowd = run(&app, "Crowd", json!({})).await;
+    assert_succeeded(&crowd);
+    let waits: Vec<_> = events(&app, crowd.id)
+        .await
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::Throttled { reason, wait_ms, .. } => Some((reason, wait_ms)),
+            _ => None,
+        })
+        .collect();
+    assert!(!waits.is_empty());
+    assert!(waits.iter().all(|wait| *wait == (WaitReason::Concurrency, None)), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_service_that_fails_again_and_again_is_left_alone_by_every_run() {
+    let mut world = World::new().await;
+    world.config.hosts.default.breaker_failures = 4;
+    publish(&world, "Broken", "GET /status/503", json!({"max_attempts": 3}));
+    let app = world.open().await;
+    run(&app, "Broken", json!({})).await;
+    assert_eq!(world.service.count("GET /status/503"), 3);
+    // One more opens it; the second attempt of this run is refused before it leaves.
+    let second = run(&app, "Broken", json!({})).await;
+    assert_eq!(world.service.count("GET /status/503"), 4);
+    let error = second.error.unwrap();
+    assert_eq!((error.code.as_str(), error.attempt), ("A2S360", Some(2)));
+    assert!(error.repeat_safe);
+    let third = run(&app, "Broken", json!({})).await;
+    assert_eq!(third.error.unwrap().code, "A2S360");
+    assert_eq!(world.service.count("GET /status/503"), 4);
+}
+
+#[tokio::test]
+async fn a_run_sends_and_receives_no_more_than_its_traffic() {
+    let mut world = World::new().await;
+    world.config.limits.max_traffic_bytes = 1;
+    let step = |id: &str| task(id, "GET /echo", json!({}), json!({id: "$"}));
+    let execution = sequence(json!([step("a"), step("b")]));
+    world.registry.publish_newer("Chatty", &json!({"execution": execution}));
+    let app = world.open().await;
+    let chatty = run(&app, "Chatty", json!({})).await;
+    let error = chatty.error.unwrap();
+    assert_eq!((error.code.as_str(), error.step.as_deref()), ("A2S323", Some("b")));
+    assert_eq!(world.service.count("GET /echo"), 1);
 }

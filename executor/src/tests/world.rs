@@ -328,6 +328,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         EventKind::Received { step, attempt, status, .. } => {
             format!("{step}: {attempt} got {status}")
         }
+        EventKind::Throttled { step, reason, .. } => format!("{step}: waits, {}", reason.as_str()),
         EventKind::Retrying { step, attempt, .. } => format!("{step}: {attempt} failed, again"),
         EventKind::StepFinished { step, outputs, .. } => {
             format!("{step}: set {}", Value::Object(outputs.clone()))

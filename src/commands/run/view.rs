@@ -2,6 +2,7 @@
 
 use a2s::api::{
     Decision, DecisionSource, Event, EventKind, Handler, Phase, Run, RunError, RunStatus,
+    WaitReason,
 };
 use serde_json::Value;
 
@@ -43,6 +44,18 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
             output.line(format_args!(
                 "  {}  → {method} {url}{DIM}{elsewhere}{again}{DIM:#}",
+                indent(step)
+            ));
+        }
+        EventKind::Throttled { step, host, reason, wait_ms } => {
+            let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
+            let why = match reason {
+                WaitReason::Concurrency => "until one of the requests under way has ended",
+                WaitReason::Rate => "so that requests do not come too fast",
+                WaitReason::RetryAfter => "because it asked for it",
+            };
+            output.line(format_args!(
+                "  {}  {DIM}waits{time} for {host}, {why}{DIM:#}",
                 indent(step)
             ));
         }

@@ -21,7 +21,7 @@ impl<'n> Decoder<'n, '_> {
     pub(super) fn decode_task(
         &mut self,
         format: &Taken<'n>,
-        definition: Taken<'n>,
+        definition: &Taken<'n>,
     ) -> Option<Arc<Task>> {
         let format = match format.string(self.findings)? {
             "OpenAPI" => Format::OpenApi,
@@ -32,9 +32,9 @@ impl<'n> Decoder<'n, '_> {
             }
         };
         let Some(reference) = definition.node.get("$ref") else {
-            return self.decode_definition(format, &definition);
+            return self.decode_definition(format, definition);
         };
-        let shared = self.follow_ref(&definition, reference)?;
+        let shared = self.follow_ref(definition, reference)?;
         let key = (shared.path.clone(), format);
         if let Some(read) = self.shared.get(&key) {
             return read.clone();

@@ -1,4 +1,4 @@
-use a2s::api::Handler;
+use a2s::api::{Handler, WaitReason};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -27,6 +27,12 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             attempt,
             repeat_safe
         )),
+        step().prop_map(|step| EventKind::Throttled {
+            step,
+            host: "a.example".to_owned(),
+            reason: WaitReason::Rate,
+            wait_ms: Some(1),
+        }),
         step().prop_map(|step| EventKind::Received {
             step,
             attempt: 1,

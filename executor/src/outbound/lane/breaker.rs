@@ -1,0 +1,185 @@
+//! When a host that fails again and again is left alone. Pure: time is given.
+
+use std::time::{Duration, Instant};
+
+/// How long another request waits for the outcome of a trial.
+const TRIAL: Duration = Duration::from_secs(1);
+
+/// Counts the failures of one host. After so many in a row it opens: nothing is sent for a pause.
+/// Then one request is tried; its outcome closes the breaker or opens it again.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    /// Failures in a row after which it opens; never when 0.
+    threshold: u32,
+    pause: Duration,
+    failures: u32,
+    state: State,
+}
+
+/// Whether requests pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// They do.
+    Closed,
+    /// None does until then.
+    Open(Instant),
+    /// One was let through, and its outcome is awaited.
+    Trial,
+}
+
+/// What a request that ended tells of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::outbound) enum Health {
+    /// The host does its work.
+    Good,
+    /// It does not.
+    Bad,
+    /// It tells nothing: no connection was tried, or the request was given up.
+    Unknown,
+}
+
+impl Breaker {
+    pub(super) fn new(threshold: u32, pause: Duration) -> Self {
+        Self { threshold, pause, failures: 0, state: State::Closed }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Failures since the last success.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Whether a request would be let through.
+    ///
+    /// # Errors
+    /// How long it should wait.
+    pub(super) fn check(&self, now: Instant) -> Result<(), Duration> {
+        match self.state {
+            State::Open(until) if now < until => Err(until.duration_since(now)),
+            State::Trial => Err(TRIAL),
+            State::Closed | State::Open(_) => Ok(()),
+        }
+    }
+
+    /// Lets a request through. Each one that was is settled later.
+    ///
+    /// # Errors
+    /// How long it should wait.
+    pub(super) fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+        self.check(now)?;
+        if let State::Open(_) = self.state {
+            self.state = State::Trial;
+        }
+        Ok(())
+    }
+
+    /// A request that was let through has ended.
+    pub(super) fn settle(&mut self, health: Health, now: Instant) {
+        match (health, self.state) {
+            (Health::Good, _) => {
+                self.failures = 0;
+                self.state = State::Closed;
+            }
+            (Health::Bad, state) => {
+                self.failures = self.failures.saturating_add(1);
+                let is_enough = self.threshold != 0 && self.threshold <= self.failures;
+                // One that was let through before it opened does not make the pause longer.
+                if is_enough && !matches!(state, State::Open(_)) {
+                    self.state = State::Open(now + self.pause);
+                }
+            }
+            // The next one is tried.
+            (Health::Unknown, State::Trial) => self.state = State::Open(now),
+            (Health::Unknown, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(30);
+
+    fn failed(times: u32, at: Instant) -> Breaker {
+        let mut breaker = Breaker::new(3, PAUSE);
+        for _ in 0..times {
+            breaker.admit(at).unwrap();
+            breaker.settle(Health::Bad, at);
+        }
+        breaker
+    }
+
+    #[test]
+    fn a_host_is_left_alone_after_failures_in_a_row_only() {
+        let at = Instant::now();
+        assert_eq!(failed(2, at).check(at), Ok(()));
+        assert_eq!(failed(3, at).check(at), Err(PAUSE));
+        let mut breaker = failed(2, at);
+        breaker.settle(Health::Good, at);
+        breaker.settle(Health::Bad, at);
+        breaker.settle(Health::Unknown, at);
+        assert_eq!((breaker.check(at), breaker.failures()), (Ok(()), 1));
+    }
+
+    #[test]
+    fn after_the_pause_one_is_tried_and_decides() {
+        let at = Instant::now();
+        let later = at + PAUSE;
+        for (health, expected) in [
+            (Health::Good, Ok(())),
+            (Health::Bad, Err(PAUSE)),
+            // Another one is tried.
+            (Health::Unknown, Ok(())),
+        ] {
+            let mut breaker = failed(3, at);
+            assert_eq!(breaker.admit(later), Ok(()));
+            assert_eq!(breaker.admit(later), Err(TRIAL), "only one");
+            breaker.settle(health, later);
+            assert_eq!(breaker.check(later), expected, "{health:?}");
+        }
+    }
+
+    #[test]
+    fn failures_that_come_late_do_not_make_the_pause_longer() {
+        let at = Instant::now();
+        let mut breaker = failed(3, at);
+        breaker.settle(Health::Bad, at + PAUSE / 2);
+        assert_eq!(breaker.check(at + PAUSE), Ok(()));
+    }
+
+    #[test]
+    fn it_can_be_switched_off() {
+        let at = Instant::now();
+        let mut breaker = Breaker::new(0, PAUSE);
+        for _ in 0..1_000 {
+            breaker.settle(Health::Bad, at);
+        }
+        assert_eq!(breaker.check(at), Ok(()));
+    }
+
+    proptest! {
+        /// However requests end, a host that has become good again is asked again.
+        #[test]
+        fn it_never_stays_shut(ends in proptest::collection::vec((0_u8..3, 0_u64..40), 0..60)) {
+            let mut now = Instant::now();
+            let mut breaker = Breaker::new(3, PAUSE);
+            for (end, seconds) in ends {
+                now += Duration::from_secs(seconds);
+                if breaker.admit(now).is_ok() {
+                    let health = [Health::Good, Health::Bad, Health::Unknown][usize::from(end)];
+                    breaker.settle(health, now);
+                }
+            }
+            now += PAUSE;
+            prop_assert_eq!(breaker.admit(now), Ok(()));
+            breaker.settle(Health::Good, now);
+            prop_assert_eq!(breaker.state(), State::Closed);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The limits of an executor, as an operator sets them.
+
+use serde_json::Value;
+
+use crate::harness::{World, a2s, root};
+use crate::http::get;
+
+/// `| name | default | …` for each limit.
+fn rows(limits: &impl serde::Serialize) -> Vec<String> {
+    let Value::Object(limits) = serde_json::to_value(limits).unwrap() else { unreachable!() };
+    let shown = |value: Value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    limits.into_iter().map(|(name, value)| format!("| `{name}` | {} |", shown(value))).collect()
+}
+
+#[test]
+fn the_page_has_every_limit_with_its_default() {
+    let page = std::fs::read_to_string(root().join("docs/limits.md")).unwrap();
+    let listed = page.lines().filter(|line| line.starts_with("| `")).count();
+    let rows = [rows(&executor::Limits::default()), rows(&executor::HostLimits::default())];
+    for row in rows.iter().flatten() {
+        assert!(page.contains(row.as_str()), "{row}");
+    }
+    assert_eq!(listed, rows.iter().map(Vec::len).sum::<usize>());
+}
+
+const DOGS: &str = "dogapi.dog";
+
+#[test]
+fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+    let world = World::down(&[]);
+    let config =
+        "[limits]\nmax-response-bytes = 10\n\n[hosts.\"dogapi.dog\"]\nmax-concurrency = 3\n";
+    let config = world.write("a2s.toml", config);
+    let mut world = world;
+    world.add_flags(&["--config", &config, "--host-limit", "max-concurrency=5"]);
+    world.start();
+    let refused = world.a2s(&["run", "ListDogBreeds"]).exits(1);
+    assert!(refused.transcript().contains("A2S355"), "{}", refused.transcript());
+    world.a2s(&["run", "GetJoke"]).exits(1);
+
+    let token = format!("Bearer {}", world.token());
+    let (status, hosts) =
+        get(&format!("{}v1/hosts", world.url()), &[("authorization", token.as_str())]);
+    let hosts: Value = serde_json::from_str(&hosts).unwrap();
+    assert_eq!(status, 200);
+    for host in hosts["hosts"].as_array().unwrap() {
+        let most = if host["host"] == DOGS { 3 } else { 5 };
+        assert_eq!(host["max_concurrency"], most, "{host}");
+        assert_eq!((&host["breaker"], &host["in_flight"]), (&"closed".into(), &0.into()));
+    }
+    assert!(hosts["hosts"].as_array().is_some_and(|hosts| hosts.len() == 2), "{hosts}");
+
+    world.stop();
+    world.add_flags(&["--limit", "max-response-bytes=1000000"]);
+    world.start();
+    world.a2s(&["run", "ListDogBreeds"]).exits(0);
+}
+
+#[test]
+fn a_limit_that_does_not_exist_is_refused_with_those_that_do() {
+    for (flags, told) in [
+        (["--limit", "max-atempts=3"], ["max-atempts", "max-attempts"]),
+        (["--limit", "request-timeout=soon"], ["`limits`", "in `request-timeout`"]),
+        (["--host-limit", "max-concurrency=0"], ["nonzero", "in `max-concurrency`"]),
+    ] {
+        let refused = a2s(&["up", "--listen", "127.0.0.1:0", flags[0], flags[1]]).exits(2);
+        let transcript = refused.transcript();
+        assert!(told.iter().all(|word| transcript.contains(word)), "{transcript}");
+    }
+}
