@@ -160,8 +160,41 @@ pub(crate) enum Command {
         /// The run
         id: String,
     },
+    /// Remember values for inputs that runs need and nobody gives
+    State {
+        #[command(subcommand)]
+        command: StateCommand,
+    },
     /// Rebuild the search index of a data folder from its documents
     Reindex,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// List what is remembered for all runs, or for those of a session
+    List {
+        /// The session
+        #[arg(long)]
+        session: Option<String>,
+    },
+    /// Remember values
+    Set {
+        /// The input and its value, which is read as JSON when it is JSON, else as text
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        values: Vec<String>,
+        /// For the runs of this session alone
+        #[arg(long)]
+        session: Option<String>,
+    },
+    /// Forget values
+    Remove {
+        /// The inputs
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Those of this session
+        #[arg(long)]
+        session: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -220,7 +253,7 @@ pub(crate) struct RunArgs {
     /// Run exactly what a lock names, whatever was published since
     #[arg(long, value_name = "FILE")]
     pub(crate) lock: Option<PathBuf>,
-    /// The session, as the guardian sees it
+    /// The session, as the guardian sees it; what is remembered for it fills in inputs
     #[arg(long)]
     pub(crate) session: Option<String>,
     /// Show what would be done, and send nothing

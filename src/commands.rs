@@ -13,6 +13,7 @@ mod runs;
 mod search;
 mod shelf;
 mod show;
+mod state;
 mod target;
 mod validate;
 mod verify;
@@ -70,6 +71,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Runs { id: Some(id), .. } => runs::show_run(&id, &client()?, output).await,
         Command::Runs { id: None, limit } => runs::list_runs(limit, &client()?, output).await,
         Command::Cancel { id } => runs::cancel_run(&id, &client()?, output).await,
+        Command::State { command } => state::state(command, &client()?, output).await,
         Command::Demo => demo::demo(output).await,
         Command::Up(arguments) => serve::up(global, *arguments).await,
         Command::Serve { service: Service::Registry(arguments) } => {

@@ -217,6 +217,7 @@ impl<'o> Demo<'o> {
             digest: Some(digest),
             lock: None,
             inputs: inputs("Paris", "Weekend picnic weather update for Paris:"),
+            session: None,
         };
         let plan: PlanAnswer = self.client.post(&["v1", "plans"], &request).await?;
         if !self.output.is_json() {

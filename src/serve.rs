@@ -141,6 +141,7 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
         .with_hint("Stop what listens there, or choose another address with --listen.")
     })?;
     let unguarded = parts.is_unguarded();
+    let stop = stop_signal();
     let stack = Stack::start(listener, Arc::new(folder), parts, token, &common.allow_hosts).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
     if unguarded {
@@ -157,7 +158,7 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     } else if output.is_terminal() {
         greet(name, &stack, &data_dir(global), &mut output);
     }
-    wait_for_stop().await;
+    stop.await;
     tracing::info!("stopping");
     stack.stop().await;
     tracing::info!("stopped");
@@ -187,20 +188,26 @@ fn start_logs(common: &Common) -> Result<(), Failure> {
     started.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string()))
 }
 
-/// Waits for Ctrl-C or, as service managers send it, SIGTERM.
-pub(crate) async fn wait_for_stop() {
+/// Ends at Ctrl-C or, as service managers send it, SIGTERM. Both are heard from the call on, not
+/// only when the future is awaited.
+pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
-    {
-        if let Ok(mut terminate) = signal::unix::signal(signal::unix::SignalKind::terminate()) {
+    let heard = {
+        use signal::unix::{SignalKind, signal};
+        [signal(SignalKind::interrupt()), signal(SignalKind::terminate())]
+    };
+    async move {
+        #[cfg(unix)]
+        if let [Ok(mut interrupt), Ok(mut terminate)] = heard {
             tokio::select! {
-                _ = signal::ctrl_c() => {}
+                _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
             return;
         }
-    }
-    // Without a signal to wait for, the process serves until it is ended.
-    if signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+        // Without a signal to wait for, the process serves until it is ended.
+        if signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

@@ -5,6 +5,7 @@ mod host;
 mod problem;
 mod registry;
 mod run;
+mod state;
 
 pub use host::{HostList, HostState, WaitReason};
 pub use problem::Problem;
@@ -18,6 +19,7 @@ pub use run::{
     Handler, Iterations, Phase, Pin, PlanAnswer, PlanRequest, PlannedLoop, PlannedStep,
     PlannedStepKind, Run, RunError, RunStatus, StepSummary,
 };
+pub use state::{StateEntry, StateList, StateScope};
 
 /// The media type of documents in YAML (RFC 9512).
 pub const YAML: &str = "application/yaml";

@@ -75,4 +75,4 @@ pub use crate::task::{
     Method, OAuthFlow, OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterPlace,
     RequestBody, SecurityRequirement, SecurityScheme, Style, Task, ValueStyle, VariableDefinition,
 };
-pub use crate::template::{MissingReference, Reference, Template};
+pub use crate::template::{MissingReference, Reference, Template, is_name as is_variable_name};

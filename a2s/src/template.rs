@@ -326,7 +326,7 @@ impl Reference {
 }
 
 /// Whether `text` can name a variable: a letter or `_`, then letters, digits, `_` and `-`.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }

@@ -64,6 +64,7 @@ table! {
     RunEnded = "A2S305", 409, Caller, Failed, "run has already ended", "Nothing is left to be done; read the run for its result.";
     Busy = "A2S306", 503, Executor, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
     Closing = "A2S307", 503, Executor, Unreachable, "executor is shutting down", "Try again when it is back.";
+    StateNotFound = "A2S308", 404, Caller, Failed, "value not remembered", "List what is remembered with `a2s state list`.";
     // Finding the capability.
     RegistryUnreachable = "A2S310", 502, Executor, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
     RegistryAnswer = "A2S311", 502, Executor, Failed, "registry gave an answer that cannot be used", "See the registry's log; its version may not fit this executor.";

@@ -1,5 +1,7 @@
 //! The routes. A handler unpacks a request, calls [`crate::run::Runs`], and wraps the answer.
 
+mod state;
+
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -78,6 +80,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(cancel_execution))
         .routes(routes!(plan_execution))
         .routes(routes!(list_hosts))
+        .merge(state::routes())
 }
 
 fn probe_routes() -> OpenApiRouter<App> {

@@ -77,6 +77,7 @@ mod run;
 mod scope;
 mod secrets;
 mod source;
+mod state;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use a2s::api::{Guarding, Pin, PlanAnswer};
+use a2s::api::{Guarding, Pin, PlanAnswer, StateScope};
 use a2s::{Action, CapabilityName, Digest, Document, Parameter};
 use serde_json::{Map, Value};
 use url::Url;
@@ -97,8 +97,12 @@ impl Plan {
         }
         let name = &self.root.pin.name;
         let flags: Vec<_> = missing.iter().map(|input| format!("--input {input}=…")).collect();
-        Err(Error::new(Kind::MissingInput, format!("`{name}` needs {}", listed(&missing)))
-            .hint(format!("Give a value for each: {}.", flags.join(" "))))
+        Err(Error::new(Kind::MissingInput, format!("`{name}` needs {}", listed(&missing))).hint(
+            format!(
+                "Give a value for each: {}; or have it remembered with `a2s state set`.",
+                flags.join(" ")
+            ),
+        ))
     }
 
     /// Refuses inputs that are not taken, and values that do not fit.
@@ -144,6 +148,7 @@ impl Plan {
     pub(crate) fn render(
         &self,
         inputs: &Map<String, Value>,
+        recalled: BTreeMap<String, StateScope>,
         guarding: Guarding,
         upstream_of: impl Fn(&Url) -> Option<String>,
     ) -> Result<PlanAnswer, Error> {
@@ -153,6 +158,7 @@ impl Plan {
             capability: self.root.pin.clone(),
             dependencies: self.dependencies.clone(),
             missing: self.missing(&inputs),
+            recalled,
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),
             guarding,
             permissions: self.root.document.capability().permissions.clone(),

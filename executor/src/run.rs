@@ -17,8 +17,9 @@ use std::time::Duration;
 use a2s::Digest;
 use a2s::api::{
     Event, EventKind, ExecutionList, ExecutionRequest, HostState, PlanAnswer, PlanRequest, Run,
-    RunStatus,
+    RunStatus, StateScope,
 };
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -33,6 +34,7 @@ use crate::outbound::{Outbound, Retries};
 use crate::plan::Plan;
 use crate::secrets::{Secrets, hidden};
 use crate::source::{Library, RegistryClient, Wanted};
+use crate::state::{Holder, Recalled, States};
 use drive::Drive;
 use fold::{Progress, Start, fold};
 use journal::{EVENT_VERSION, Journal};
@@ -42,8 +44,6 @@ use store::{Created, Lease, NewRun, Store};
 const LEASE: Duration = Duration::from_secs(30);
 /// Events that are read at a time.
 const PAGE: usize = 256;
-/// The longest name of a session.
-const MAX_SESSION: usize = 200;
 
 /// All runs of one executor.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ pub(crate) struct Runs {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     store: Store,
+    states: States,
     registry: RegistryClient,
     gate: Gate,
     outbound: Outbound,
@@ -88,11 +89,13 @@ impl Runs {
         let gate = Gate::new(&config.guardian, Arc::clone(&clock), Arc::clone(&ids))?;
         let outbound = Outbound::new(&config, Arc::clone(&clock))?;
         let store = Store::open(&config.database, config.durability).await?;
+        let states = States::open(&config.database, Arc::clone(&clock)).await?;
         let runs = Arc::new(Self {
             registry,
             gate,
             outbound,
             store,
+            states,
             retries: Retries::of(&config.limits),
             metrics,
             live: Mutex::default(),
@@ -124,6 +127,11 @@ impl Runs {
         }
     }
 
+    /// What is remembered between runs.
+    pub(crate) fn states(&self) -> &States {
+        &self.states
+    }
+
     /// What is known of the hosts of services.
     pub(crate) fn hosts(&self) -> Vec<HostState> {
         self.outbound.hosts()
@@ -131,13 +139,14 @@ impl Runs {
 
     /// Shows what a run would do.
     pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
-        let PlanRequest { name, version, digest, lock, inputs } = request;
+        let PlanRequest { name, version, digest, lock, inputs, session } = request;
         let wanted =
             Wanted { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() };
         let (_, plan) = self.resolve(wanted).await?;
         plan.check_given(inputs)?;
+        let (inputs, recalled) = self.recall(&plan, session.as_deref(), inputs).await?;
         let guarding = self.config.guardian.guarding();
-        plan.render(inputs, guarding, |url| self.outbound.upstream_of(url))
+        plan.render(&inputs, recalled, guarding, |url| self.outbound.upstream_of(url))
     }
 
     /// Starts a run, or finds the one that `key` has started.
@@ -152,10 +161,7 @@ impl Runs {
         {
             return self.attach(run, digest, &request).await;
         }
-        if request.session.as_ref().is_some_and(|s| s.is_empty() || s.len() > MAX_SESSION) {
-            let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
-            return Err(Error::new(Kind::BadRequest, message));
-        }
+        request.session.as_deref().map(Holder::session).transpose()?;
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let most = self.config.limits.max_runs;
             Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
@@ -164,8 +170,9 @@ impl Runs {
         let wanted =
             Wanted { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() };
         let (library, plan) = self.resolve(wanted).await?;
-        plan.check_inputs(inputs)?;
-        let inputs = plan.root.complete(inputs);
+        let (inputs, recalled) = self.recall(&plan, session.as_deref(), inputs).await?;
+        plan.check_inputs(&inputs)?;
+        let inputs = plan.root.complete(&inputs);
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let shown = plan.root.shown(&inputs, &secrets)?;
         let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
@@ -180,6 +187,7 @@ impl Runs {
             dependencies: plan.dependencies.clone(),
             inputs: shown,
             secrets: secret.clone(),
+            recalled,
             session: session.clone().unwrap_or_else(|| run.to_string()),
             guarding: self.config.guardian.guarding(),
             upstreams: upstreams.collect(),
@@ -332,6 +340,27 @@ impl Runs {
         let library = self.registry.resolve(wanted, limits.max_documents).await?;
         let plan = Plan::new(&library, limits.max_steps)?;
         Ok((library, plan))
+    }
+
+    /// Inputs with what is remembered for those that are needed and not given. Secret ones are not
+    /// remembered.
+    async fn recall(
+        &self,
+        plan: &Plan,
+        session: Option<&str>,
+        inputs: &Map<String, Value>,
+    ) -> Result<(Map<String, Value>, BTreeMap<String, StateScope>), Error> {
+        let mut needed = plan.missing(inputs);
+        needed.retain(|name| plan.root.inputs.get(name).is_some_and(|input| !input.secret));
+        let Recalled { values, scopes } = self.states.recall(session, &needed).await?;
+        plan.check_given(&values).map_err(|error| {
+            error.hint(
+                "The value is remembered, not given: see `a2s state list`, and give another with --input.",
+            )
+        })?;
+        let mut inputs = inputs.clone();
+        inputs.extend(values);
+        Ok((inputs, scopes))
     }
 
     /// The run that a key has started, if it was for the same request. Secret inputs do not count:

@@ -10,6 +10,7 @@ mod handling;
 mod inputs;
 mod iterating;
 mod mapping;
+mod remembering;
 mod requests;
 mod resuming;
 mod retrying;

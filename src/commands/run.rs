@@ -34,7 +34,8 @@ pub(super) async fn run(
     let inputs = read_inputs(&arguments)?;
     let Wanted { name, version, digest, lock } = want(&arguments)?;
     if arguments.dry_run {
-        let request = PlanRequest { name, version, digest, lock, inputs };
+        let request =
+            PlanRequest { name, version, digest, lock, inputs, session: arguments.session };
         let plan: PlanAnswer = client.post(&["v1", "plans"], &request).await?;
         if output.is_json() {
             output.json_line(&plan);
@@ -211,14 +212,19 @@ fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, Failure> {
         None => Map::new(),
     };
     for input in &arguments.inputs {
-        let (name, value) = input.split_once('=').ok_or_else(|| {
-            Failure::argument(format!("`{input}` is no input"))
-                .with_hint("Write --input name=value.")
-        })?;
-        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-        inputs.insert(name.to_owned(), value);
+        let (name, value) = read_pair(input, "--input NAME=VALUE")?;
+        inputs.insert(name, value);
     }
     Ok(inputs)
+}
+
+/// `name=value`, as it is written in `form`: the value is JSON when it can be read as JSON.
+pub(super) fn read_pair(text: &str, form: &str) -> Result<(String, Value), Failure> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        Failure::argument(format!("`{text}` is no input")).with_hint(format!("Write {form}."))
+    })?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((name.to_owned(), value))
 }
 
 fn read_inputs_file(file: &Path) -> Result<Map<String, Value>, Failure> {

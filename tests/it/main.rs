@@ -17,4 +17,5 @@ mod guardian;
 mod language;
 mod limits;
 mod schema;
+mod state;
 mod whole_loop;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::WaitReason;
+use super::{StateScope, WaitReason};
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
@@ -65,6 +65,9 @@ pub struct PlanRequest {
     #[serde(default)]
     #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
+    /// The session whose state may fill in what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 /// An exact version of a capability.
@@ -90,6 +93,9 @@ pub struct PlanAnswer {
     pub dependencies: Vec<Pin>,
     /// Inputs without a value; a run needs them.
     pub missing: Vec<String>,
+    /// Inputs whose values are remembered, and for how long.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub recalled: BTreeMap<String, StateScope>,
     /// The hosts that requests go to, and where connections are sent instead, if configured.
     pub hosts: BTreeMap<String, Option<String>>,
     /// How steps are guarded.
@@ -394,6 +400,9 @@ pub enum EventKind {
         /// resumed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         secrets: Vec<String>,
+        /// Those of the inputs that nobody gave: they were remembered, and for how long.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        recalled: BTreeMap<String, StateScope>,
         /// The session, as the guardian sees it.
         session: String,
         /// How steps are guarded.

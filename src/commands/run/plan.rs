@@ -30,6 +30,9 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
         let held: Vec<_> = plan.permissions.iter().map(ToString::to_string).collect();
         output.line(format_args!("  needs {}", held.join(", ")));
     }
+    for (name, scope) in &plan.recalled {
+        output.line(format_args!("  {name} is remembered {DIM}({} state){DIM:#}", scope.as_str()));
+    }
     if !plan.missing.is_empty() {
         output.line(format_args!("  {WARN}still needed{WARN:#}: {}", plan.missing.join(", ")));
     }

@@ -14,12 +14,19 @@ const MAX_SHOWN: usize = 160;
 /// Prints one event.
 pub(crate) fn print_event(event: &Event, output: &mut Output) {
     match &event.kind {
-        EventKind::RunStarted { capability, guarding, .. } => {
+        EventKind::RunStarted { capability, guarding, inputs, recalled, .. } => {
             let id = event.run;
             output.line(format_args!(
                 "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{id}{DIM:#}",
                 capability.name, capability.version
             ));
+            for (name, scope) in recalled {
+                let value = inputs.get(name).map(shown).unwrap_or_default();
+                output.line(format_args!(
+                    "  {name} = {value} {DIM}({} state){DIM:#}",
+                    scope.as_str()
+                ));
+            }
             if guarding.guardian == "off" {
                 output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is asked"));
             } else if guarding.fail == "open" {

@@ -24,7 +24,7 @@ use crate::clock;
 use crate::commands::document;
 use crate::failure::{Exit, FILE, Failure};
 use crate::output::{BAD, DIM, Output, WARN, plain};
-use crate::serve::wait_for_stop;
+use crate::serve::stop_signal;
 
 /// How long it has to be quiet before files are looked at: an editor is done by then.
 const QUIET: Duration = Duration::from_millis(50);
@@ -36,10 +36,9 @@ pub(super) async fn watch(
     client: Option<&Client>,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let stop = stop_signal();
     tokio::select! {
-        // First, so that the end can be heard before anything is said.
-        biased;
-        () = wait_for_stop() => Ok(()),
+        () = stop => Ok(()),
         result = watch_on(arguments, client, output) => result,
     }
 }

@@ -74,6 +74,7 @@ fn started() -> EventKind {
         dependencies: Vec::new(),
         inputs: Map::new(),
         secrets: Vec::new(),
+        recalled: BTreeMap::new(),
         session: "s".to_owned(),
         guarding: a2s::api::Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: BTreeMap::new(),

@@ -74,6 +74,7 @@ fn started() -> EventKind {
         dependencies: Vec::new(),
         inputs: serde_json::Map::new(),
         secrets: Vec::new(),
+        recalled: BTreeMap::new(),
         session: "s".to_owned(),
         guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: Map::new(),

@@ -1,0 +1,203 @@
+//! What is remembered between runs: values for inputs, of one session or of all.
+//!
+//! A run that lacks a value for an input that it needs finds it here, in its session first; what
+//! the caller gives always wins. Secret inputs are never taken from here, because these values are
+//! stored as they are.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::api::{StateEntry, StateScope};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{ConnectOptions as _, SqlitePool};
+
+use crate::clock::Clock;
+use crate::error::{Error, Kind};
+use crate::request::one_line;
+
+/// The longest name.
+const MAX_NAME: usize = 100;
+/// The longest name of a session.
+pub(crate) const MAX_SESSION: usize = 200;
+/// The largest value, in bytes of JSON.
+const MAX_VALUE: usize = 64 << 10;
+/// The most values of one session, or of all runs.
+const MAX_ENTRIES: i64 = 1_000;
+
+/// Whose values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Those of one session.
+    Session(String),
+    /// Those of all runs.
+    Everybody,
+}
+
+impl Holder {
+    /// A session by its name.
+    ///
+    /// # Errors
+    /// When it cannot be the name of one.
+    pub(crate) fn session(name: &str) -> Result<Self, Error> {
+        if name.is_empty() || name.len() > MAX_SESSION {
+            let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
+            return Err(Error::new(Kind::BadRequest, message));
+        }
+        Ok(Self::Session(name.to_owned()))
+    }
+
+    /// As the table has it.
+    fn key(&self) -> &str {
+        match self {
+            Self::Session(name) => name,
+            Self::Everybody => "",
+        }
+    }
+}
+
+/// Values that a run took from here, and from where each.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Recalled {
+    /// The values.
+    pub(crate) values: Map<String, Value>,
+    /// How long each is remembered.
+    pub(crate) scopes: BTreeMap<String, StateScope>,
+}
+
+/// The store of what is remembered, in the executor's database.
+#[derive(Debug)]
+pub(crate) struct States {
+    pool: SqlitePool,
+    clock: Arc<dyn Clock>,
+}
+
+impl States {
+    /// Opens the store in a database that has been migrated.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) async fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .busy_timeout(Duration::from_secs(5))
+            .disable_statement_logging();
+        let pool = SqlitePoolOptions::new().max_connections(2).connect_with(options).await;
+        Ok(Self { pool: pool.map_err(|error| failed(&error))?, clock })
+    }
+
+    /// Everything that is remembered of one holder, by name.
+    pub(crate) async fn list(&self, holder: &Holder) -> Result<Vec<StateEntry>, Error> {
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(
+            "SELECT name, value, updated_at FROM state WHERE session = ?1 ORDER BY name",
+        )
+        .bind(holder.key())
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|error| failed(&error))?;
+        let entry = |(name, value, updated_at): (String, String, i64)| {
+            Ok(StateEntry {
+                name,
+                value: serde_json::from_str(&value).map_err(|error| failed(&error))?,
+                updated_at: Timestamp::from_millisecond(updated_at)
+                    .map_err(|error| failed(&error))?,
+            })
+        };
+        rows.into_iter().map(entry).collect()
+    }
+
+    /// Remembers a value, in place of the one that was remembered by this name.
+    ///
+    /// # Errors
+    /// When the name is not one of an input, the value is too large, or there are too many.
+    pub(crate) async fn set(
+        &self,
+        holder: &Holder,
+        name: &str,
+        value: Value,
+    ) -> Result<StateEntry, Error> {
+        let refused =
+            |message: String, hint: &str| Err(Error::new(Kind::BadRequest, message).hint(hint));
+        if name.len() > MAX_NAME || !a2s::is_variable_name(name) {
+            let message = format!("`{}` cannot name an input", one_line(name, MAX_NAME));
+            return refused(message, "Use the name of an input; `a2s show` lists them.");
+        }
+        let text = value.to_string();
+        if text.len() > MAX_VALUE {
+            let message = format!("the value of `{name}` has more than {MAX_VALUE} bytes");
+            return refused(message, "Give it with each run instead.");
+        }
+        let updated_at = self.clock.now();
+        let written = sqlx::query(
+            "INSERT INTO state (session, name, value, updated_at)
+             SELECT ?1, ?2, ?3, ?4
+             WHERE (SELECT count(*) FROM state WHERE session = ?1 AND name <> ?2) < ?5
+             ON CONFLICT (session, name)
+             DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+        )
+        .bind(holder.key())
+        .bind(name)
+        .bind(text)
+        .bind(updated_at.as_millisecond())
+        .bind(MAX_ENTRIES)
+        .execute(&self.pool)
+        .await
+        .map_err(|error| failed(&error))?;
+        if written.rows_affected() == 0 {
+            let message = format!("{MAX_ENTRIES} values are remembered here, and that is the most");
+            return refused(message, "Forget some with `a2s state remove`.");
+        }
+        Ok(StateEntry { name: name.to_owned(), value, updated_at })
+    }
+
+    /// Forgets a value.
+    ///
+    /// # Errors
+    /// [`Kind::StateNotFound`] when there is none of this name.
+    pub(crate) async fn remove(&self, holder: &Holder, name: &str) -> Result<(), Error> {
+        let removed = sqlx::query("DELETE FROM state WHERE session = ?1 AND name = ?2")
+            .bind(holder.key())
+            .bind(name)
+            .execute(&self.pool)
+            .await
+            .map_err(|error| failed(&error))?;
+        if removed.rows_affected() == 0 {
+            let message =
+                format!("nothing is remembered by the name `{}`", one_line(name, MAX_NAME));
+            return Err(Error::new(Kind::StateNotFound, message));
+        }
+        Ok(())
+    }
+
+    /// What is remembered for these names: in the session first.
+    pub(crate) async fn recall(
+        &self,
+        session: Option<&str>,
+        names: &[String],
+    ) -> Result<Recalled, Error> {
+        let mut recalled = Recalled::default();
+        if names.is_empty() {
+            return Ok(recalled);
+        }
+        let session = session.map(|name| (StateScope::Session, Holder::Session(name.to_owned())));
+        let holders = session.into_iter().chain([(StateScope::Persistent, Holder::Everybody)]);
+        for (scope, holder) in holders {
+            for entry in self.list(&holder).await? {
+                if names.contains(&entry.name) && !recalled.values.contains_key(&entry.name) {
+                    recalled.scopes.insert(entry.name.clone(), scope);
+                    recalled.values.insert(entry.name, entry.value);
+                }
+            }
+        }
+        Ok(recalled)
+    }
+}
+
+/// The database's own words go to the log; callers learn that it failed.
+fn failed(error: &dyn std::error::Error) -> Error {
+    tracing::error!(%error, "what is remembered could not be read or written");
+    Error::new(Kind::Store, "what is remembered could not be read or written")
+}

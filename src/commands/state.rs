@@ -1,0 +1,78 @@
+//! `a2s state`: what is remembered for the inputs of runs.
+
+use a2s::api::{StateEntry, StateList};
+use reqwest::Method;
+
+use super::run::read_pair;
+use crate::cli::StateCommand;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{DIM, NAME, Output, plain};
+
+pub(super) async fn state(
+    command: StateCommand,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    match command {
+        StateCommand::List { session } => {
+            let list: StateList = client.get(&path(session.as_deref(), None)).await?;
+            if output.is_json() {
+                output.json_line(&list);
+            } else if list.entries.is_empty() {
+                output.line(format_args!("nothing is remembered"));
+            }
+            print(&list.entries, output);
+        }
+        StateCommand::Set { values, session } => {
+            let values = values.iter().map(|text| read_pair(text, "NAME=VALUE"));
+            // All are read before the first is sent.
+            for (name, value) in values.collect::<Result<Vec<_>, _>>()? {
+                let path = path(session.as_deref(), Some(&name));
+                let request = client.request(Method::PUT, &path).json(&value);
+                let entry: StateEntry = client.json(request).await?;
+                if output.is_json() {
+                    output.json_line(&entry);
+                }
+                print(&[entry], output);
+            }
+        }
+        StateCommand::Remove { names, session } => {
+            for name in &names {
+                let path = path(session.as_deref(), Some(name));
+                client.bytes(client.request(Method::DELETE, &path)).await?;
+                if output.is_json() {
+                    output.json_line(&serde_json::json!({ "removed": name }));
+                } else {
+                    output.line(format_args!("forgot {NAME}{}{NAME:#}", plain(name)));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print(entries: &[StateEntry], output: &mut Output) {
+    if output.is_json() {
+        return;
+    }
+    for StateEntry { name, value, updated_at } in entries {
+        let value = value.to_string();
+        output.line(format_args!(
+            "{NAME}{}{NAME:#} = {}  {DIM}{updated_at:.0}{DIM:#}",
+            plain(name),
+            plain(&value)
+        ));
+    }
+}
+
+/// Where the state of a session, or of all runs, is.
+fn path<'a>(session: Option<&'a str>, name: Option<&'a str>) -> Vec<&'a str> {
+    let mut path = vec!["v1"];
+    if let Some(session) = session {
+        path.extend(["sessions", session]);
+    }
+    path.push("state");
+    path.extend(name);
+    path
+}
