@@ -16,7 +16,7 @@ pub use registry::{
 };
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
-    Handler, Iterations, Phase, Pin, PlanAnswer, PlanRequest, PlannedLoop, PlannedStep,
+    Handler, Iterations, NextAction, Phase, Pin, PlanAnswer, PlanRequest, PlannedLoop, PlannedStep,
     PlannedStepKind, Run, RunError, RunStatus, StepSummary,
 };
 pub use state::{StateEntry, StateList, StateScope};

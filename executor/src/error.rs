@@ -1,10 +1,11 @@
-//! What can go wrong here: one table of kinds with code, HTTP status, blame and exit class.
+//! What can go wrong here: one table of kinds with code, HTTP status, blame, next
+//! action and exit class.
 //!
 //! An [`Error`] is safe to show: its message names steps, places and hosts, never values of
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
 use a2s::Code;
-use a2s::api::{Blame, Problem, RunError};
+use a2s::api::{Blame, NextAction, Problem, RunError};
 
 /// What a caller of the command line is told by an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Exit {
 }
 
 macro_rules! table {
-    ($($(#[$note:meta])* $kind:ident = $id:literal, $status:literal, $blame:ident, $exit:ident, $title:literal, $remedy:literal;)*) => {
+    ($($(#[$note:meta])* $kind:ident = $id:literal, $status:literal, $blame:ident, $next:ident, $exit:ident, $title:literal, $remedy:literal;)*) => {
         /// The kinds of errors. The table that makes them is the only place that knows codes,
         /// statuses and blame.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,12 @@ macro_rules! table {
                 match self { $(Self::$kind => Blame::$blame,)* }
             }
 
+            /// What a caller does about it, when nothing was changed.
+            #[must_use]
+            fn next(self) -> NextAction {
+                match self { $(Self::$kind => NextAction::$next,)* }
+            }
+
             /// What the command line makes of it.
             #[must_use]
             pub fn exit(self) -> Exit {
@@ -56,62 +63,62 @@ macro_rules! table {
 
 table! {
     // The request to this executor.
-    BadRequest = "A2S300", 400, Caller, Failed, "request that cannot be read", "Send the JSON that `/openapi.json` describes.";
-    Unauthorized = "A2S301", 401, Caller, Failed, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token lies in the data folder, or set `A2S_TOKEN`.";
-    RunNotFound = "A2S302", 404, Caller, Failed, "run not known", "List the runs, and use the id of one.";
-    KeyReused = "A2S303", 422, Caller, Failed, "idempotency key used for another request", "Use a new `Idempotency-Key` for a new request, or repeat the old request exactly.";
-    BodyTooLarge = "A2S304", 413, Caller, Failed, "request too large", "Send smaller inputs.";
-    RunEnded = "A2S305", 409, Caller, Failed, "run has already ended", "Nothing is left to be done; read the run for its result.";
-    Busy = "A2S306", 503, Executor, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
-    Closing = "A2S307", 503, Executor, Unreachable, "executor is shutting down", "Try again when it is back.";
-    StateNotFound = "A2S308", 404, Caller, Failed, "value not remembered", "List what is remembered with `a2s state list`.";
+    BadRequest = "A2S300", 400, Caller, ChangeRequest, Failed, "request that cannot be read", "Send the JSON that `/openapi.json` describes.";
+    Unauthorized = "A2S301", 401, Caller, AskOperator, Failed, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token lies in the data folder, or set `A2S_TOKEN`.";
+    RunNotFound = "A2S302", 404, Caller, ChangeRequest, Failed, "run not known", "List the runs, and use the id of one.";
+    KeyReused = "A2S303", 422, Caller, ChangeRequest, Failed, "idempotency key used for another request", "Use a new `Idempotency-Key` for a new request, or repeat the old request exactly.";
+    BodyTooLarge = "A2S304", 413, Caller, ChangeRequest, Failed, "request too large", "Send smaller inputs.";
+    RunEnded = "A2S305", 409, Caller, Nothing, Failed, "run has already ended", "Nothing is left to be done; read the run for its result.";
+    Busy = "A2S306", 503, Executor, Repeat, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
+    Closing = "A2S307", 503, Executor, Repeat, Unreachable, "executor is shutting down", "Try again when it is back.";
+    StateNotFound = "A2S308", 404, Caller, ChangeRequest, Failed, "value not remembered", "List what is remembered with `a2s state list`.";
     // Finding the capability.
-    RegistryUnreachable = "A2S310", 502, Executor, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
-    RegistryAnswer = "A2S311", 502, Executor, Failed, "registry gave an answer that cannot be used", "See the registry's log; its version may not fit this executor.";
-    CapabilityNotFound = "A2S312", 404, Caller, Failed, "capability not found", "Correct name and version; `a2s search` finds what there is.";
-    DigestMismatch = "A2S313", 409, Executor, Failed, "content does not have the expected digest", "Do not run it: the document was changed, or another version was meant. Verify it with `a2s verify`.";
-    DocumentRefused = "A2S314", 502, Capability, Failed, "document has errors", "Ask its author to publish a corrected version.";
-    BadRange = "A2S315", 400, Caller, Failed, "malformed version", "Write a version such as 1.2.0 or a range such as ^1.2.";
-    DependencyRefused = "A2S316", 422, Capability, Failed, "dependency cannot be used", "Ask the author of the capability to correct `dependencies`.";
-    LockRefused = "A2S317", 422, Caller, Failed, "lock does not fit", "Write it anew with `a2s lock`, or run without it.";
+    RegistryUnreachable = "A2S310", 502, Executor, Repeat, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
+    RegistryAnswer = "A2S311", 502, Executor, ChooseAnother, Failed, "registry gave an answer that cannot be used", "See the registry's log; its version may not fit this executor.";
+    CapabilityNotFound = "A2S312", 404, Caller, ChangeRequest, Failed, "capability not found", "Correct name and version; `a2s search` finds what there is.";
+    DigestMismatch = "A2S313", 409, Executor, ChooseAnother, Failed, "content does not have the expected digest", "Do not run it: the document was changed, or another version was meant. Verify it with `a2s verify`.";
+    DocumentRefused = "A2S314", 502, Capability, ChooseAnother, Failed, "document has errors", "Ask its author to publish a corrected version.";
+    BadRange = "A2S315", 400, Caller, ChangeRequest, Failed, "malformed version", "Write a version such as 1.2.0 or a range such as ^1.2.";
+    DependencyRefused = "A2S316", 422, Capability, ChooseAnother, Failed, "dependency cannot be used", "Ask the author of the capability to correct `dependencies`.";
+    LockRefused = "A2S317", 422, Caller, ChangeRequest, Failed, "lock does not fit", "Write it anew with `a2s lock`, or run without it.";
     // Inputs and budgets.
-    MissingInput = "A2S320", 422, Caller, Failed, "input missing", "Give a value for each input that is named.";
-    UnknownInput = "A2S321", 422, Caller, Failed, "input that the capability does not take", "Remove it, or correct its name; `a2s show` lists the inputs.";
-    InvalidInput = "A2S322", 422, Caller, Failed, "value that does not fit its place", "Give a value of the kind that the task asks for.";
-    BudgetExceeded = "A2S323", 422, Executor, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
-    WrongInput = "A2S324", 422, Caller, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
-    SecretsLost = "A2S325", 422, Caller, Failed, "secret inputs are gone", "Secret inputs are kept in memory alone: see what the run did, and start a new one with them.";
+    MissingInput = "A2S320", 422, Caller, ChangeRequest, Failed, "input missing", "Give a value for each input that is named.";
+    UnknownInput = "A2S321", 422, Caller, ChangeRequest, Failed, "input that the capability does not take", "Remove it, or correct its name; `a2s show` lists the inputs.";
+    InvalidInput = "A2S322", 422, Caller, ChangeRequest, Failed, "value that does not fit its place", "Give a value of the kind that the task asks for.";
+    BudgetExceeded = "A2S323", 422, Executor, AskOperator, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
+    WrongInput = "A2S324", 422, Caller, ChangeRequest, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
+    SecretsLost = "A2S325", 422, Caller, ChangeRequest, Failed, "secret inputs are gone", "Secret inputs are kept in memory alone: see what the run did, and start a new one with them.";
     // Evaluating the document.
-    TemplateError = "A2S330", 500, Capability, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
-    ConditionError = "A2S331", 500, Capability, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
-    OutputMissing = "A2S332", 500, Capability, Failed, "answer without the mapped value", "Compare `output_mapping` with what the service answers.";
-    ItemsRefused = "A2S333", 500, Capability, Failed, "list that a step cannot run over", "Correct `for_each`, or the step that sets its list.";
+    TemplateError = "A2S330", 500, Capability, ChooseAnother, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
+    ConditionError = "A2S331", 500, Capability, ChooseAnother, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
+    OutputMissing = "A2S332", 500, Capability, ChooseAnother, Failed, "answer without the mapped value", "Compare `output_mapping` with what the service answers.";
+    ItemsRefused = "A2S333", 500, Capability, ChooseAnother, Failed, "list that a step cannot run over", "Correct `for_each`, or the step that sets its list.";
     // The guardian.
-    GuardianDeniedRequest = "A2S340", 403, Guardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask who keeps the policy.";
-    GuardianDeniedResult = "A2S341", 403, Guardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";
-    GuardianUnreachable = "A2S342", 503, Guardian, Unreachable, "guardian gave no usable answer", "Start the guardian, or correct its address; without it nothing is sent.";
-    GuardianModification = "A2S343", 403, Guardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not fit the task.";
+    GuardianDeniedRequest = "A2S340", 403, Guardian, AskGuardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask who keeps the policy.";
+    GuardianDeniedResult = "A2S341", 403, Guardian, AskGuardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";
+    GuardianUnreachable = "A2S342", 503, Guardian, Repeat, Unreachable, "guardian gave no usable answer", "Start the guardian, or correct its address; without it nothing is sent.";
+    GuardianModification = "A2S343", 403, Guardian, AskGuardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not fit the task.";
     // Requests to services.
-    AddressRefused = "A2S350", 403, Capability, Failed, "address that may not be reached", "Private and local addresses must be allowed by the configuration.";
-    ConnectFailed = "A2S351", 502, Service, Failed, "service not reachable", "Check that the service is up and its name resolves, then run again.";
-    ConnectionLost = "A2S352", 502, Service, Failed, "connection lost before the answer was complete", "Find out whether the request took effect before you run it again.";
-    Timeout = "A2S353", 504, Service, Failed, "no answer in time", "Find out whether the request took effect before you run it again, or raise the limit.";
-    RequestTooLarge = "A2S354", 422, Caller, Failed, "request to the service too large", "Send smaller inputs.";
-    ResponseTooLarge = "A2S355", 502, Service, Failed, "answer of the service too large", "Ask the service for less, or raise the limit.";
-    RedirectRefused = "A2S356", 502, Service, Failed, "redirect that is not followed", "Correct the address in the document.";
-    StatusError = "A2S357", 502, Service, Failed, "service answered with an error", "See what the service says about this status.";
-    NotJson = "A2S358", 502, Service, Failed, "answer that is not JSON", "Check that the address leads to the API, not to a page for people.";
-    GraphqlErrors = "A2S359", 502, Service, Failed, "GraphQL answer with errors", "Read the errors; they name the field and the reason.";
-    HostPaused = "A2S360", 503, Service, Failed, "service left alone after failures", "Wait until it is tried again, and see what is wrong with the service.";
+    AddressRefused = "A2S350", 403, Capability, AskOperator, Failed, "address that may not be reached", "Private and local addresses must be allowed by the configuration.";
+    ConnectFailed = "A2S351", 502, Service, Repeat, Failed, "service not reachable", "Check that the service is up and its name resolves, then run again.";
+    ConnectionLost = "A2S352", 502, Service, Repeat, Failed, "connection lost before the answer was complete", "Find out whether the request took effect before you run it again.";
+    Timeout = "A2S353", 504, Service, Repeat, Failed, "no answer in time", "Find out whether the request took effect before you run it again, or raise the limit.";
+    RequestTooLarge = "A2S354", 422, Caller, ChangeRequest, Failed, "request to the service too large", "Send smaller inputs.";
+    ResponseTooLarge = "A2S355", 502, Service, ChooseAnother, Failed, "answer of the service too large", "Ask the service for less, or raise the limit.";
+    RedirectRefused = "A2S356", 502, Service, ChooseAnother, Failed, "redirect that is not followed", "Correct the address in the document.";
+    StatusError = "A2S357", 502, Service, ChooseAnother, Failed, "service answered with an error", "See what the service says about this status.";
+    NotJson = "A2S358", 502, Service, ChooseAnother, Failed, "answer that is not JSON", "Check that the address leads to the API, not to a page for people.";
+    GraphqlErrors = "A2S359", 502, Service, ChooseAnother, Failed, "GraphQL answer with errors", "Read the errors; they name the field and the reason.";
+    HostPaused = "A2S360", 503, Service, Repeat, Failed, "service left alone after failures", "Wait until it is tried again, and see what is wrong with the service.";
     // The run itself.
-    Cancelled = "A2S370", 409, Caller, Failed, "cancelled", "Start a new run when it is wanted again.";
-    UnknownOutcome = "A2S371", 500, Executor, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";
-    StepTimeout = "A2S372", 504, Service, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
+    Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
+    UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";
+    StepTimeout = "A2S372", 504, Service, Repeat, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
     // The executor.
-    Store = "A2S390", 500, Executor, Failed, "run database failed", "See the executor's log; the disk may be full.";
-    Internal = "A2S391", 500, Executor, Failed, "internal error", "See the executor's log, and report it.";
-    LeaseLost = "A2S392", 500, Executor, Failed, "another executor drives this run", "Nothing is to be done; the other one goes on.";
-    Configuration = "A2S393", 500, Executor, Failed, "configuration that cannot be used", "Correct the setting that is named.";
+    Store = "A2S390", 500, Executor, AskOperator, Failed, "run database failed", "See the executor's log; the disk may be full.";
+    Internal = "A2S391", 500, Executor, AskOperator, Failed, "internal error", "See the executor's log, and report it.";
+    LeaseLost = "A2S392", 500, Executor, Nothing, Failed, "another executor drives this run", "Nothing is to be done; the other one goes on.";
+    Configuration = "A2S393", 500, Executor, AskOperator, Failed, "configuration that cannot be used", "Correct the setting that is named.";
 }
 
 impl Kind {
@@ -198,6 +205,12 @@ impl Error {
             status: None,
             message: self.message.clone(),
             hint: self.hint.clone(),
+            cause: Some(self.kind.blame()),
+            next: Some(match self.kind.next() {
+                // What went out may have had its effect, although no answer came.
+                NextAction::Repeat if !repeat_safe => NextAction::CheckService,
+                next => next,
+            }),
             repeat_safe,
         }
     }
@@ -225,6 +238,18 @@ mod tests {
         assert_eq!(Kind::GuardianUnreachable.exit(), Exit::Unreachable);
         assert_eq!(Kind::GuardianDeniedRequest.exit(), Exit::Denied);
         assert!(!Kind::StatusError.is_denial());
+    }
+
+    #[test]
+    fn what_may_have_had_its_effect_is_not_simply_repeated() {
+        let next = |kind: Kind, repeat_safe: bool| {
+            let error = Error::new(kind, "").to_run_error(None, None, repeat_safe);
+            (error.cause.unwrap(), error.next.unwrap())
+        };
+        assert_eq!(next(Kind::Timeout, true), (Blame::Service, NextAction::Repeat));
+        assert_eq!(next(Kind::Timeout, false), (Blame::Service, NextAction::CheckService));
+        assert_eq!(next(Kind::MissingInput, true), (Blame::Caller, NextAction::ChangeRequest));
+        assert_eq!(next(Kind::StatusError, false), (Blame::Service, NextAction::ChooseAnother));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{StateScope, WaitReason};
+use super::{Blame, StateScope, WaitReason};
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
@@ -362,8 +362,34 @@ pub struct RunError {
     pub message: String,
     /// What to do next.
     pub hint: String,
+    /// Who is to blame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Blame>,
+    /// What a program does next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextAction>,
     /// Whether running the capability again is safe: nothing was changed by what was sent.
     pub repeat_safe: bool,
+}
+
+/// What a program does about the error of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NextAction {
+    /// Run it again later: what failed may pass, and repeating is safe.
+    Repeat,
+    /// Find out from the service whether the request took effect, before anything is run again.
+    CheckService,
+    /// Give other inputs, or correct what was asked for.
+    ChangeRequest,
+    /// Try another capability: this one, or its service, has to be mended by somebody else.
+    ChooseAnother,
+    /// Ask who keeps the guardian's policy.
+    AskGuardian,
+    /// Ask who runs the executor: a setting, a limit or a credential is missing.
+    AskOperator,
+    /// Nothing is left to be done.
+    Nothing,
 }
 
 /// One event of a run. The journal, the SSE stream and the live view all show these.

@@ -97,6 +97,8 @@ fn waiting() -> EventKind {
         status: None,
         message: String::new(),
         hint: String::new(),
+        cause: None,
+        next: None,
         repeat_safe: false,
     };
     EventKind::RunWaiting { error }
