@@ -1,12 +1,19 @@
-//! What a document says about attempts.
+//! What a document says about attempts, and what becomes of faulty services.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use a2s::Domain;
 use a2s::api::{EventKind, RunStatus, WaitReason};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use url::Url;
 
 use super::world::{World, assert_succeeded, events, output, run, sequence, task, with};
+use crate::clock::Clock as _;
 
 fn publish(world: &World, name: &str, call: &str, retry: Value) {
     let step = task("step", call, json!({}), json!({"x": "$.value"}));
@@ -126,4 +133,89 @@ async fn a_run_sends_and_receives_no_more_than_its_traffic() {
     let error = chatty.error.unwrap();
     assert_eq!((error.code.as_str(), error.step.as_deref()), ("A2S323", Some("b")));
     assert_eq!(world.service.count("GET /echo"), 1);
+}
+
+/// A service that reads a request and then does what it is for: sends these bytes and closes, or
+/// holds the connection without a word. Gives its address and how many requests came.
+async fn raw_service(answer: Option<&'static str>) -> (Url, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut request = [0; 4_096];
+            let _ = connection.read(&mut request).await;
+            counted.fetch_add(1, Ordering::SeqCst);
+            match answer {
+                Some(answer) => {
+                    let _ = connection.write_all(answer.as_bytes()).await;
+                }
+                None => held.push(connection),
+            }
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test]
+async fn every_fault_is_tried_as_often_as_configured_and_a_post_once() {
+    let busy = "HTTP/1.1 503 Busy\r\nretry-after: 0\r\ncontent-length: 2\r\n\r\n{}";
+    let limited = "HTTP/1.1 429 Slow down\r\ncontent-length: 2\r\n\r\n{}";
+    let half =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 90\r\n\r\n{\"a\":";
+    for (fault, answer, code) in [
+        ("busy", Some(busy), "A2S357"),
+        ("limited", Some(limited), "A2S357"),
+        ("cut", Some(""), "A2S352"),
+        ("half a body", Some(half), "A2S352"),
+        ("slow", None, "A2S353"),
+    ] {
+        let (service, asked) = raw_service(answer).await;
+        let mut world = World::new().await;
+        world.config.limits.max_attempts = 4;
+        world.config.limits.request_timeout = Duration::from_millis(60);
+        world.config.upstreams.insert(Domain::new("api.example").unwrap(), service);
+        for (name, call) in [("Read", "GET /x"), ("Write", "POST /x")] {
+            let execution = sequence(json!([task("step", call, json!({}), json!({"x": "$.a"}))]));
+            world.registry.publish_newer(name, &json!({"execution": execution}));
+        }
+        let app = world.open().await;
+        let read = run(&app, "Read", json!({})).await.error.unwrap();
+        assert_eq!((read.code.as_str(), read.attempt), (code, Some(4)), "{fault}");
+        assert_eq!((asked.swap(0, Ordering::SeqCst), read.repeat_safe), (4, true), "{fault}");
+        let write = run(&app, "Write", json!({})).await.error.unwrap();
+        assert_eq!((write.code.as_str(), write.attempt), (code, Some(1)), "{fault}");
+        assert_eq!((asked.load(Ordering::SeqCst), write.repeat_safe), (1, false), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn the_pause_that_a_service_asks_for_is_made_up_to_the_longest() {
+    let seconds = "HTTP/1.1 503 Busy\r\nretry-after: 1\r\ncontent-length: 2\r\n\r\n{}";
+    // The test's clock stands still at this time, but for a second.
+    let date = "HTTP/1.1 429 Slow\r\nretry-after: DATE\r\ncontent-length: 2\r\n\r\n{}";
+    let long = "HTTP/1.1 503 Busy\r\nretry-after: 3600\r\ncontent-length: 2\r\n\r\n{}";
+    let mut world = World::new().await;
+    let soon = world.clock.now().checked_add(Duration::from_secs(1)).unwrap();
+    let soon = soon.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let date: &'static str = Box::leak(date.replace("DATE", &soon).into_boxed_str());
+    world.config.limits.max_attempts = 2;
+    world.config.limits.max_pause = Duration::from_secs(2);
+    publish(&world, "Read", "GET /x", json!({"max_attempts": 2, "initial_delay": "1ms"}));
+    for (answer, attempts, pauses) in
+        [(seconds, 2, 1_000..=1_000), (date, 2, 1..=1_000), (long, 1, 0..=0)]
+    {
+        let (service, asked) = raw_service(Some(answer)).await;
+        world.config.upstreams.insert(Domain::new("api.example").unwrap(), service);
+        let app = world.open().await;
+        let ended = run(&app, "Read", json!({})).await;
+        assert_eq!(asked.load(Ordering::SeqCst), attempts, "{answer}");
+        let paused = events(&app, ended.id).await.into_iter().find_map(|event| match event.kind {
+            EventKind::Retrying { pause_ms, .. } => Some(pause_ms),
+            _ => None,
+        });
+        assert!(pauses.contains(&paused.unwrap_or_default()), "{answer}: {paused:?}");
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub(crate) guardian: Arc<GuardianDouble>,
     pub(crate) service: Arc<ServiceDouble>,
     pub(crate) config: Config,
-    clock: Arc<TestClock>,
+    pub(crate) clock: Arc<TestClock>,
     metrics: Mutex<Registry>,
     _folder: TempDir,
 }
@@ -149,7 +149,7 @@ async fn serve(router: Router) -> SocketAddr {
 
 /// Each look at the clock is a millisecond later than the last; each id is the next number.
 #[derive(Debug, Default)]
-struct TestClock {
+pub(crate) struct TestClock {
     milliseconds: AtomicI64,
     ids: AtomicU64,
 }
