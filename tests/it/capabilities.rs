@@ -72,7 +72,7 @@ fn shown_by(step: &Step) -> Vec<String> {
     match &step.action {
         Action::Task { task, .. } => {
             shown.push(task.format().to_owned());
-            if let Task::OpenApi(task) = task {
+            if let Task::OpenApi(task) = task.as_ref() {
                 let method = task.method.as_str();
                 shown.push(match &task.body {
                     Some(body) => format!("{method} with {:?} body", body.format),

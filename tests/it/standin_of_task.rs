@@ -162,7 +162,7 @@ fn lines(capability: &Capability, example: Option<&Example>) -> Vec<Line> {
             lines.push(Line {
                 document: capability.name.to_string(),
                 step: step.id.to_string(),
-                task: task.clone(),
+                task: Task::clone(task),
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
                 given: given.clone(),

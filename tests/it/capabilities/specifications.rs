@@ -67,7 +67,7 @@ fn task(specification: &Value, operation: &str, document: &Document) -> Task {
     let mut tasks = Vec::new();
     imported.capability().for_each_step(|step| {
         if let Action::Task { task, .. } = &step.action {
-            tasks.push(task.clone());
+            tasks.push(Task::clone(task));
         }
     });
     tasks.remove(0)
