@@ -141,14 +141,22 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let cause =
-            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        let cause = root_cause(error);
         Failure::new(
             Exit::Unreachable,
             NOT_REACHABLE,
             format!("{} does not answer: {cause}", self.url),
         )
     }
+}
+
+/// What an error came from in the end: what says most to whoever has to mend it.
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }
 
 /// Whether the host of a URL is this machine, so that its token may be sent there.

@@ -80,7 +80,10 @@ impl Failure {
 
     /// A file that cannot be read or written.
     pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self::new(Exit::Bad, FILE, format!("{}: {error}", path.display()))
+        let reason = error.to_string();
+        // The number of the system says nothing to a reader.
+        let reason = reason.split_once(" (os error").map_or(reason.as_str(), |(words, _)| words);
+        Self::new(Exit::Bad, FILE, format!("{}: {reason}", path.display()))
     }
 
     /// An argument that was not understood.
