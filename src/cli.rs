@@ -34,6 +34,14 @@ Exit codes:
   2  the command was not understood
   4  with --registry: it does not answer";
 
+const AFTER_SCHEMA: &str = "\
+`a2s schema > capability.schema.json`, then tell the editor. With the YAML language server, that is
+a first line in each document:
+
+  # yaml-language-server: $schema=capability.schema.json
+
+The schema tells the shape of documents; `a2s validate` finds everything else.";
+
 const AFTER_LOCK: &str = "\
 The lock of Weather.yaml is Weather.lock beside it. With `a2s run NAME --lock Weather.lock`
 nothing but the content it names can run, whatever is published later.
@@ -105,9 +113,12 @@ pub(crate) enum Command {
     /// Find every mistake in documents
     #[command(after_help = AFTER_VALIDATE)]
     Validate(ValidateArgs),
+    /// Print the JSON Schema of documents, by which editors complete and check
+    #[command(after_help = AFTER_SCHEMA)]
+    Schema,
     /// Explain an error code: what it means, the mistake and its repair
     Explain {
-        #[arg(help = "A code such as A2S011")]
+        #[arg(help = "A code such as A2S011, or its number")]
         code: String,
     },
     /// Print the checksum of a document, or fill it in

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
+use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE, in_words};
 
 /// The most bytes of an answer; a document has at most 1 MiB.
 const MAX_ANSWER: usize = 64 << 20;
@@ -141,14 +141,22 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let cause =
-            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        let cause = root_cause(error);
         Failure::new(
             Exit::Unreachable,
             NOT_REACHABLE,
             format!("{} does not answer: {cause}", self.url),
         )
     }
+}
+
+/// What an error came from in the end: what says most to whoever has to mend it.
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    in_words(cause)
 }
 
 /// Whether the host of a URL is this machine, so that its token may be sent there.

@@ -65,6 +65,10 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Search { intent, limit, strategy } => {
             search::search(intent, limit, strategy, &client()?, output).await
         }
+        Command::Schema => {
+            output.schema(&a2s::json_schema());
+            Ok(())
+        }
         Command::Show(arguments) => show::show(&arguments, client, output).await,
         Command::Lock(arguments) => lock::lock(&arguments, client, output).await,
         Command::Run(arguments) => run::run(arguments, &client()?, output).await,

@@ -18,9 +18,12 @@ fn tables() -> [(&'static str, &'static [a2s::Code]); 4] {
     ]
 }
 
-/// The code called `id`, however its letters are written.
+/// The code called `id`, however its letters are written; its number alone will do.
 pub(crate) fn find(id: &str) -> Option<&'static a2s::Code> {
-    all().find(|code| code.id.eq_ignore_ascii_case(id))
+    let number = |code: &a2s::Code| code.id.strip_prefix("A2S").and_then(|n| n.parse::<u16>().ok());
+    let meant = id.parse().ok();
+    all()
+        .find(|code| code.id.eq_ignore_ascii_case(id) || (meant.is_some() && number(code) == meant))
 }
 
 /// The page of one code.

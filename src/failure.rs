@@ -56,6 +56,12 @@ codes! {
     LOCK = "A2S508", "lock cannot be used", "Write it anew with `a2s lock FILE`.";
 }
 
+/// What an error of the system says without its number, which says nothing to a reader.
+pub(crate) fn in_words(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
+}
+
 impl Failure {
     pub(crate) fn new(exit: Exit, code: Code, message: impl Into<String>) -> Self {
         Self {
@@ -80,7 +86,7 @@ impl Failure {
 
     /// A file that cannot be read or written.
     pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self::new(Exit::Bad, FILE, format!("{}: {error}", path.display()))
+        Self::new(Exit::Bad, FILE, format!("{}: {}", path.display(), in_words(error)))
     }
 
     /// An argument that was not understood.

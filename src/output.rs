@@ -90,6 +90,15 @@ impl Output {
         }
     }
 
+    /// Prints a JSON Schema: on many lines for a person, on one for a machine.
+    pub(crate) fn schema(&mut self, schema: &serde_json::Value) {
+        if self.json {
+            self.json_line(schema);
+        } else {
+            self.raw(&format!("{schema:#}\n"));
+        }
+    }
+
     /// Prints raw text, such as a document: as it is to a file, disarmed on a terminal.
     pub(crate) fn raw(&mut self, text: &str) {
         let shown = if self.terminal { plain::disarm(text) } else { text.into() };

@@ -14,5 +14,5 @@ pub use import::{
     SourceDescription, arazzo_sources, import_arazzo, import_graphql, import_openapi, list_openapi,
     read_description,
 };
-pub use scaffold::{Starter, starter_document};
+pub use scaffold::{Starter, starter_document, suggest_name};
 pub use write::{write_json, write_yaml};

@@ -18,6 +18,7 @@ use crate::tree::{Kind, Node};
 
 pub(crate) use fields::{Fields, Shape, Taken, is_placeholder};
 pub(crate) use header::decode_digest;
+pub(crate) use steps::MAX_STEPS;
 
 /// Whether placeholders may still stand where checksums go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// The deepest nesting of values.
 pub(crate) const MAX_DEPTH: usize = 64;
 /// The most values, after aliases are expanded.
-const MAX_NODES: usize = 100_000;
+pub(crate) const MAX_NODES: usize = 100_000;
 /// The most text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 4 << 20;
 /// Past so many errors in one document, more do not help.

@@ -11,7 +11,12 @@ content is refused. JSON stays JSON.";
 
 pub(super) const AFTER_IMPORT: &str = "\
 Every document is compiled before it is written, and has its checksum. What cannot be carried over
-is listed with its place and the reason. A file with other content is left alone without --force.";
+is listed with its place and the reason. A file with other content is left alone without --force.
+
+  a2s import openapi https://api.example.com/openapi.json --list
+  a2s import openapi petstore.yaml --operation getPetById --out drafts
+  a2s import graphql schema.graphql --operation queries.graphql --endpoint https://api.example.com
+  a2s import arazzo flows.yaml --source shop=shop.yaml";
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
@@ -82,7 +87,8 @@ pub(crate) struct ImportArgs {
 pub(crate) struct ImportOpenapiArgs {
     /// The description: a file, an address, or - for standard input
     pub(crate) spec: String,
-    /// An operation by its id or as "GET /users/{id}"; all without
+    /// An operation by its id, as "GET /users/{id}" or by the name of its document; may be given
+    /// several times [default: all]
     #[arg(long = "operation", value_name = "ID")]
     pub(crate) operations: Vec<String>,
     /// List the operations and the names of their documents, and write nothing

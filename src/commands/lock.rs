@@ -25,6 +25,10 @@ pub(super) async fn lock(
     if file == Path::new("-") {
         return Err(Failure::argument("a lock stands beside its file: name a file"));
     }
+    if file.extension().is_some_and(|extension| extension == "lock") {
+        let message = format!("{} is a lock", file.display());
+        return Err(Failure::argument(message).with_hint("Name the document that it is of."));
+    }
     let source = document::read(file)?;
     let name = file.display().to_string();
     let compilation = a2s::compile(&source);
@@ -133,10 +137,10 @@ fn write(
     let word = if is_new { "locked" } else { "unchanged" };
     let name = path.display().to_string();
     let pins = lock.dependencies();
-    let size = if pins.len() == 1 {
-        "1 capability".to_owned()
-    } else {
-        format!("{} capabilities", pins.len())
+    let size = match pins.len() {
+        0 => "it uses no other capability".to_owned(),
+        1 => "1 capability".to_owned(),
+        more => format!("{more} capabilities"),
     };
     output.line(format_args!("{GOOD}{word}{GOOD:#}  {}  {size}", plain(&name)));
     for Pin { name, version, checksum } in pins {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use a2s::CapabilityName;
-use a2s::author::{Starter, starter_document};
+use a2s::author::{Starter, starter_document, suggest_name};
 use serde_json::json;
 
 use crate::cli::NewArgs;
@@ -13,8 +13,12 @@ use crate::output::{DIM, GOOD, Output};
 
 pub(super) fn new(arguments: &NewArgs, output: &mut Output) -> Result<(), Failure> {
     let name = CapabilityName::new(&arguments.name).map_err(|error| {
+        let hint = match suggest_name(&arguments.name) {
+            Some(close) => format!("Did you mean `{close}`?"),
+            None => "Write a name such as GetWeather.".to_owned(),
+        };
         Failure::argument(format!("`{}` names no capability: {error}", arguments.name))
-            .with_hint("Write a name such as GetWeather.")
+            .with_hint(hint)
     })?;
     let starter = if arguments.starter.graphql {
         Starter::Graphql

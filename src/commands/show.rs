@@ -38,7 +38,7 @@ pub(super) async fn show(
         let capability = shown.document.capability();
         let (title, description) = (capability.name.as_str(), &capability.description);
         let schema = shown.interface.to_json_schema(title, description);
-        output.raw(&format!("{schema:#}\n"));
+        output.schema(&schema);
     } else if output.is_json() {
         output.json_line(&shown.to_json());
     } else {

@@ -72,7 +72,8 @@ fn a_new_document_is_valid_and_replaces_nothing() {
 
     let printed = desk.a2s(&["new", "GetFour", "--out", "-"]).exits(0);
     assert!(printed.stdout.contains("name: GetFour"));
-    desk.a2s(&["new", "not-a-name"]).exits(2);
+    let close = desk.a2s(&["new", "not-a-name"]).exits(2);
+    assert!(close.stderr.contains("Did you mean `NotAName`?"), "{close:?}");
     desk.a2s(&["new", "GetFive", "--graphql", "--sequence"]).exits(2);
     assert!(!desk.path().join("GetFive.yaml").exists());
 }

@@ -48,7 +48,7 @@ fn help_and_usage() {
     let help = a2s(&["--help"]).exits(0);
     for command in [
         "demo", "up", "serve", "validate", "explain", "checksum", "verify", "publish", "search",
-        "show", "lock", "run", "runs",
+        "show", "lock", "run", "runs", "new", "import", "fmt", "schema",
     ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::root;
+use crate::harness::{a2s, root};
 
 /// The codes that are about the shape of a document alone, as far as a schema can see it.
 const SHAPE: [&str; 2] = ["A2S010", "A2S011"];
@@ -28,6 +28,14 @@ fn the_committed_schema_is_current() {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     let hint = "docs/capability.schema.json is stale: UPDATE_DOCS=1 cargo test --test it";
     assert!(committed == current, "{hint}");
+}
+
+#[test]
+fn the_command_prints_the_schema() {
+    let printed = a2s(&["schema"]).exits(0).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), a2s::json_schema());
+    assert!(printed.lines().count() > 100);
+    assert_eq!(a2s(&["schema", "--json"]).exits(0).one(), a2s::json_schema());
 }
 
 #[test]

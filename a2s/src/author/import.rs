@@ -17,7 +17,7 @@ mod variable;
 
 use serde::Serialize;
 
-use super::text;
+use super::{names, text};
 use crate::checksum::Digest;
 
 pub use arazzo::{ArazzoOptions, ArazzoSource, SourceDescription, arazzo_sources, import_arazzo};
@@ -27,6 +27,8 @@ pub use openapi::{OpenApiOptions, OperationSummary, import_openapi, list_openapi
 
 /// The longest text of a remark.
 const MAX_REASON: usize = 400;
+/// The most text of all documents of an import, in bytes.
+const MAX_TEXT: usize = 256 << 20;
 
 /// What an import gave.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -35,6 +37,28 @@ pub struct Imported {
     pub documents: Vec<ImportedDocument>,
     /// What could not be made a document.
     pub refused: Vec<Refusal>,
+    /// How much text the documents have, in bytes.
+    #[serde(skip)]
+    bytes: usize,
+}
+
+impl Imported {
+    /// Adds what becomes of `source`, unless there are too many documents already.
+    fn add(&mut self, source: &str, import: impl FnOnce() -> Result<ImportedDocument, Refusal>) {
+        if self.bytes > MAX_TEXT {
+            let reason = format!("the documents before it have {} MiB together", MAX_TEXT >> 20);
+            let refusal = Refusal::new(source, "", reason);
+            self.refused.push(refusal.with_hint("Name fewer operations at once."));
+            return;
+        }
+        match import() {
+            Ok(document) => {
+                self.bytes += document.text.len();
+                self.documents.push(document);
+            }
+            Err(refusal) => self.refused.push(refusal),
+        }
+    }
 }
 
 /// A document that was imported.
@@ -90,6 +114,22 @@ impl ImportError {
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
+}
+
+/// What every name begins with.
+///
+/// # Errors
+/// When there is a prefix or an author who cannot be named.
+fn prefix_of(prefix: Option<&str>, author: Option<&str>) -> Result<String, ImportError> {
+    if let Some(author) = author.filter(|author| text::description(author, MAX_REASON).is_none()) {
+        let message = format!("the author `{}` has no name", text::line(author, 80));
+        return Err(ImportError::new(message, "Name who answers for the documents."));
+    }
+    let Some(prefix) = prefix else { return Ok(String::new()) };
+    names::capability_name(prefix).ok_or_else(|| {
+        let message = format!("the prefix `{}` has no letter", text::line(prefix, 80));
+        ImportError::new(message, "Name a prefix of letters and digits, such as `Shop`.")
+    })
 }
 
 impl Remark {

@@ -1,6 +1,6 @@
 //! Names made of foreign ones: of capabilities, variables and steps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a capability or a step.
 const MOST: usize = 100;
@@ -11,13 +11,15 @@ const MOST_OF_VARIABLE: usize = 80;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Taken {
     names: BTreeSet<String>,
+    /// The number that a name is tried with next.
+    numbers: BTreeMap<String, usize>,
     ignores_case: bool,
 }
 
 impl Taken {
     /// Names of files, some of which are the same in upper and lower case on some machines.
     pub(crate) fn of_files() -> Self {
-        Self { names: BTreeSet::new(), ignores_case: true }
+        Self { ignores_case: true, ..Self::default() }
     }
 
     fn key(&self, name: &str) -> String {
@@ -27,11 +29,12 @@ impl Taken {
     /// `name`, or the first of `name2`, `name3`, … that is free; of at most [`MOST`] characters.
     pub(crate) fn take(&mut self, name: &str) -> String {
         let mut free = cut(name, MOST).to_owned();
-        let mut number = 2;
+        let whole = self.key(&free);
         while !self.names.insert(self.key(&free)) {
+            let number = self.numbers.entry(whole.clone()).or_insert(2);
             let ending = number.to_string();
+            *number += 1;
             free = format!("{}{ending}", cut(name, MOST - ending.len()));
-            number += 1;
         }
         free
     }
@@ -148,6 +151,9 @@ mod tests {
         let mut files = Taken::of_files();
         assert_eq!(files.take("GetItem"), "GetItem");
         assert_eq!(files.take("Getitem"), "Getitem2");
+        // The next free number is known, however many were given out.
+        let last = (0..20_000).map(|_| taken.take("Many")).last();
+        assert_eq!(last.as_deref(), Some("Many20000"));
         let long = "A".repeat(100);
         assert_eq!(taken.take(&long), long);
         assert_eq!(taken.take(&long), format!("{}2", "A".repeat(99)));

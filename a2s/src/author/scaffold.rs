@@ -34,6 +34,12 @@ pub fn starter_document(name: &CapabilityName, starter: Starter) -> String {
         .replace("starterStep", &names::step_id(name.as_str()))
 }
 
+/// The capability name closest to a text: `get-weather` is `GetWeather`. None without a letter.
+#[must_use]
+pub fn suggest_name(text: &str) -> Option<CapabilityName> {
+    CapabilityName::new(&names::capability_name(text)?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

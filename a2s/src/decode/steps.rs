@@ -23,7 +23,7 @@ use crate::template::{Template, is_name};
 use crate::tree::Kind;
 
 /// The most steps of a document.
-const MAX_STEPS: usize = 200;
+pub(crate) const MAX_STEPS: usize = 200;
 /// The deepest nesting of steps.
 const MAX_NESTING: usize = 16;
 /// The most members of a mapping.

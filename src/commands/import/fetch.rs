@@ -10,6 +10,7 @@ use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
+use crate::client::root_cause;
 use crate::failure::{BAD_ARGUMENT, Exit, FILE, Failure, NOT_REACHABLE};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,7 +84,15 @@ pub(super) struct Fetched {
 /// Reads a place; `-` is standard input.
 pub(super) async fn fetch(place: &Place) -> Result<Fetched, Failure> {
     match place {
-        Place::File(path) => Ok(Fetched { bytes: read(path)?, base: None }),
+        Place::File(path) => {
+            let bytes = read(path).map_err(|failure| match path.exists() {
+                true => failure,
+                false => {
+                    failure.with_hint("Name a file, or an address that begins with `https://`.")
+                }
+            })?;
+            Ok(Fetched { bytes, base: None })
+        }
         Place::Address(url) => get(url).await,
     }
 }
@@ -117,9 +126,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 async fn get(url: &Url) -> Result<Fetched, Failure> {
     let unreachable = |error: &reqwest::Error| {
-        let cause =
-            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-        let message = format!("{url} does not answer: {cause}");
+        let message = format!("{url} does not answer: {}", root_cause(error));
         Failure::new(Exit::Unreachable, NOT_REACHABLE, message)
             .with_hint("Check the address, or get the file yourself and name it.")
     };

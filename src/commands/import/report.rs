@@ -1,5 +1,6 @@
 //! Writing what was imported, and telling what was not.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use a2s::author::{Imported, ImportedDocument, Refusal};
@@ -11,7 +12,8 @@ use crate::commands::document;
 use crate::failure::{Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count};
 
-/// The most operations that one line names.
+/// The most operations that one line names. What is remarked about more of them is told once, at
+/// the end.
 const MAX_SOURCES: usize = 3;
 
 /// What became of the file of a document.
@@ -39,13 +41,14 @@ pub(super) fn write_all(
     if !imported.documents.is_empty() {
         std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
     }
+    let common = common_remarks(&imported.documents);
     let mut all = Vec::new();
     for document in &imported.documents {
         // A capability name is letters and digits: it leads to no other folder.
         let file = folder.join(format!("{}.yaml", document.name));
         let written = write(&file, document, arguments.force)?;
         if !output.is_json() {
-            print(document, &file, written, output);
+            print(document, &file, written, &common, output);
         }
         all.push((document, file, written));
     }
@@ -64,6 +67,7 @@ pub(super) fn write_all(
         output
             .json_line(&json!({ "documents": documents, "refused": refused, "summary": summary }));
     } else {
+        print_common(&common, output);
         print_end(imported, folder, &counts, output);
     }
     let failed = number(Written::Kept) + imported.refused.len();
@@ -93,9 +97,49 @@ fn to_json((document, file, written): &(&ImportedDocument, PathBuf, Written)) ->
     })
 }
 
-fn print(document: &ImportedDocument, file: &Path, written: Written, output: &mut Output) {
+/// The documents that each remark is about, where they are many.
+fn common_remarks(documents: &[ImportedDocument]) -> BTreeMap<&str, Vec<&str>> {
+    let mut about = BTreeMap::<&str, Vec<&str>>::new();
+    for document in documents {
+        let mut reasons: Vec<&str> = document.remarks.iter().map(|r| r.reason.as_str()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            about.entry(reason).or_default().push(&document.name);
+        }
+    }
+    about.retain(|_, documents| documents.len() > MAX_SOURCES);
+    about
+}
+
+fn print_common(common: &BTreeMap<&str, Vec<&str>>, output: &mut Output) {
+    for (reason, documents) in common {
+        let (shown, more) = some_of(documents);
+        output.line(format_args!("{WARN}note{WARN:#}  {reason}"));
+        output.line(format_args!("      {DIM}{shown}{more}{DIM:#}"));
+    }
+}
+
+/// The first names of a list, and how many follow.
+fn some_of(names: &[&str]) -> (String, String) {
+    let shown = names.iter().take(MAX_SOURCES).copied().collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(MAX_SOURCES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (shown, more)
+}
+
+fn print(
+    document: &ImportedDocument,
+    file: &Path,
+    written: Written,
+    common: &BTreeMap<&str, Vec<&str>>,
+    output: &mut Output,
+) {
     let (style, word) = match written {
-        Written::New | Written::Replaced => (GOOD, "new "),
+        Written::New => (GOOD, "new "),
+        Written::Replaced => (GOOD, "over"),
         Written::Unchanged => (DIM, "same"),
         Written::Kept => (BAD, "kept"),
     };
@@ -104,7 +148,8 @@ fn print(document: &ImportedDocument, file: &Path, written: Written, output: &mu
     if written == Written::Kept {
         output.line(format_args!("      it has other content; --force replaces it"));
     }
-    for remark in &document.remarks {
+    let own = document.remarks.iter().filter(|r| !common.contains_key(r.reason.as_str()));
+    for remark in own {
         let place =
             if remark.place.is_empty() { String::new() } else { format!("{}: ", remark.place) };
         output.line(format_args!("      {WARN}note{WARN:#} {DIM}{place}{DIM:#}{}", remark.reason));
@@ -121,11 +166,7 @@ fn print_end(imported: &Imported, folder: &Path, counts: &[(&str, usize)], outpu
         }
     }
     for (refusal, sources) in groups {
-        let shown = sources.iter().take(MAX_SOURCES).copied().collect::<Vec<_>>().join(", ");
-        let more = match sources.len().saturating_sub(MAX_SOURCES) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let (shown, more) = some_of(&sources);
         output.line(format_args!("{BAD}bad {BAD:#}  {NAME}{shown}{NAME:#}{more}"));
         let place =
             if refusal.place.is_empty() { String::new() } else { format!("{}: ", refusal.place) };

@@ -1,7 +1,7 @@
 //! Every operation and workflow of the data sets: what share becomes a document, and why the rest
 //! does not. The figures stand in `docs/import.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -185,6 +185,75 @@ fn import_workflows(folder: &Path, world: &World) -> Tally {
     tally
 }
 
+/// A query or mutation for each field at the top of a schema, with a variable for each argument.
+fn operations_of(schema: &str) -> String {
+    const TEXT: &str = "\"\"\"";
+    let composite: BTreeSet<&str> = schema
+        .lines()
+        .filter_map(|line| {
+            let (word, rest) = line.split_once(' ')?;
+            let is_composite = matches!(word, "type" | "interface" | "union");
+            rest.split([' ', '{']).next().filter(|_| is_composite)
+        })
+        .collect();
+    let mut operations = String::new();
+    let mut root = None;
+    let mut in_text = false;
+    let (mut field, mut arguments) = (String::new(), Vec::new());
+    for line in schema.lines() {
+        in_text ^= line.matches(TEXT).count() == 1;
+        if in_text || line.contains(TEXT) {
+            continue;
+        }
+        match line.split([' ', '{']).collect::<Vec<_>>()[..] {
+            ["type", "Query", ..] => root = Some("query"),
+            ["type", "Mutation", ..] => root = Some("mutation"),
+            ["}", ..] => root = None,
+            _ => {}
+        }
+        let Some(word) = root else { continue };
+        let indent = line.len() - line.trim_start().len();
+        let Some((name, kind)) = line.trim().split_once(':') else {
+            if indent == 2 && line.ends_with('(') {
+                field = line.trim().trim_end_matches('(').to_owned();
+            }
+            continue;
+        };
+        let kind = kind.trim().split([' ', '=']).next().unwrap_or_default();
+        if indent == 4 {
+            arguments.push((name, kind));
+            continue;
+        }
+        if name != ")" {
+            name.clone_into(&mut field);
+        }
+        let declared: Vec<_> = arguments.iter().map(|(n, kind)| format!("${n}: {kind}")).collect();
+        let given: Vec<_> = arguments.iter().map(|(n, _)| format!("{n}: ${n}")).collect();
+        let list = |items: &[String]| match items {
+            [] => String::new(),
+            items => format!("({})", items.join(", ")),
+        };
+        let named = kind.trim_matches(['[', ']', '!']);
+        let selection = if composite.contains(named) { "{ __typename }" } else { "" };
+        let (declared, given) = (list(&declared), list(&given));
+        let _ = writeln!(operations, "{word} {field}{declared} {{ {field}{given} {selection} }}");
+        arguments.clear();
+    }
+    operations
+}
+
+fn import_queries(file: &Path, world: &World) -> Tally {
+    let schema = std::fs::read_to_string(file).unwrap();
+    let operations = operations_of(&schema);
+    let endpoint = Url::parse("https://api.github.com/graphql").unwrap();
+    let options = GraphqlOptions { endpoint, prefix: Some("G".to_owned()), author: None };
+    let imported = import_graphql(&schema, &operations, &options).unwrap();
+    let mut tally = Tally { descriptions: 1, all: operations.lines().count(), ..Tally::default() };
+    assert_eq!(tally.all, imported.documents.len() + imported.refused.len());
+    tally.add(file, &imported, world);
+    tally
+}
+
 fn table(title: &str, counts: &BTreeMap<String, usize>, markdown: &mut String) {
     if counts.is_empty() {
         return;
@@ -198,7 +267,7 @@ fn table(title: &str, counts: &BTreeMap<String, usize>, markdown: &mut String) {
     let _ = writeln!(markdown);
 }
 
-fn figures(operations: &Tally, workflows: &Tally) -> String {
+fn figures(operations: &Tally, workflows: &Tally, queries: &Tally) -> String {
     let share = |tally: &Tally| 100.0 * tally.imported as f64 / tally.all as f64;
     let mut markdown = String::new();
     let _ = writeln!(
@@ -226,6 +295,18 @@ fn figures(operations: &Tally, workflows: &Tally) -> String {
     table("Why a document was not planned", &workflows.unplanned, &mut markdown);
     table("Why a workflow became none", &workflows.reasons, &mut markdown);
     table("What was remarked about workflows", &workflows.remarks, &mut markdown);
+    let _ = writeln!(
+        markdown,
+        "GraphQL: {} schema, a query or mutation for each of its {} fields at the top; {} became documents ({:.2} %). {} of them were published and planned with made-up inputs.\n",
+        queries.descriptions,
+        queries.all,
+        queries.imported,
+        share(queries),
+        queries.planned,
+    );
+    table("Why a document was not planned", &queries.unplanned, &mut markdown);
+    table("Why a field became none", &queries.reasons, &mut markdown);
+    table("What was remarked about fields", &queries.remarks, &mut markdown);
     markdown
 }
 
@@ -235,6 +316,8 @@ fn all_that_the_descriptions_allow_becomes_documents() {
     let world = World::up(&[]);
     let operations = import_operations(&data.join("openapi"), &world);
     let workflows = import_workflows(&data.join("arazzo"), &world);
+    let queries = import_queries(&data.join("graphql/github.graphql"), &world);
+    assert!(queries.all > 200 && queries.reasons.is_empty(), "{:?}", queries.reasons);
     // What is refused refers to what is not there: no description allows more.
     let faults = ["… leads nowhere in the description", "… leads out of the description"];
     for reason in operations.reasons.keys().chain(workflows.reasons.keys()) {
@@ -246,7 +329,8 @@ fn all_that_the_descriptions_allow_becomes_documents() {
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once(END).unwrap();
-    let current = format!("{before}{BEGIN}\n{}{END}{after}", figures(&operations, &workflows));
+    let current =
+        format!("{before}{BEGIN}\n{}{END}{after}", figures(&operations, &workflows, &queries));
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &current).unwrap();
     }

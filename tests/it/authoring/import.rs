@@ -78,6 +78,31 @@ fn operations_are_listed_and_found_by_name() {
 }
 
 #[test]
+fn what_is_remarked_about_many_operations_is_told_once() {
+    let desk = Desk::new();
+    let paths: serde_json::Map<String, serde_json::Value> = (1..=5)
+        .map(|n| {
+            let id = json!({"name": "id", "in": "path", "schema": {"type": "string"}});
+            let answer = json!({"200": {"description": ""}});
+            (format!("/a{n}/{{id}}"), json!({"get": {"parameters": [id], "responses": answer}}))
+        })
+        .collect();
+    let servers = json!([{"url": "https://api.example.com"}]);
+    let description = json!({
+        "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": servers, "paths": paths,
+    });
+    desk.write("api.json", &description.to_string());
+    let told = |ran: crate::harness::Ran| ran.stdout.matches("it is always needed").count();
+    assert_eq!(told(desk.a2s(&["import", "openapi", "api.json"]).exits(0)), 1);
+    // One that is imported alone says it itself, and so does what machines read.
+    let one = ["import", "openapi", "api.json", "--operation", "GetA1ById"];
+    assert_eq!(told(desk.a2s(&one).exits(0)), 1);
+    assert_eq!(told(desk.a2s(&["import", "openapi", "api.json", "--json"]).exits(0)), 5);
+    let again = desk.a2s(&["import", "openapi", "api.json", "--prefix", "42"]).exits(1);
+    assert!(again.stderr.contains("the prefix `42` has no letter"), "{again:?}");
+}
+
+#[test]
 fn other_files_are_refused_with_what_to_do() {
     let desk = Desk::new();
     desk.write("old.json", r#"{"swagger": "2.0", "paths": {}}"#);
@@ -87,7 +112,7 @@ fn other_files_are_refused_with_what_to_do() {
         ("old.json", "swagger2openapi"),
         ("none.yaml", "no OpenAPI description"),
         ("broken.yaml", "neither JSON nor YAML"),
-        ("missing.yaml", "missing.yaml"),
+        ("missing.yaml", "an address that begins with `https://`"),
     ] {
         let ran = desk.a2s(&["import", "openapi", file]).exits(1);
         assert!(ran.stderr.contains(told), "{told} in {ran:?}");

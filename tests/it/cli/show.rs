@@ -102,6 +102,8 @@ fn a_code_is_explained() {
     let said = world.a2s(&["validate", "bad.yaml"]).exits(1).stdout;
     assert!(said.contains("a2s explain"), "{said}");
     a2s(&["explain", "A2S999"]).exits(2);
+    assert_eq!(a2s(&["explain", "11"]).exits(0).stdout, explained.stdout);
+    a2s(&["explain", "0"]).exits(2);
     for code in a2s::CODES {
         a2s(&["explain", code.id]).exits(0);
     }

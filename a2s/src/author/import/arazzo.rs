@@ -14,12 +14,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use url::Url;
 
+use super::openapi::{Operation, operations};
 use super::source::{Source, shown};
-use super::{ImportError, Imported, Refusal};
+use super::{ImportError, Imported, Refusal, prefix_of};
 use crate::author::names;
 
 /// The most workflows of a document.
 const MAX_WORKFLOWS: usize = 1_000;
+/// The most descriptions that a document refers to.
+const MAX_SOURCES: usize = 20;
 /// How deep workflows may use one another.
 const MAX_USES: usize = 8;
 
@@ -53,7 +56,7 @@ pub struct ArazzoSource {
 /// The OpenAPI descriptions that an Arazzo document refers to.
 ///
 /// # Errors
-/// When the value is no Arazzo 1.0 document.
+/// When the value is no Arazzo 1.0 document, or refers to too many.
 pub fn arazzo_sources(document: &Value) -> Result<Vec<SourceDescription>, ImportError> {
     open(document)?;
     let named = |raw: &Value| {
@@ -62,7 +65,13 @@ pub fn arazzo_sources(document: &Value) -> Result<Vec<SourceDescription>, Import
         Some(SourceDescription { name: text("name")?, url: text("url")? }).filter(|_| is_openapi)
     };
     let sources = document.get("sourceDescriptions").and_then(Value::as_array);
-    Ok(sources.into_iter().flatten().filter_map(named).collect())
+    let sources: Vec<_> = sources.into_iter().flatten().filter_map(named).collect();
+    if sources.len() > MAX_SOURCES {
+        let message =
+            format!("it refers to {} descriptions; {MAX_SOURCES} are read", sources.len());
+        return Err(ImportError::new(message, "Split the document."));
+    }
+    Ok(sources)
 }
 
 /// Makes a document of each workflow of an Arazzo 1.0 document. `sources` has what
@@ -76,13 +85,17 @@ pub fn import_arazzo(
     options: &ArazzoOptions,
 ) -> Result<Imported, ImportError> {
     let source = open(document)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
     let raw = document.get("workflows").and_then(Value::as_array);
-    let raw: Vec<&Value> = raw.into_iter().flatten().take(MAX_WORKFLOWS).collect();
+    let raw: Vec<&Value> = raw.into_iter().flatten().collect();
+    if raw.len() > MAX_WORKFLOWS {
+        let message = format!("the document has {} workflows; {MAX_WORKFLOWS} are read", raw.len());
+        return Err(ImportError::new(message, "Split the document."));
+    }
     if raw.is_empty() {
         let hint = "Name a document with at least one entry under `workflows`.";
         return Err(ImportError::new("the document has no workflows", hint));
     }
-    let prefix = options.prefix.as_deref().and_then(names::capability_name).unwrap_or_default();
     let mut taken = names::Taken::of_files();
     let names = raw.iter().map(|workflow| {
         let id = id_of(workflow);
@@ -90,8 +103,18 @@ pub fn import_arazzo(
         taken.take(&format!("{prefix}{own}"))
     });
     let names: Vec<String> = names.collect();
-    let mut importer =
-        Importer { source, sources, options, raw: &raw, names: &names, done: BTreeMap::new() };
+    let services = sources.iter().map(|(name, ArazzoSource { description, base })| {
+        let (operations, refused) = operations(Source::new(description));
+        (name.as_str(), Service { operations, refused, base: base.as_ref() })
+    });
+    let mut importer = Importer {
+        source,
+        services: services.collect(),
+        options,
+        raw: &raw,
+        names: &names,
+        done: BTreeMap::new(),
+    };
     for index in 0..raw.len() {
         importer.import(index, 0);
     }
@@ -124,10 +147,18 @@ fn id_of(workflow: &Value) -> &str {
     workflow.get("workflowId").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// What an OpenAPI description offers.
+struct Service<'a> {
+    operations: Vec<Operation<'a>>,
+    /// What cannot be read of it.
+    refused: Vec<Refusal>,
+    base: Option<&'a Url>,
+}
+
 /// Imports workflows, those that others use before them.
 struct Importer<'a> {
     source: Source<'a>,
-    sources: &'a BTreeMap<String, ArazzoSource>,
+    services: BTreeMap<&'a str, Service<'a>>,
     options: &'a ArazzoOptions,
     raw: &'a [&'a Value],
     names: &'a [String],

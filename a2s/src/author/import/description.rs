@@ -3,6 +3,8 @@
 //! They are read more leniently than documents: they are larger, were written for other readers,
 //! and only what is cut out of them has to satisfy the compiler.
 
+use std::collections::BTreeMap;
+
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
@@ -42,12 +44,30 @@ pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
     }
     let text = std::str::from_utf8(source).map_err(|_| DescriptionError::NotUtf8)?;
     let text = text.trim_start_matches('\u{feff}');
-    if text.trim_start().starts_with(['{', '['])
-        && let Ok(value) = serde_json::from_str(text)
-    {
-        return Ok(value);
+    if text.trim_start().starts_with(['{', '[']) {
+        if most_values(text) > MAX_NODES {
+            return Err(DescriptionError::Budget);
+        }
+        if let Ok(value) = serde_json::from_str(text) {
+            return Ok(value);
+        }
     }
     read_yaml(text)
+}
+
+/// The most values that a text can have as JSON: one before each comma, one in each collection.
+fn most_values(text: &str) -> usize {
+    let (mut values, mut in_text, mut escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' | b'[' | b'{' if !in_text => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
@@ -78,7 +98,7 @@ fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
 struct Builder {
     open: Vec<Open>,
     root: Option<Value>,
-    anchors: Vec<(usize, Value)>,
+    anchors: BTreeMap<usize, Value>,
     nodes: usize,
     text: usize,
 }
@@ -123,8 +143,7 @@ impl Builder {
                 }
             }
             Event::Alias(anchor) => {
-                let known = self.anchors.iter().rev().find(|(known, _)| *known == anchor);
-                let value = known.map(|(_, value)| value.clone()).ok_or_else(|| {
+                let value = self.anchors.get(&anchor).cloned().ok_or_else(|| {
                     DescriptionError::Syntax("an alias names nothing that stands before".to_owned())
                 })?;
                 let (nodes, text, depth) = size(&value);
@@ -164,7 +183,7 @@ impl Builder {
         if anchor > 0 {
             let (nodes, text, _) = size(&value);
             self.spend(nodes, text)?;
-            self.anchors.push((anchor, value.clone()));
+            self.anchors.insert(anchor, value.clone());
         }
         match self.open.last_mut().map(|open| &mut open.items) {
             Some(Items::Array(items)) => items.push(value),
@@ -291,6 +310,10 @@ mod tests {
             bomb.push_str(&line);
         }
         assert_eq!(read_description(bomb.as_bytes()), Err(DescriptionError::Budget));
+        let many = format!("[{}0]", "0,".repeat(MAX_NODES));
+        assert_eq!(read_description(many.as_bytes()), Err(DescriptionError::Budget));
+        let commas = format!(r#"["\"{}"]"#, ",".repeat(MAX_NODES));
+        assert!(read_description(commas.as_bytes()).is_ok());
         assert_eq!(read_description(b"\xff"), Err(DescriptionError::NotUtf8));
         assert!(matches!(read_description(b"a: [1"), Err(DescriptionError::Syntax(_))));
     }

@@ -15,7 +15,7 @@ use super::draft::{self, Author, Header};
 use super::schema::is_exact;
 use super::source::shown;
 use super::variable::{Variable, names_a_secret};
-use super::{ImportError, Imported, Refusal, Remark};
+use super::{ImportError, Imported, Refusal, Remark, prefix_of};
 use crate::author::{names, text};
 use crate::document::ValueType;
 use crate::name::Domain;
@@ -55,6 +55,7 @@ pub fn import_graphql(
     options: &GraphqlOptions,
 ) -> Result<Imported, ImportError> {
     let domain = domain_of(&options.endpoint)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
     let schema = if schema.trim_start().starts_with('{') {
         introspection::to_sdl(schema)?
     } else {
@@ -72,6 +73,7 @@ pub fn import_graphql(
             document: &document,
             text: operations,
             options,
+            prefix,
             domain,
             remark,
         };
@@ -161,6 +163,8 @@ struct Import<'a> {
     document: &'a Valid<ExecutableDocument>,
     text: &'a str,
     options: &'a GraphqlOptions,
+    /// What every name begins with.
+    prefix: String,
     domain: String,
     /// What is wrong with the schema.
     remark: Option<Remark>,
@@ -170,7 +174,6 @@ impl Import<'_> {
     fn all(&self) -> Imported {
         let mut imported = Imported::default();
         let mut taken = names::Taken::of_files();
-        let prefix = self.options.prefix.as_deref().and_then(names::capability_name);
         let mut operations: Vec<_> = self.document.operations.iter().collect();
         operations.sort_by_key(|operation| operation.location().map(|at| at.offset()));
         for operation in operations {
@@ -183,7 +186,7 @@ impl Import<'_> {
                     .and_then(|field| names::capability_name(field.response_key())),
             };
             let own = own.unwrap_or_else(|| "Operation".to_owned());
-            let name = taken.take(&format!("{}{own}", prefix.as_deref().unwrap_or_default()));
+            let name = taken.take(&format!("{}{own}", self.prefix));
             let label = format!(
                 "{} {}",
                 operation.operation_type,
@@ -196,10 +199,7 @@ impl Import<'_> {
                 continue;
             }
             let at = operation.location();
-            match self.import(operation, at, &name, &label) {
-                Ok(document) => imported.documents.push(document),
-                Err(refusal) => imported.refused.push(refusal),
-            }
+            imported.add(&label, || self.import(operation, at, &name, &label));
         }
         imported
     }

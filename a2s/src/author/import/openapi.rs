@@ -14,7 +14,7 @@ use url::Url;
 use super::draft::{self, Author, Header};
 use super::source::{Source, shown};
 use super::variable::Variable;
-use super::{ImportError, Imported, ImportedDocument, Refusal};
+use super::{ImportError, Imported, ImportedDocument, Refusal, prefix_of};
 use crate::author::{names, text};
 use crate::diagnostic::did_you_mean;
 
@@ -23,11 +23,14 @@ pub(super) use operation::{Operation, operations};
 
 /// The most parameters of a document.
 const MAX_PARAMETERS: usize = 100;
+/// The longest path that is listed.
+const MAX_PATH: usize = 400;
 
 /// What an import of operations may be told.
 #[derive(Debug, Clone, Default)]
 pub struct OpenApiOptions {
-    /// The operations that are wanted, by `operationId` or as `GET /users/{id}`; all when empty.
+    /// The operations that are wanted, by `operationId`, as `GET /users/{id}` or by the names of
+    /// their documents; all when empty.
     pub operations: Vec<String>,
     /// What every name begins with.
     pub prefix: Option<String>,
@@ -64,12 +67,13 @@ pub fn list_openapi(
     options: &OpenApiOptions,
 ) -> Result<Vec<OperationSummary>, ImportError> {
     let source = open(description)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
     let (operations, _) = operations(source);
-    let names = names_of(&operations, options.prefix.as_deref());
+    let names = names_of(&operations, &prefix);
     let summaries = operations.iter().zip(names).map(|(operation, name)| OperationSummary {
         id: operation.id().map(shown),
         method: operation.method.to_ascii_uppercase(),
-        path: shown(operation.path),
+        path: text::line(operation.path, MAX_PATH),
         name,
         description: description_of(source, operation),
     });
@@ -86,18 +90,17 @@ pub fn import_openapi(
     options: &OpenApiOptions,
 ) -> Result<Imported, ImportError> {
     let source = open(description)?;
+    let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
     let (operations, refused) = operations(source);
-    let names = names_of(&operations, options.prefix.as_deref());
-    let chosen = choose(&operations, &options.operations)?;
+    let names = names_of(&operations, &prefix);
+    let chosen = choose(&operations, &names, &options.operations)?;
     let mut imported = Imported::default();
     if options.operations.is_empty() {
         imported.refused = refused;
     }
     for index in chosen {
-        match import_operation(operations[index], &names[index], options) {
-            Ok(document) => imported.documents.push(document),
-            Err(refusal) => imported.refused.push(refusal),
-        }
+        let (operation, name) = (operations[index], &names[index]);
+        imported.add(&operation.label(), || import_operation(operation, name, options));
     }
     Ok(imported)
 }
@@ -129,7 +132,11 @@ pub(super) fn open(description: &Value) -> Result<Source<'_>, ImportError> {
 }
 
 /// The operations that are meant: their indexes, in the order of the description.
-fn choose(operations: &[Operation<'_>], wanted: &[String]) -> Result<Vec<usize>, ImportError> {
+fn choose(
+    operations: &[Operation<'_>],
+    names: &[String],
+    wanted: &[String],
+) -> Result<Vec<usize>, ImportError> {
     if wanted.is_empty() {
         if operations.is_empty() {
             let hint = "Name a description with at least one path and operation.";
@@ -139,12 +146,13 @@ fn choose(operations: &[Operation<'_>], wanted: &[String]) -> Result<Vec<usize>,
     }
     let mut chosen = Vec::new();
     for name in wanted {
-        let is_called = |operation: &Operation<'_>| {
-            operation.id() == Some(name) || operation.label().eq_ignore_ascii_case(name)
-        };
-        let Some(index) = operations.iter().position(is_called) else {
-            let known = operations.iter().filter_map(Operation::id);
-            let hint = match did_you_mean(name, known) {
+        let by_id = operations.iter().position(|operation| operation.id() == Some(name));
+        let by_path = || operations.iter().position(|operation| operation.is_at(name));
+        let by_name = || names.iter().position(|known| known == name);
+        let Some(index) = by_id.or_else(by_path).or_else(by_name) else {
+            let ids = operations.iter().filter_map(Operation::id);
+            let names = names.iter().map(String::as_str);
+            let hint = match did_you_mean(name, ids).or_else(|| did_you_mean(name, names)) {
                 Some(close) => format!("Did you mean `{}`?", shown(close)),
                 None => "See `a2s import openapi SPEC --list`; one without an id is named as in `GET /users/{id}`.".to_owned(),
             };
@@ -160,8 +168,7 @@ fn choose(operations: &[Operation<'_>], wanted: &[String]) -> Result<Vec<usize>,
 }
 
 /// The names of the documents of all operations. One that is imported alone has the same name.
-fn names_of(operations: &[Operation<'_>], prefix: Option<&str>) -> Vec<String> {
-    let prefix = prefix.and_then(names::capability_name).unwrap_or_default();
+fn names_of(operations: &[Operation<'_>], prefix: &str) -> Vec<String> {
     let mut taken = names::Taken::of_files();
     let name = |operation: &Operation<'_>| {
         let own = operation.id().and_then(names::capability_name);

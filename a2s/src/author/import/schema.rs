@@ -7,8 +7,9 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::Remark;
-use super::source::{Source, reference_of, shown};
-use crate::author::text;
+use super::source::{Source, flag_of, reference_of, shown};
+use crate::author::{names, text};
+use crate::tree::MAX_NODES;
 
 /// How much of the schemas is carried over. Each level carries less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,9 @@ pub(super) struct Schemas<'a, 'r> {
     remarks: &'r mut Vec<Remark>,
     /// The names of components by their reference in the description.
     names: IndexMap<String, String>,
+    taken: names::Taken,
+    /// How many schemas may follow: with none left, no document can hold what there is already.
+    left: usize,
     /// The components that are still to be carried over, with the depth at which they were met.
     waiting: VecDeque<(String, &'a Value, usize)>,
 }
@@ -66,7 +70,8 @@ impl<'a, 'r> Schemas<'a, 'r> {
         remarks: &'r mut Vec<Remark>,
     ) -> Self {
         let (names, waiting) = (IndexMap::new(), VecDeque::new());
-        Self { source, detail, siblings, remarks, names, waiting }
+        let taken = names::Taken::default();
+        Self { source, detail, siblings, remarks, names, taken, left: MAX_NODES, waiting }
     }
 
     /// A schema at `place`, for remarks.
@@ -86,6 +91,8 @@ impl<'a, 'r> Schemas<'a, 'r> {
     }
 
     fn schema(&mut self, schema: &'a Value, level: usize, place: &str) -> Value {
+        let Some(left) = self.left.checked_sub(1) else { return json!({}) };
+        self.left = left;
         let Value::Object(members) = schema else {
             // `true` and `false` are schemas in OpenAPI 3.1.
             return if self.siblings && schema.is_boolean() { schema.clone() } else { json!({}) };
@@ -159,6 +166,7 @@ impl<'a, 'r> Schemas<'a, 'r> {
                 carried.push((key.clone(), value));
             }
         }
+        self.mend_null(members, &mut carried, place);
         // What people look for first comes first, what nests comes last.
         let rank = |key: &str| match key {
             "type" => 0,
@@ -173,12 +181,61 @@ impl<'a, 'r> Schemas<'a, 'r> {
         carried.into_iter().collect()
     }
 
-    /// The value of a keyword that says which values are valid; of other keywords, and of
-    /// malformed ones, nothing.
+    /// Says that a value may be null in the way of the version: OpenAPI 3.0 has `nullable`, 3.1
+    /// the type `null`, and descriptions have both.
+    fn mend_null(
+        &mut self,
+        members: &Map<String, Value>,
+        carried: &mut Vec<(String, Value)>,
+        place: &str,
+    ) {
+        let Some((_, kind)) = carried.iter_mut().find(|(key, _)| key == "type") else { return };
+        let is_listed = members.get("type").is_some_and(|kind| {
+            kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "null"))
+        });
+        if !self.siblings && is_listed && !members.contains_key("nullable") {
+            carried.push(("nullable".to_owned(), json!(true)));
+        } else if self.siblings
+            && kind.is_string()
+            && members.get("nullable").and_then(flag_of) == Some(true)
+        {
+            *kind = json!([kind, "null"]);
+            carried.retain(|(key, _)| key != "nullable");
+            self.remark(place, "`nullable` is not of OpenAPI 3.1; null is among its types");
+        }
+    }
+
+    /// The value of a keyword that says which values are valid; of other keywords nothing, and of
+    /// malformed ones a remark.
     fn keyword(&mut self, key: &str, value: &'a Value, level: usize, place: &str) -> Option<Value> {
+        let told = self.remarks.len();
+        let kept = self.read_keyword(key, value, level, place);
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        if kept.is_none() && self.remarks.len() == told && is_checked(key) && !is_empty {
+            let shown = shown(&value.to_string());
+            self.remark(place, format!("`{key}: {shown}` is left out: it says nothing there"));
+        }
+        kept
+    }
+
+    fn read_keyword(
+        &mut self,
+        key: &str,
+        value: &'a Value,
+        level: usize,
+        place: &str,
+    ) -> Option<Value> {
         let below = || format!("{place}.{key}");
         match key {
-            "type" => is_type_keyword(value, self.siblings).then(|| value.clone()),
+            "type" if is_type_keyword(value, self.siblings) => Some(value.clone()),
+            "type" => {
+                let kinds = value.as_array().filter(|_| is_type_keyword(value, true))?;
+                let mut kinds = kinds.iter().filter_map(Value::as_str).filter(|k| *k != "null");
+                let (Some(only), None) = (kinds.next(), kinds.next()) else { return None };
+                let told = format!("a list of types is of OpenAPI 3.1; it is read as `{only}`");
+                self.remark(&below(), told);
+                Some(json!(only))
+            }
             "description" => {
                 let most = self.detail.description;
                 let description = text::description(value.as_str()?, most.max(1));
@@ -189,7 +246,11 @@ impl<'a, 'r> Schemas<'a, 'r> {
             }
             "pattern" => value.is_string().then(|| value.clone()),
             "nullable" | "readOnly" | "writeOnly" | "uniqueItems" => {
-                value.is_boolean().then(|| value.clone())
+                let flag = flag_of(value)?;
+                if value.is_string() {
+                    self.remark(place, format!("`{key}` is a text; it is read as `{flag}`"));
+                }
+                Some(json!(flag))
             }
             "required" => {
                 let names: Vec<&Value> =
@@ -263,21 +324,14 @@ impl<'a, 'r> Schemas<'a, 'r> {
 
     /// A name for the component that `reference` leads to: its last part, with a number when
     /// another one has it.
-    fn free_name(&self, reference: &str) -> String {
+    fn free_name(&mut self, reference: &str) -> String {
         let last = reference.rsplit('/').next().unwrap_or_default();
         let plain: String = last
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
             .take(80)
             .collect();
-        let plain = if plain.is_empty() { "Schema".to_owned() } else { plain };
-        let mut name = plain.clone();
-        let mut number = 2;
-        while self.names.values().any(|known| *known == name) {
-            name = format!("{plain}{number}");
-            number += 1;
-        }
-        name
+        self.taken.take(if plain.is_empty() { "Schema" } else { &plain })
     }
 
     fn remark(&mut self, place: &str, reason: impl Into<String>) {
@@ -288,6 +342,40 @@ impl<'a, 'r> Schemas<'a, 'r> {
 /// Whether a document can hold a value: every number in it has one spelling everywhere.
 pub(super) fn is_exact(value: &Value) -> bool {
     crate::checksum::canonical_json(value).is_ok()
+}
+
+/// Whether values are checked by a keyword, so that its absence has to be told.
+fn is_checked(key: &str) -> bool {
+    matches!(
+        key,
+        "type"
+            | "format"
+            | "pattern"
+            | "nullable"
+            | "required"
+            | "enum"
+            | "items"
+            | "properties"
+            | "additionalProperties"
+            | "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "not"
+            | "minimum"
+            | "maximum"
+            | "multipleOf"
+            | "exclusiveMinimum"
+            | "exclusiveMaximum"
+            | "minLength"
+            | "maxLength"
+            | "minItems"
+            | "maxItems"
+            | "uniqueItems"
+            | "minProperties"
+            | "maxProperties"
+            | "prefixItems"
+            | "patternProperties"
+    )
 }
 
 fn is_type(name: &str) -> bool {
@@ -303,5 +391,23 @@ fn is_type_keyword(value: &Value, several: bool) -> bool {
                 && names.iter().all(|name| name.as_str().is_some_and(is_type))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_carried_than_a_document_holds() {
+        let properties: Map<String, Value> =
+            (0..MAX_NODES + 100).map(|n| (n.to_string(), json!({"type": "string"}))).collect();
+        let schema = json!({"type": "object", "properties": properties});
+        let root = json!({});
+        let mut remarks = Vec::new();
+        let mut schemas = Schemas::new(Source::new(&root), Detail::LEVELS[0], false, &mut remarks);
+        let carried = schemas.carry(&schema, "");
+        let kept = carried["properties"].as_object().unwrap().values();
+        assert_eq!(kept.filter(|schema| **schema != json!({})).count(), MAX_NODES - 1);
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::Remark;
+
 /// How many `$ref`s may lead to one another.
 const MAX_REFS: usize = 16;
 
@@ -78,6 +80,35 @@ impl<'a> Source<'a> {
 /// The `$ref` of a value.
 pub(super) fn reference_of(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
+}
+
+/// The flag `key` of a value. Some descriptions write it as text.
+pub(super) fn flag(value: &Value, key: &str) -> Option<bool> {
+    flag_of(value.get(key)?)
+}
+
+/// The flag that a value is.
+pub(super) fn flag_of(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(text) => text.trim().to_ascii_lowercase().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The same, with a remark when it is text.
+pub(super) fn told_flag(
+    value: &Value,
+    key: &str,
+    place: &str,
+    remarks: &mut Vec<Remark>,
+) -> Option<bool> {
+    let flag = flag(value, key)?;
+    if value.get(key).is_some_and(Value::is_string) {
+        let reason = format!("`{key}` is a text; it is read as `{flag}`");
+        remarks.push(Remark::new(place, reason));
+    }
+    Some(flag)
 }
 
 /// A foreign reference or name, for a message.

@@ -2,8 +2,8 @@
 
 use super::Importer;
 use crate::author::import::Refusal;
-use crate::author::import::openapi::{Operation, operations};
-use crate::author::import::source::{Source, shown};
+use crate::author::import::openapi::Operation;
+use crate::author::import::source::shown;
 
 /// An operation, and where its description was read from; else why it is none, if that is known.
 pub(super) type Found<'a> = Result<(Operation<'a>, Option<&'a url::Url>), Option<Refusal>>;
@@ -18,7 +18,7 @@ pub(super) fn by_id<'a>(importer: &Importer<'a>, id: &str) -> Found<'a> {
 pub(super) fn by_path<'a>(importer: &Importer<'a>, path: &str) -> Found<'a> {
     let (source, pointer) = path.split_once('#').ok_or(None)?;
     let named = source.trim_start_matches("{$sourceDescriptions.").trim_end_matches(".url}");
-    let known = importer.sources.contains_key(named).then_some(named);
+    let known = importer.services.contains_key(named).then_some(named);
     let (path, method) =
         pointer.strip_prefix("/paths/").and_then(|rest| rest.rsplit_once('/')).ok_or(None)?;
     let decoded = percent_encoding(path).replace("~1", "/").replace("~0", "~");
@@ -47,15 +47,15 @@ fn find<'a>(
     is_refused: impl Fn(&Refusal) -> bool,
 ) -> Found<'a> {
     let mut reason = None;
-    for (name, known) in importer.sources {
-        if source.is_some_and(|source| source != name) {
+    for (name, service) in &importer.services {
+        if source.is_some_and(|source| source != *name) {
             continue;
         }
-        let (operations, refused) = operations(Source::new(&known.description));
-        if let Some(operation) = operations.into_iter().find(|operation| is_meant(operation)) {
-            return Ok((operation, known.base.as_ref()));
+        if let Some(operation) = service.operations.iter().find(|known| is_meant(known)) {
+            return Ok((*operation, service.base));
         }
-        reason = reason.or_else(|| refused.into_iter().find(|refusal| is_refused(refusal)));
+        let refused = || service.refused.iter().find(|refusal| is_refused(refusal)).cloned();
+        reason = reason.or_else(refused);
     }
     Err(reason)
 }

@@ -14,6 +14,7 @@ use crate::author::import::source::shown;
 use crate::author::import::variable::Variable;
 use crate::author::import::{ImportedDocument, Refusal, Remark};
 use crate::author::{names, text};
+use crate::decode::MAX_STEPS;
 
 /// A workflow that was imported.
 pub(super) struct Workflow {
@@ -40,8 +41,12 @@ pub(super) fn import(
     };
     let mut scope = Scope::new(importer.source, raw);
     let mut steps = Vec::new();
-    let listed = raw.get("steps").and_then(Value::as_array);
-    for step in listed.into_iter().flatten() {
+    let listed = raw.get("steps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if listed.len() > MAX_STEPS {
+        let reason = format!("a document has at most {MAX_STEPS} steps, not {}", listed.len());
+        return Err(Refusal::new(label, "steps", reason));
+    }
+    for step in listed {
         steps.push(Step::read(importer, raw, step, &mut scope).map_err(refuse)?);
     }
     if steps.is_empty() {

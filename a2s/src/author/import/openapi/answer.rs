@@ -1,10 +1,13 @@
 //! The answers of an operation, and what a capability takes from them.
 
+use std::collections::BTreeSet;
+
+use indexmap::IndexSet;
 use serde_json::{Map, Value, json};
 
 use super::operation::Operation;
 use crate::author::import::schema::{Detail, Schemas};
-use crate::author::import::source::{Source, shown};
+use crate::author::import::source::{Source, flag, shown};
 use crate::author::import::variable::kind_at;
 use crate::author::import::{Remark, jsonpath};
 use crate::author::{names, text};
@@ -201,18 +204,18 @@ fn well_formed(status: &str) -> Option<String> {
 /// The properties at the top of an answer, and whether each is always there. None when it may be
 /// something else than an object with those.
 fn properties<'a>(source: Source<'a>, schema: &'a Value) -> Option<Vec<(&'a str, bool)>> {
-    let (mut found, mut required) = (Vec::new(), Vec::new());
+    let (mut found, mut required) = (IndexSet::new(), BTreeSet::new());
     gather(source, schema, 0, &mut found, &mut required)?;
     (!found.is_empty())
-        .then(|| found.into_iter().map(|name| (name, required.contains(&name))).collect())
+        .then(|| found.into_iter().map(|name| (name, required.contains(name))).collect())
 }
 
 fn gather<'a>(
     source: Source<'a>,
     schema: &'a Value,
     depth: usize,
-    found: &mut Vec<&'a str>,
-    required: &mut Vec<&'a str>,
+    found: &mut IndexSet<&'a str>,
+    required: &mut BTreeSet<&'a str>,
 ) -> Option<()> {
     let schema = source.resolve(schema).ok()?;
     if depth > MAX_COMBINED || ["oneOf", "anyOf"].iter().any(|key| schema.get(key).is_some()) {
@@ -223,8 +226,7 @@ fn gather<'a>(
         Some(Value::String(kind)) if kind == "object" => {}
         Some(_) => return None,
     }
-    let is_true = |flag: &str, schema: &Value| schema.get(flag) == Some(&Value::Bool(true));
-    if is_true("nullable", schema) && depth == 0 {
+    if flag(schema, "nullable") == Some(true) && depth == 0 {
         return None;
     }
     let names = schema.get("required").and_then(Value::as_array);
@@ -232,8 +234,8 @@ fn gather<'a>(
     let own = schema.get("properties").and_then(Value::as_object);
     for (name, property) in own.into_iter().flatten() {
         let property = source.resolve(property).unwrap_or(property);
-        if !is_true("writeOnly", property) && !found.contains(&name.as_str()) {
-            found.push(name);
+        if flag(property, "writeOnly") != Some(true) {
+            found.insert(name);
         }
     }
     for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {

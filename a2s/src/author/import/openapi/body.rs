@@ -1,5 +1,8 @@
 //! The request body of an operation.
 
+use std::collections::BTreeSet;
+
+use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value, json};
 
 use super::answer::is_json;
@@ -7,7 +10,7 @@ use super::cut::Flaw;
 use super::operation::Operation;
 use crate::author::import::Remark;
 use crate::author::import::schema::Schemas;
-use crate::author::import::source::{Source, shown};
+use crate::author::import::source::{Source, flag, shown, told_flag};
 use crate::author::import::variable::{Variable, names_a_secret};
 use crate::author::names;
 
@@ -64,7 +67,7 @@ impl<'a> Body<'a> {
             media.trim().to_owned()
         };
         Ok(Some(Self {
-            required: raw.get("required") == Some(&Value::Bool(true)),
+            required: told_flag(raw, "required", &place, remarks) == Some(true),
             description: raw.get("description").and_then(Value::as_str),
             media_type,
             schema,
@@ -111,20 +114,20 @@ impl<'a> Body<'a> {
         let mut found = Found::default();
         found.gather(source, self.schema?, 0)?;
         let Found { mut properties, required, read_only } = found;
-        for property in &mut properties {
-            property.required = required.contains(&property.name);
+        for property in properties.values_mut() {
+            property.required = required.contains(property.name);
         }
         if properties.is_empty() {
             return None;
         }
         // Some descriptions demand what they do not describe.
         for name in required {
-            let known = properties.iter().any(|property| property.name == name);
-            if !known && !read_only.contains(&name) {
-                properties.push(Property { name, schema: &Value::Null, required: true });
+            if !properties.contains_key(name) && !read_only.contains(name) {
+                let property = Property { name, schema: &Value::Null, required: true };
+                properties.insert(name, property);
             }
         }
-        Some(properties)
+        Some(properties.into_values().collect())
     }
 
     /// The parameter that a property at the top would be.
@@ -164,8 +167,13 @@ impl<'a> Body<'a> {
                 let keys = ["contentType", "style", "explode", "allowReserved"];
                 let kept: Map<String, Value> = keys
                     .into_iter()
-                    .filter_map(|key| Some((key.to_owned(), raw.get(key)?.clone())))
-                    .filter(|(_, value)| value.is_string() || value.is_boolean())
+                    .filter_map(|key| {
+                        let value = match key {
+                            "explode" | "allowReserved" => json!(flag(raw, key)?),
+                            _ => raw.get(key).filter(|value| value.is_string())?.clone(),
+                        };
+                        Some((key.to_owned(), value))
+                    })
                     .collect();
                 (!kept.is_empty()).then(|| (name.clone(), Value::Object(kept)))
             };
@@ -198,10 +206,10 @@ impl Property<'_> {
 /// The properties of a schema and of those that it is combined of.
 #[derive(Default)]
 struct Found<'a> {
-    properties: Vec<Property<'a>>,
-    required: Vec<&'a str>,
+    properties: IndexMap<&'a str, Property<'a>>,
+    required: IndexSet<&'a str>,
     /// Those that are in answers alone.
-    read_only: Vec<&'a str>,
+    read_only: BTreeSet<&'a str>,
 }
 
 impl<'a> Found<'a> {
@@ -219,18 +227,15 @@ impl<'a> Found<'a> {
             Some(_) => return None,
         }
         let names = schema.get("required").and_then(Value::as_array);
-        for name in names.into_iter().flatten().filter_map(Value::as_str) {
-            if !self.required.contains(&name) {
-                self.required.push(name);
-            }
-        }
+        self.required.extend(names.into_iter().flatten().filter_map(Value::as_str));
         let own = schema.get("properties").and_then(Value::as_object);
         for (name, schema) in own.into_iter().flatten() {
             let resolved = source.resolve(schema).unwrap_or(schema);
-            if resolved.get("readOnly") == Some(&Value::Bool(true)) {
-                self.read_only.push(name);
-            } else if !self.properties.iter().any(|known| known.name == name) {
-                self.properties.push(Property { name, schema, required: false });
+            if flag(resolved, "readOnly") == Some(true) {
+                self.read_only.insert(name);
+            } else {
+                let property = Property { name, schema, required: false };
+                self.properties.entry(name).or_insert(property);
             }
         }
         for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {

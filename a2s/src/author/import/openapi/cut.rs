@@ -220,13 +220,22 @@ fn fit_path(
         remarks.push(Remark::new(&place, "what stands behind `#` is not sent"));
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if value.contains('{') || name.contains('{') {
-            return Err(Flaw::new(place, "its query has `{…}`, which only a path may have"));
-        }
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let only = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let parameter = match only.filter(|only| !only.is_empty() && !only.contains(['{', '}'])) {
+            Some(only) => {
+                let reason = format!("`{{{}}}` behind `?` is taken from the caller", shown(only));
+                remarks.push(Remark::new(&place, reason));
+                filled_by(only, &name, path, parameters)
+            }
+            None if name.is_empty() || name.contains('{') || value.contains('{') => {
+                let reason = "behind its `?` is a `{…}` that is no whole value";
+                return Err(Flaw::new(place, reason));
+            }
+            None => Parameter::text(&name, Place::Query, Some(value.into_owned())),
+        };
         parameters.retain(|known| known.place != Place::Query || known.name != name);
-        parameters.push(Parameter::text(name, Place::Query, Some(value.to_owned())));
+        parameters.push(parameter);
     }
     if !path.starts_with('/') || path.chars().any(char::is_control) {
         return Err(Flaw::new(place, "a path begins with `/`"));
@@ -271,6 +280,28 @@ fn fit_path(
         }
     }
     Ok(path)
+}
+
+/// The query parameter `name` of a path that ends with `?name={only}`: what is declared of it, or
+/// of `only`, which is no parameter of the path then.
+fn filled_by<'a>(
+    only: &str,
+    name: &str,
+    path: &str,
+    parameters: &mut Vec<Parameter<'a>>,
+) -> Parameter<'a> {
+    let is_in = |place: Place, name: &str, known: &Parameter<'_>| {
+        known.place == place && known.is_called(name)
+    };
+    let own = parameters.iter().find(|known| is_in(Place::Query, name, known));
+    let other = || parameters.iter().find(|known| is_in(Place::Query, only, known));
+    let above = || parameters.iter().find(|known| is_in(Place::Path, only, known));
+    let found = own.or_else(other).or_else(above).map(|known| known.in_query(name));
+    let stays = path.contains(&format!("{{{only}}}"));
+    parameters.retain(|known| {
+        !is_in(Place::Query, only, known) && (stays || !is_in(Place::Path, only, known))
+    });
+    found.unwrap_or_else(|| Parameter::text(name, Place::Query, None))
 }
 
 /// What an operation demands of its caller, and the schemes that it names.

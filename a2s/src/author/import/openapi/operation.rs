@@ -6,6 +6,8 @@ use crate::author::import::Refusal;
 use crate::author::import::source::{Source, shown};
 use crate::author::names;
 
+/// The most operations of a description.
+const MAX_OPERATIONS: usize = 20_000;
 /// The methods, as descriptions write them.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
@@ -32,6 +34,13 @@ impl<'a> Operation<'a> {
     /// `GET /users/{id}`.
     pub(in crate::author::import) fn label(&self) -> String {
         format!("{} {}", self.method.to_ascii_uppercase(), shown(self.path))
+    }
+
+    /// Whether `text` is its method and path: `get /users/{id}`.
+    pub(super) fn is_at(&self, text: &str) -> bool {
+        text.split_once(' ').is_some_and(|(method, path)| {
+            self.method.eq_ignore_ascii_case(method) && self.path == path.trim()
+        })
     }
 
     /// Its place in the description.
@@ -68,6 +77,13 @@ pub(in crate::author::import) fn operations(
         };
         for method in METHODS {
             let Some(raw) = item.get(method).filter(|raw| raw.is_object()) else { continue };
+            if operations.len() == MAX_OPERATIONS {
+                let reason = format!("a description has at most {MAX_OPERATIONS} operations");
+                refused.push(Refusal::new(path, &place, reason).with_hint(
+                    "Split the description; what stands behind this place is left out.",
+                ));
+                return (operations, refused);
+            }
             match source.resolve(raw) {
                 Ok(raw) => operations.push(Operation { source, path, method, item, raw }),
                 Err(error) => {

@@ -6,7 +6,7 @@ use super::cut::Flaw;
 use super::operation::Operation;
 use crate::author::import::Remark;
 use crate::author::import::schema::Schemas;
-use crate::author::import::source::{Source, shown};
+use crate::author::import::source::{Source, shown, told_flag};
 use crate::author::import::variable::{Variable, names_a_secret};
 use crate::author::text;
 use crate::document::ValueType;
@@ -162,11 +162,11 @@ impl<'a> Parameter<'a> {
             let reason = format!("a parameter in {} has no style `{}`", place.word(), shown(style));
             remarks.push(Remark::new(at, reason));
         }
-        let flag = |key: &str| match raw.get(key) {
-            Some(Value::Bool(flag)) => Some(*flag),
-            Some(Value::String(text)) => text.parse().ok(),
-            _ => None,
-        };
+        let [required, explode, allow_reserved] =
+            ["required", "explode", "allowReserved"].map(|key| told_flag(raw, key, at, remarks));
+        if place == Place::Path && required != Some(true) {
+            remarks.push(Remark::new(at, "it is in the path, so it is always needed"));
+        }
         let content = raw.get("content").and_then(Value::as_object).and_then(|c| c.iter().next());
         let shape = match (raw.get("schema").filter(|s| s.is_object() || s.is_boolean()), content) {
             (Some(schema), _) => Shape::Schema(schema),
@@ -184,12 +184,12 @@ impl<'a> Parameter<'a> {
         Ok(Some(Self {
             name: name.to_owned(),
             place,
-            required: place == Place::Path || flag("required") == Some(true),
+            required: place == Place::Path || required == Some(true),
             constant: None,
             description: raw.get("description").and_then(Value::as_str),
             style: fitting,
-            explode: flag("explode"),
-            allow_reserved: place == Place::Query && flag("allowReserved") == Some(true),
+            explode,
+            allow_reserved: place == Place::Query && allow_reserved == Some(true),
             shape,
         }))
     }
@@ -207,6 +207,12 @@ impl<'a> Parameter<'a> {
             allow_reserved: false,
             shape: Shape::Kind(ValueType::String),
         }
+    }
+
+    /// The same in the query, under a name that stands in the path behind `?`.
+    pub(super) fn in_query(&self, name: &str) -> Self {
+        let (name, place) = (name.to_owned(), Place::Query);
+        Self { name, place, required: true, style: None, explode: None, ..self.clone() }
     }
 
     /// Whether a name means it: names of headers do not tell case apart.

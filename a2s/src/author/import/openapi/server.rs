@@ -88,6 +88,9 @@ impl Server {
             }
             variables.insert(name.clone(), kept);
         }
+        if filled.contains(['{', '}']) {
+            return Err(format!("`{}` has a variable that is not described", shown(template)));
+        }
         let unknown = || format!("`{}` is no address that can be reached", shown(template));
         let (url, value) = match Url::parse(&filled) {
             Ok(url) if variables.is_empty() => (url, json!({ "url": template })),

@@ -1,3 +1,5 @@
+mod mended;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
