@@ -282,6 +282,44 @@ async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
     assert!(failure.error.message.contains("is a loopback address"), "{}", failure.error.message);
 }
 
+/// A name whose addresses change from question to question.
+struct Fickle(AtomicUsize);
+
+impl reqwest::dns::Resolve for Fickle {
+    fn resolve(&self, _: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let address = |last: u8| SocketAddr::from(([127, 0, 0, last], 0));
+        let answers = [vec![address(2)], vec![address(1)], vec![address(1), address(2)], vec![]];
+        let answer = answers[self.0.fetch_add(1, Ordering::SeqCst) % answers.len()].clone();
+        Box::pin(async { Ok(Box::new(answer.into_iter()) as reqwest::dns::Addrs) })
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() {
+    let forbidden = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = forbidden.local_addr().unwrap().port();
+    let allowed = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
+    // Each answer ends its connection, so that each request asks for the name again.
+    let answer = async || ([("connection", "close")], "{}");
+    tokio::spawn(async move { axum::serve(allowed, Router::new().fallback(answer)).await.unwrap() });
+    let mut config = config(None, "");
+    config.allowed_addresses = vec!["127.0.0.2".to_owned()];
+    let mut outbound = open(&config).unwrap();
+    let fickle = Arc::new(Fickle(AtomicUsize::new(0)));
+    let resolver = Resolver::among(fickle.clone(), Arc::clone(&outbound.allowed));
+    outbound.guarded = build_client(reqwest::Client::builder(), resolver, &config.limits).unwrap();
+    let mut ends = BTreeMap::<_, usize>::new();
+    for _ in 0..20 {
+        let end = get(&outbound, &format!("http://fickle.example:{port}/")).await;
+        *ends.entry(end.map(|r| r.status).map_err(|f| f.error.kind)).or_default() += 1;
+    }
+    assert_eq!(fickle.0.load(Ordering::SeqCst), 20);
+    let expected = [(Ok(200), 10), (Err(Kind::AddressRefused), 5), (Err(Kind::ConnectFailed), 5)];
+    assert_eq!(ends, expected.into());
+    let knocked = timeout(Duration::from_millis(1), forbidden.accept()).await;
+    assert!(knocked.is_err(), "a connection was made");
+}
+
 #[tokio::test]
 async fn loopback_is_reached_when_the_configuration_says_so() {
     let server = serve(Router::new().fallback(tell)).await;
