@@ -7,6 +7,7 @@ mod openapi;
 use url::Url;
 
 use crate::decode::short;
+use crate::document::Place;
 
 pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
@@ -59,6 +60,14 @@ impl Task {
             Self::OpenApi(task) => task.method.is_safe(),
             Self::Graphql(task) => !task.is_mutation,
         }
+    }
+
+    /// The place of the idempotency key, when the operation takes one.
+    #[must_use]
+    pub fn idempotency_key(&self) -> Option<Place> {
+        let Self::OpenApi(task) = self else { return None };
+        let mut parameters = task.parameters.iter();
+        parameters.find(|parameter| parameter.is_idempotency_key()).map(|key| key.input_place())
     }
 
     /// Whether sending the request twice has the effect of sending it once: an idempotent HTTP

@@ -24,6 +24,7 @@ use url::Url;
 use crate::error::Kind;
 
 pub(crate) use excerpt::one_line;
+pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, read_response};
 
 /// The longest address that is sent.
@@ -64,9 +65,10 @@ impl PreparedRequest {
         self.body.as_ref()
     }
 
-    /// Whether sending it twice has the effect of sending it once.
+    /// Whether sending it twice has the effect of sending it once: its method is idempotent, or the
+    /// service knows it again by its key.
     pub(crate) fn repeat_safe(&self) -> bool {
-        self.repeat_safe
+        self.repeat_safe || self.headers.contains_key("idempotency-key")
     }
 
     /// SHA-256 over method, address, headers and body: two requests with one digest are the same

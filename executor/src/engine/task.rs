@@ -7,6 +7,7 @@ use a2s::api::{Decision, EventKind};
 use a2s::{Action, Place, Retry, Step, Task, TaskInputs};
 use indexmap::IndexMap;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::answer::{Answer, Head};
 use super::{Engine, Halt, Stop};
@@ -15,7 +16,7 @@ use crate::error::{Error, Kind};
 use crate::gate::{Asker, Inputs, Permitted};
 use crate::outbound::{Failure, Wait};
 use crate::plan::Unit;
-use crate::request::{self, PreparedRequest, RawResponse, read_response};
+use crate::request::{self, PreparedRequest, RawResponse, is_same_place, read_response};
 use crate::scope::Scope;
 use crate::secrets::hidden;
 
@@ -42,7 +43,9 @@ impl<'r> Engine<'r> {
             let error = Error::new(Kind::Internal, "a step that is no task was run as one");
             return Err(self.failed(path, error));
         };
-        let filled = self.fill(unit, inputs, scope).map_err(|error| self.failed(path, error))?;
+        let filled = self
+            .fill(unit, task, inputs, execution_id(self.run, path), scope)
+            .map_err(|error| self.failed(path, error))?;
         let capability = unit.document.capability();
         let asker = Asker {
             run: self.run,
@@ -92,7 +95,14 @@ impl<'r> Engine<'r> {
     }
 
     /// Fills the places of a task. What is absent is left out.
-    fn fill(&self, unit: &Unit, inputs: &TaskInputs, scope: &Scope<'_>) -> Result<Filled, Error> {
+    fn fill(
+        &self,
+        unit: &Unit,
+        task: &Task,
+        inputs: &TaskInputs,
+        execution_id: Uuid,
+        scope: &Scope<'_>,
+    ) -> Result<Filled, Error> {
         let mut truth = IndexMap::with_capacity(inputs.len());
         let mut shown = (!self.secrets.is_empty()).then(IndexMap::new);
         let mut hides_address = false;
@@ -114,6 +124,16 @@ impl<'r> Engine<'r> {
                 hides_address |= hides && matches!(place, Place::Path(_) | Place::Query(_));
             }
             truth.insert(place.clone(), value);
+        }
+        if let Some(key) = task.idempotency_key()
+            && !truth.keys().any(|place| is_same_place(place, &key))
+        {
+            // The same after a restart, and another for each step and iteration.
+            let value = Value::String(execution_id.to_string());
+            if let Some(shown) = &mut shown {
+                shown.insert(key.clone(), value.clone());
+            }
+            truth.insert(key, value);
         }
         Ok(Filled { truth, shown, hides_address })
     }

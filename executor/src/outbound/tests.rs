@@ -301,7 +301,9 @@ async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() 
     let allowed = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
     // Each answer ends its connection, so that each request asks for the name again.
     let answer = async || ([("connection", "close")], "{}");
-    tokio::spawn(async move { axum::serve(allowed, Router::new().fallback(answer)).await.unwrap() });
+    tokio::spawn(
+        async move { axum::serve(allowed, Router::new().fallback(answer)).await.unwrap() },
+    );
     let mut config = config(None, "");
     config.allowed_addresses = vec!["127.0.0.2".to_owned()];
     let mut outbound = open(&config).unwrap();

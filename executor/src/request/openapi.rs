@@ -82,7 +82,7 @@ fn input<'a>(inputs: &'a IndexMap<Place, Value>, place: &Place) -> Option<&'a Va
     inputs.iter().find(|(given, _)| is_same(given, place)).map(|(_, value)| value)
 }
 
-fn is_same(one: &Place, other: &Place) -> bool {
+pub(crate) fn is_same(one: &Place, other: &Place) -> bool {
     match (one, other) {
         (Place::Header(one), Place::Header(other)) => one.eq_ignore_ascii_case(other),
         _ => one == other,

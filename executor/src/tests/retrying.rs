@@ -60,6 +60,59 @@ async fn what_changes_something_is_not_repeated_whatever_a_document_says() {
     assert_eq!(world.service.count("POST /status/503"), 1);
 }
 
+/// A step that posts to an operation with an idempotency key, which has to be there.
+fn keyed(call: &str, inputs: Value) -> Value {
+    let mut step = task("step", call, inputs, json!({"x": "$.value"}));
+    let (method, path) = call.split_once(' ').unwrap();
+    let key = json!({"name": "Idempotency-key", "in": "header", "required": true,
+        "schema": {"type": "string", "format": "uuid"}});
+    step["task"]["paths"][path][method.to_lowercase()]["parameters"] = json!([key]);
+    step
+}
+
+/// The keys that a service was sent, in their order.
+fn keys(world: &World) -> Vec<String> {
+    let key = |heard: String| {
+        let (_, behind) = heard.split_once("\"idempotency-key\": \"")?;
+        Some(behind.split('"').next().unwrap().to_owned())
+    };
+    world.service.heard().into_iter().filter_map(key).collect()
+}
+
+#[tokio::test]
+async fn a_service_knows_a_request_again_by_its_key() {
+    let world = World::new().await;
+    let over = with(
+        keyed("POST /script", json!({})),
+        json!({"for_each": {"in": "${words}", "max_concurrency": 1}}),
+    );
+    world.registry.publish_newer("Twice", &json!({"execution": sequence(json!([over]))}));
+    let own = keyed("POST /script", json!({"headerParameters": {"Idempotency-Key": "mine"}}));
+    world.registry.publish_newer("Own", &json!({"execution": sequence(json!([own]))}));
+    let app = world.open().await;
+    let (busy, good) = (|| (503, json!({})), || (200, json!({"value": 1})));
+    world.service.script([busy(), good(), busy(), good()]);
+    let twice = run(&app, "Twice", json!({"words": [1, 2]})).await;
+    assert_succeeded(&twice);
+    let sent: Vec<_> = events(&app, twice.id)
+        .await
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::Sending { execution_id, repeat_safe, .. } => {
+                assert!(repeat_safe);
+                Some(execution_id.to_string())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(keys(&world), sent);
+    assert!(sent[0] == sent[1] && sent[2] == sent[3] && sent[0] != sent[2], "{sent:?}");
+
+    world.service.script([busy(), good()]);
+    assert_succeeded(&run(&app, "Own", json!({})).await);
+    assert_eq!(keys(&world)[4..], ["mine", "mine"]);
+}
+
 #[tokio::test]
 async fn pauses_are_those_of_the_document() {
     let mut world = World::new().await;

@@ -252,6 +252,10 @@ impl Plan {
         let (mut variables, mut inputs) = (Vec::new(), Map::new());
         let mut remarks = Vec::new();
         for parameter in cut.parameters() {
+            // The executor fills it in, anew for each step of each run.
+            if parameter.is_idempotency_key() {
+                continue;
+            }
             let value = match &parameter.constant {
                 Some(constant) => json!(constant.replace("${", "$${")),
                 None => {

@@ -188,7 +188,7 @@ fn required_places(task: &Task) -> Vec<Place> {
             operation
                 .parameters
                 .iter()
-                .filter(|parameter| parameter.required)
+                .filter(|parameter| parameter.required && !parameter.is_idempotency_key())
                 .map(|parameter| parameter.input_place())
                 .chain(body.then_some(Place::Body))
                 .collect()

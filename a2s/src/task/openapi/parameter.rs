@@ -161,6 +161,14 @@ impl OperationParameter {
         }
     }
 
+    /// Whether it is the header by which a service knows a request again, so that sending it twice
+    /// has the effect of sending it once (draft-ietf-httpapi-idempotency-key-header). The executor
+    /// fills it in where a step does not.
+    #[must_use]
+    pub fn is_idempotency_key(&self) -> bool {
+        self.place == ParameterPlace::Header && self.name.eq_ignore_ascii_case("idempotency-key")
+    }
+
     /// Header names do not tell case apart (RFC 9110, 5.1); all others do.
     fn is_same(&self, other: &Self) -> bool {
         self.place == other.place

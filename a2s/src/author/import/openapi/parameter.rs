@@ -209,6 +209,11 @@ impl<'a> Parameter<'a> {
         }
     }
 
+    /// Whether it is the header by which a service knows a request again.
+    pub(super) fn is_idempotency_key(&self) -> bool {
+        self.place == Place::Header && self.name.eq_ignore_ascii_case("idempotency-key")
+    }
+
     /// The same in the query, under a name that stands in the path behind `?`.
     pub(super) fn in_query(&self, name: &str) -> Self {
         let (name, place) = (name.to_owned(), Place::Query);

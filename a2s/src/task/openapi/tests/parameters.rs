@@ -135,3 +135,18 @@ fn the_operation_overrides_its_path_and_a_second_declaration_is_noticed() {
     let read = check_warned(&task, message, ".paths[\"/a\"].get.parameters[1]");
     assert_eq!(read.parameters.len(), 1);
 }
+
+#[test]
+fn an_idempotency_key_is_filled_in_by_the_executor_and_need_not_be_mapped() {
+    let operation = |name: &str| {
+        let key = json!({"name": name, "in": "header", "required": true,
+            "schema": {"type": "string"}});
+        specification("/a", "post", json!({"parameters": [key]}))
+    };
+    let missing = |name: &str| compile_with(&operation(name), &json!({})).1.len();
+    assert_eq!((missing("Idempotency-Key"), missing("IDEMPOTENCY-KEY")), (0, 0));
+    assert_eq!((missing("Idempotency-Keys"), missing("X-Key")), (1, 1));
+    let (task, _) = compile_with(&operation("idempotency-key"), &json!({}));
+    let place = Task::OpenApi(Box::new(task.unwrap())).idempotency_key();
+    assert_eq!(place.unwrap().to_string(), "headerParameters.idempotency-key");
+}
