@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const CHAINS: [usize; 3] = [1, 10, 100];
+/// The two requests of a chain: one that reads, and one that writes a body of a kilobyte.
+const METHODS: [&str; 2] = ["Get", "Post"];
 
 #[tokio::main]
 async fn main() {
@@ -46,18 +48,18 @@ async fn main() {
         publish_chains(folder.path(), &url);
         println!();
         println!("time per step, guardian {guardian}, journal full");
-        println!("  {:>5}  {:>10}  {:>10}  {:>6}", "steps", "a2s", "bare", "ratio");
-        for steps in CHAINS {
+        println!("  {:<6} {:>5}  {:>10}  {:>10}  {:>6}", "", "steps", "a2s", "bare", "ratio");
+        for (method, steps) in chains() {
             let (mut ours, mut bare) = (Vec::new(), Vec::new());
             let rounds = (rounds / steps.min(4)).max(3);
             for _ in 0..rounds {
-                ours.push(run_chain(&client, &url, token.trim(), steps).await);
-                bare.push(run_bare(&client, &service, steps, guardian == "builtin").await);
+                ours.push(run_chain(&client, &url, token.trim(), method, steps).await);
+                bare.push(run_bare(&client, &service, method, steps, guardian == "builtin").await);
             }
             let (ours, bare) = (median(&mut ours) / steps as u32, median(&mut bare) / steps as u32);
             let ratio = ours.as_secs_f64() / bare.as_secs_f64();
             println!(
-                "  {steps:>5}  {:>7.3} ms  {:>7.3} ms  {ratio:>5.2}×",
+                "  {method:<6} {steps:>5}  {:>7.3} ms  {:>7.3} ms  {ratio:>5.2}×",
                 milliseconds(ours),
                 milliseconds(bare)
             );
@@ -66,13 +68,26 @@ async fn main() {
         child.wait().unwrap();
     }
     println!();
-    println!("bare: one GET per step with its JSON read; with a guardian, two bare POSTs more.");
+    println!(
+        "bare: one request per step with its JSON read; with a guardian, two bare POSTs more."
+    );
+}
+
+/// Every method with every length.
+fn chains() -> impl Iterator<Item = (&'static str, usize)> {
+    METHODS.into_iter().flat_map(|method| CHAINS.map(|steps| (method, steps)))
+}
+
+/// What is written: the id, and text around it.
+fn thing(id: &str) -> Value {
+    json!({ "id": id, "text": "text ".repeat(200) })
 }
 
 /// A service that answers at once.
 async fn start_service() -> String {
     let router = axum::Router::new()
         .route("/things/{id}", get(async || Json(json!({ "value": "x" }))))
+        .route("/things", post(async |Json(_): Json<Value>| Json(json!({ "value": "x" }))))
         .route("/post", post(async || Json(json!({ "decision": "allow" }))));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -97,31 +112,33 @@ fn start(folder: &Path, service: &str, guardian: &str) -> (Duration, Child, Stri
 }
 
 fn publish_chains(folder: &Path, url: &str) {
-    for steps in CHAINS {
+    for (method, steps) in chains() {
+        let is_get = method == "Get";
         let step = |index: usize| {
+            let id = match index.checked_sub(1) {
+                None => "a".to_owned(),
+                Some(before) => format!("${{out{before}}}"),
+            };
             json!({
                 "id": format!("step{index}"),
                 "format": "OpenAPI",
-                "task": {"$ref": "#/tasks/getThing"},
-                "input_mapping": {"id": if index == 0 { "a".to_owned() } else { format!("${{out{}}}", index - 1) }},
+                "task": {"$ref": format!("#/tasks/{method}")},
+                "input_mapping": if is_get { json!({"id": id}) } else { json!({"body": thing(&id)}) },
                 "output_mapping": {format!("out{index}"): "$.value"},
             })
         };
         let mut document = json!({
             "a2s": "1.0.0",
-            "name": format!("Chain{steps}"),
+            "name": format!("{method}Chain{steps}"),
             "description": "A chain of requests",
             "domains": ["things.example"],
             "version": "1.0.0",
             "authors": [{"name": "Bench"}],
-            "tasks": {"getThing": {
+            "tasks": {method: {
                 "openapi": "3.0.3",
                 "info": {"title": "Things", "version": "1"},
                 "servers": [{"url": "https://things.example"}],
-                "paths": {"/things/{id}": {"get": {
-                    "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
-                    "responses": {"200": {"description": "A thing"}}
-                }}}
+                "paths": if is_get { reading() } else { writing() },
             }},
             "execution": {"type": "sequence", "steps": (0..steps).map(step).collect::<Vec<_>>()}
         });
@@ -138,12 +155,38 @@ fn publish_chains(folder: &Path, url: &str) {
     }
 }
 
-async fn run_chain(client: &reqwest::Client, url: &str, token: &str, steps: usize) -> Duration {
+fn reading() -> Value {
+    let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}});
+    json!({"/things/{id}": {"get": {
+        "parameters": [id],
+        "responses": {"200": {"description": "A thing"}},
+    }}})
+}
+
+fn writing() -> Value {
+    let schema = json!({
+        "type": "object",
+        "required": ["id", "text"],
+        "properties": {"id": {"type": "string"}, "text": {"type": "string", "maxLength": 2_000}},
+    });
+    json!({"/things": {"post": {
+        "requestBody": {"required": true, "content": {"application/json": {"schema": schema}}},
+        "responses": {"200": {"description": "A thing"}},
+    }}})
+}
+
+async fn run_chain(
+    client: &reqwest::Client,
+    url: &str,
+    token: &str,
+    method: &str,
+    steps: usize,
+) -> Duration {
     let begin = Instant::now();
     let run: Value = client
         .post(format!("{url}v1/executions"))
         .bearer_auth(token)
-        .json(&json!({ "name": format!("Chain{steps}"), "wait": true }))
+        .json(&json!({ "name": format!("{method}Chain{steps}"), "wait": true }))
         .send()
         .await
         .unwrap()
@@ -158,6 +201,7 @@ async fn run_chain(client: &reqwest::Client, url: &str, token: &str, steps: usiz
 async fn run_bare(
     client: &reqwest::Client,
     service: &str,
+    method: &str,
     steps: usize,
     guarded: bool,
 ) -> Duration {
@@ -167,14 +211,11 @@ async fn run_bare(
         if guarded {
             post_bare(client, service, &id).await;
         }
-        let answer: Value = client
-            .get(format!("{service}/things/{id}"))
-            .send()
-            .await
-            .unwrap()
-            .json()
-            .await
-            .unwrap();
+        let request = match method {
+            "Get" => client.get(format!("{service}/things/{id}")),
+            _ => client.post(format!("{service}/things")).json(&thing(&id)),
+        };
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
         if guarded {
             post_bare(client, service, &id).await;
         }
