@@ -1,6 +1,7 @@
 //! The arguments, as typed.
 
 mod authoring;
+mod secrets;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ pub(crate) use authoring::{
     FmtArgs, ImportArazzoArgs, ImportArgs, ImportCommand, ImportGraphqlArgs, ImportOpenapiArgs,
     NewArgs,
 };
+
+pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -175,6 +178,12 @@ pub(crate) enum Command {
     State {
         #[command(subcommand)]
         command: StateCommand,
+    },
+    /// Keep credentials for services: set, list, remove
+    #[command(after_help = secrets::AFTER_SECRETS)]
+    Secrets {
+        #[command(subcommand)]
+        command: SecretsCommand,
     },
     /// Rebuild the search index of a data folder from its documents
     Reindex,
@@ -386,6 +395,38 @@ pub(crate) struct OutboundArgs {
     /// One limit of every host that has none of its own: requests-per-second=10
     #[arg(long = "host-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) host_limits: Vec<(String, toml::Value)>,
+    /// Where the key for stored credentials is kept [default: file]
+    #[arg(long, value_enum, env = "A2S_SECRET_KEY_SOURCE")]
+    pub(crate) secret_key: Option<KeySource>,
+    /// Show a host a certificate (mutual TLS); files in PEM. With AUTHORITIES, the host's own
+    /// certificate is checked by those
+    #[arg(
+        long = "client-certificate",
+        value_name = "HOST=CERTIFICATE,KEY[,AUTHORITIES]",
+        value_parser = parse_certificate
+    )]
+    pub(crate) client_certificates: Vec<(a2s::Domain, Certificate)>,
+}
+
+/// Where the key for stored credentials is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum KeySource {
+    /// In the variable `A2S_SECRET_KEY`: 32 bytes in base64
+    Env,
+    /// In the file `secrets.key` of the data folder, which is made when it is needed
+    File,
+    /// In the keyring of the operating system
+    Keyring,
+}
+
+/// What a host is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Certificate {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) authorities: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -433,6 +474,21 @@ fn parse_limit(text: &str) -> Result<(String, toml::Value), String> {
         Err(_) => toml::Value::String(value.to_owned()),
     };
     Ok((name.to_owned(), value))
+}
+
+fn parse_certificate(text: &str) -> Result<(a2s::Domain, Certificate), String> {
+    let usage = "write HOST=CERTIFICATE,KEY or HOST=CERTIFICATE,KEY,AUTHORITIES";
+    let (host, files) = text.split_once('=').ok_or(usage)?;
+    let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
+    let mut files = files.split(',').map(PathBuf::from);
+    let (Some(certificate), Some(key)) = (files.next(), files.next()) else {
+        return Err(usage.to_owned());
+    };
+    let authorities = files.next();
+    if files.next().is_some() {
+        return Err(usage.to_owned());
+    }
+    Ok((host, Certificate { certificate, key, authorities }))
 }
 
 #[cfg(test)]

@@ -63,6 +63,16 @@ impl Client {
         }
     }
 
+    /// Refuses to send what others may not read over a connection that they can.
+    pub(crate) fn check_private(&self) -> Result<(), Failure> {
+        if self.url.scheme() == "https" || is_loopback(&self.url) {
+            return Ok(());
+        }
+        let message = format!("secrets are not sent to {} over http", self.url);
+        Err(Failure::argument(message)
+            .with_hint("Use an https address, or run this command where the executor runs."))
+    }
+
     /// Gets a JSON value.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Failure> {
         self.json(self.request(Method::GET, path)).await

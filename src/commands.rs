@@ -11,6 +11,7 @@ mod publish;
 mod run;
 mod runs;
 mod search;
+mod secrets;
 mod shelf;
 mod show;
 mod state;
@@ -76,6 +77,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Runs { id: None, limit } => runs::list_runs(limit, &client()?, output).await,
         Command::Cancel { id } => runs::cancel_run(&id, &client()?, output).await,
         Command::State { command } => state::state(command, &client()?, output).await,
+        Command::Secrets { command } => secrets::secrets(command, &client()?, output).await,
         Command::Demo => demo::demo(output).await,
         Command::Up(arguments) => serve::up(global, *arguments).await,
         Command::Serve { service: Service::Registry(arguments) } => {

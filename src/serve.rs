@@ -2,6 +2,7 @@
 
 mod folder;
 mod front;
+mod keyring;
 mod settings;
 mod shipped;
 mod stack;
@@ -174,9 +175,15 @@ fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output)
 }
 
 fn start_logs(common: &Common) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&common.log).map_err(|error| {
+    let mut filter = EnvFilter::try_new(&common.log).map_err(|error| {
         Failure::argument(format!("`{}` is no log filter: {error}", common.log))
     })?;
+    // At their finest levels these show headers and addresses, in which credentials are.
+    for library in ["h2=error", "hyper=error", "hyper_util=error", "reqwest=error", "rustls=error"]
+    {
+        let directive = library.parse();
+        filter = filter.add_directive(directive.map_err(|_| Failure::argument(library))?);
+    }
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())

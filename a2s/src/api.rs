@@ -5,6 +5,7 @@ mod host;
 mod problem;
 mod registry;
 mod run;
+mod secrets;
 mod state;
 
 pub use host::{HostList, HostState, WaitReason};
@@ -16,8 +17,11 @@ pub use registry::{
 };
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
-    Handler, Iterations, NextAction, Phase, Pin, PlanAnswer, PlanRequest, PlannedLoop, PlannedStep,
-    PlannedStepKind, Run, RunError, RunStatus, StepSummary,
+    Handler, Iterations, NextAction, Phase, Pin, PlanAnswer, PlanRequest, PlannedCredential,
+    PlannedLoop, PlannedStep, PlannedStepKind, Run, RunError, RunStatus, StepSummary,
+};
+pub use secrets::{
+    ClientAuthentication, Credential, CredentialKind, StoredCredential, StoredCredentials,
 };
 pub use state::{StateEntry, StateList, StateScope};
 

@@ -74,5 +74,6 @@ pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, GraphqlTask, HttpScheme, MediaType,
     Method, OAuthFlow, OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterPlace,
     RequestBody, SecurityRequirement, SecurityScheme, Style, Task, ValueStyle, VariableDefinition,
+    is_scheme_name,
 };
 pub use crate::template::{MissingReference, Reference, Template, is_name as is_variable_name};

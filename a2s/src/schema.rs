@@ -410,7 +410,23 @@ fn task() -> Value {
         "type": "object",
         "anyOf": [
             {"required": ["openapi", "info", "paths"]},
-            {"required": ["endpoint", "query"]},
+            {
+                "required": ["endpoint", "query"],
+                "properties": {
+                    "security": {
+                        "description": "The ways to be let in, as an OpenAPI operation has them (1.1).",
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+                        },
+                    },
+                    "securitySchemes": {
+                        "description": "What `security` names, as `components.securitySchemes` of OpenAPI has it (1.1).",
+                        "type": "object",
+                    },
+                },
+            },
             {"required": ["$ref"], "maxProperties": 1},
         ],
     })

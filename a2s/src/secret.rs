@@ -1,18 +1,21 @@
-//! A text that is never shown: tokens of services.
+//! A text that is never shown: tokens of services, and what is kept for them.
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serializer};
+use zeroize::Zeroizing;
+
 use crate::checksum::Digest;
 
-/// A text that is never shown.
+/// A text that is never shown, and is overwritten in memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Keeps `text`.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(Zeroizing::new(text.into()))
     }
 
     /// The text, to be put where it belongs and nowhere else.
@@ -28,6 +31,28 @@ impl Secret {
         let given = Digest::of_bytes(given.as_bytes());
         let pairs = expected.as_bytes().iter().zip(given.as_bytes());
         pairs.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    }
+}
+
+/// Writes a secret out: for the fields that carry one to where it is kept, and for no others.
+pub(crate) fn reveal<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.reveal())
+}
+
+/// The same for a secret that may be missing.
+pub(crate) fn reveal_some<S: Serializer>(
+    secret: &Option<Secret>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match secret {
+        Some(secret) => serializer.serialize_some(secret.reveal()),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 

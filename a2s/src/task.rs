@@ -3,6 +3,8 @@
 mod graphql;
 mod media_type;
 mod openapi;
+mod security;
+mod spot;
 
 use url::Url;
 
@@ -14,9 +16,12 @@ pub use graphql::{GraphqlTask, VariableDefinition};
 pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
 pub use openapi::{
-    ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, HttpScheme, Method, OAuthFlow,
-    OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterPlace, RequestBody,
-    SecurityRequirement, SecurityScheme, Style, ValueStyle,
+    BodyField, BodyFormat, FieldHeader, FieldKind, Method, OpenApiTask, OpenApiVersion,
+    OperationParameter, ParameterPlace, RequestBody, Style, ValueStyle,
+};
+pub use security::{
+    ApiKeyPlace, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement, SecurityScheme,
+    is_scheme_name,
 };
 
 /// One request to one service.
@@ -51,6 +56,33 @@ impl Task {
             Self::OpenApi(task) => &task.server,
             Self::Graphql(task) => &task.endpoint,
         }
+    }
+
+    /// The ways to be let in: one of them is enough, and each may want several schemes at once.
+    /// None, or an empty one, means that everybody is.
+    #[must_use]
+    pub fn security(&self) -> &[Vec<SecurityRequirement>] {
+        match self {
+            Self::OpenApi(task) => &task.security,
+            Self::Graphql(task) => &task.security,
+        }
+    }
+
+    /// Where an address of an OAuth 2.0 flow leads: it may be relative to the address of the task.
+    /// None when it is no address over HTTP, or has a user, a password or a fragment.
+    #[must_use]
+    pub fn token_address(&self, text: &str) -> Option<Url> {
+        let mut base = self.url().clone();
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        base.join(text).ok().filter(|url| {
+            matches!(url.scheme(), "http" | "https")
+                && url.has_host()
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.fragment().is_none()
+        })
     }
 
     /// Whether the request only reads: a safe HTTP method (RFC 9110, 9.2.1), or a GraphQL query.

@@ -14,7 +14,7 @@ pub trait Clock: Debug + Send + Sync {
 
 /// Where randomness for ids comes from.
 pub trait Ids: Debug + Send + Sync {
-    /// 16 bytes that nobody has seen before.
+    /// 16 bytes that nobody has seen before, and nobody can guess: keys are made of them, too.
     fn random(&self) -> [u8; 16];
 }
 

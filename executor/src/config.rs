@@ -33,17 +33,25 @@ pub struct Config {
     pub limits: Limits,
     /// How politely the hosts of services are treated.
     pub hosts: Hosts,
+    /// Where the key for stored credentials comes from.
+    pub secret_key: SecretKey,
+    /// The certificates that this executor shows to hosts (mutual TLS).
+    pub client_certificates: BTreeMap<Domain, ClientCertificate>,
     /// The token that callers need for everything about runs; without one nobody needs any.
     pub token: Option<Secret>,
 }
 
 impl Config {
     /// Settings for `database` and `registry`, with defaults for the rest: guardian `guardian`, no
-    /// upstreams, no private targets, no token.
+    /// upstreams, no private targets, no certificates, no token, and a key file `secrets.key` beside
+    /// the database.
     #[must_use]
     pub fn new(database: PathBuf, registry: Url, guardian: Guardian) -> Self {
+        let secret_key = SecretKey::File(database.with_file_name("secrets.key"));
         Self {
             database,
+            secret_key,
+            client_certificates: BTreeMap::new(),
             durability: Durability::default(),
             registry,
             registry_token: None,
@@ -55,6 +63,27 @@ impl Config {
             token: None,
         }
     }
+}
+
+/// Where the key for stored credentials comes from.
+#[derive(Debug, Clone)]
+pub enum SecretKey {
+    /// 32 bytes in base64.
+    Given(Secret),
+    /// The same in a file that its owner alone can read; made when it is first needed.
+    File(PathBuf),
+}
+
+/// What a host is shown when a connection is made. The files are in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate, with those that it is signed by.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities that the host's own certificate is checked by, instead of those that the
+    /// system trusts.
+    pub authorities: Option<PathBuf>,
 }
 
 /// How safely events are written.

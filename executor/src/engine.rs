@@ -59,7 +59,7 @@ pub(crate) struct Engine<'r> {
     /// Who is asked.
     pub(crate) gate: &'r Gate,
     /// The way out.
-    pub(crate) outbound: &'r Outbound,
+    pub(crate) outbound: &'r Arc<Outbound>,
     /// When to try again.
     pub(crate) retries: &'r Retries,
     /// The clock.

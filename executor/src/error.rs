@@ -114,6 +114,12 @@ table! {
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
     UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";
     StepTimeout = "A2S372", 504, Service, Repeat, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
+    // Credentials.
+    CredentialMissing = "A2S380", 422, Caller, AskOperator, Failed, "credential missing", "Store it with `a2s secrets set HOST SCHEME`; `a2s run --dry-run` tells which.";
+    CredentialRefused = "A2S381", 403, Capability, AskOperator, Failed, "credential that may not be sent there", "Compare the credential with what the document asks for: it goes to its own hosts alone, over https, in the form that the scheme has.";
+    TokenRefused = "A2S382", 502, Service, AskOperator, Failed, "no token from the authorization server", "Check client id, client secret and refresh token, and set them anew with `a2s secrets set`.";
+    VaultKey = "A2S383", 500, Executor, AskOperator, Failed, "stored credentials that do not open", "Start the executor with the key that they were sealed with, or set them anew.";
+    CredentialNotFound = "A2S384", 404, Caller, ChangeRequest, Failed, "credential not stored", "See what is stored with `a2s secrets list`.";
     // The executor.
     Store = "A2S390", 500, Executor, AskOperator, Failed, "run database failed", "See the executor's log; the disk may be full.";
     Internal = "A2S391", 500, Executor, AskOperator, Failed, "internal error", "See the executor's log, and report it.";

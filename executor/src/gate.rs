@@ -7,18 +7,20 @@
 
 mod answer;
 mod question;
+mod token;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use a2s::api::{Change, Decision, DecisionSource, Phase, Pin};
-use a2s::{Permission, Place, Task};
+use a2s::{Domain, Permission, Place, Task};
 use aos::message::{Call, Request};
 use aos::{Bearer, Failure, GuardianClient, Options, Origin, Outcome, Verdict};
 use indexmap::IndexMap;
 use serde_json::Value;
 use uuid::{Builder, Uuid};
 
+use crate::access::Access;
 use crate::clock::{Clock, Ids};
 use crate::config::{FailMode, Guardian};
 use crate::error::{Error, Kind};
@@ -68,6 +70,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) description: &'a str,
     /// What its callers must hold.
     pub(crate) permissions: &'a [Permission],
+    /// The only hosts that its tasks may address.
+    pub(crate) domains: &'a [Domain],
     /// What no guardian is told.
     pub(crate) secrets: &'a Secrets,
 }
@@ -143,7 +147,11 @@ impl Gate {
         task: &Task,
         inputs: Inputs<'_>,
     ) -> Asked<PreparedRequest> {
-        let prepared = match request::prepare(task, inputs.truth) {
+        let prepare = |inputs: &IndexMap<Place, Value>| {
+            let access = Access::of(task, asker.domains);
+            request::prepare(task, inputs).map(|prepared| prepared.with_access(access))
+        };
+        let prepared = match prepare(inputs.truth) {
             Ok(prepared) => prepared,
             Err(error) => return Asked { decision: None, verdict: Err(error.into()) },
         };
@@ -160,7 +168,7 @@ impl Gate {
                 answer::modified_inputs(inputs.shown, modified).and_then(|(modified, made)| {
                     changes = made;
                     let modified = answer::restore_inputs(inputs, modified)?;
-                    request::prepare(task, &modified).map_err(|error| {
+                    prepare(&modified).map_err(|error| {
                         answer::unusable(format_args!("the inputs fit no request: {error}"))
                     })
                 })

@@ -1,5 +1,6 @@
 //! The routes. A handler unpacks a request, calls [`crate::run::Runs`], and wraps the answer.
 
+mod secrets;
 mod state;
 
 use std::convert::Infallible;
@@ -81,6 +82,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(plan_execution))
         .routes(routes!(list_hosts))
         .merge(state::routes())
+        .routes(routes!(secrets::list_secrets))
+        .routes(routes!(secrets::set_secret, secrets::remove_secret))
 }
 
 fn probe_routes() -> OpenApiRouter<App> {
@@ -320,16 +323,18 @@ fn problem_response(problem: &Problem) -> Response {
 }
 
 fn read_json<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Error> {
-    let body = body.map_err(|rejection| {
-        let kind = match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Kind::BodyTooLarge,
-            _ => Kind::BadRequest,
-        };
-        Error::new(kind, rejection.body_text())
-    })?;
+    let body = body.map_err(|rejection| body_error(&rejection))?;
     serde_json::from_slice(&body).map_err(|error| {
         Error::new(Kind::BadRequest, format!("the body is not what it should be: {error}"))
     })
+}
+
+fn body_error(rejection: &BytesRejection) -> Error {
+    let kind = match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Kind::BodyTooLarge,
+        _ => Kind::BadRequest,
+    };
+    Error::new(kind, rejection.body_text())
 }
 
 fn read_id(text: &str) -> Result<Uuid, Error> {

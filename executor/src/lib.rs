@@ -59,9 +59,14 @@
 //! Secret values are in memory alone. Steps work with them; a journal, a guardian and an error get
 //! what one module has masked. So a run with secret inputs that its executor left cannot go on.
 //!
+//! Credentials for services lie sealed in the database. They are put onto a permitted request at the
+//! very last, in [`outbound`], and are taken out of its answer at the very first, so that nothing in
+//! between can tell them: the gate, the journal and the engine never see one.
+//!
 //! There is no trait over the database: one backend exists, and a seam is cut when there is a second
 //! one to learn from.
 
+mod access;
 mod clock;
 mod config;
 mod engine;
@@ -80,6 +85,7 @@ mod source;
 mod state;
 #[cfg(test)]
 mod tests;
+mod vault;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +96,8 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    Config, Durability, FailMode, Guardian, GuardianConfig, HostLimits, Hosts, Limits,
+    ClientCertificate, Config, Durability, FailMode, Guardian, GuardianConfig, HostLimits, Hosts,
+    Limits, SecretKey,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 

@@ -7,16 +7,22 @@
 //! [`Retries`], where it is recorded. (The connection pool may move a request of which no byte was
 //! written yet to a fresh connection.)
 //!
+//! Credentials are put onto a request here, behind everything that is told of it, and are taken out
+//! of its answer before anything reads that.
+//!
 //! `upstreams` lead the connections for a host elsewhere. The other address is configuration, so
 //! the address rules do not hold for it; its path goes in front of the request's, and the `Host`
 //! header is its own, as if somebody had addressed it directly. Everything else keeps the
 //! document's host.
 
 mod address;
+mod certificate;
+mod credentials;
 mod lane;
 mod redirect;
 mod resolve;
 mod retry;
+mod token;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -36,11 +42,15 @@ use crate::config::{Config, Limits};
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::request::{PreparedRequest, RawResponse, one_line};
+use crate::vault::Vault;
 use address::Allowed;
+pub(crate) use credentials::Authorization;
+use credentials::Wire;
 use lane::{Health, Lanes};
 pub(crate) use lane::{Turn, Wait};
 use resolve::{Refused, Resolver};
 pub(crate) use retry::Retries;
+use token::Tokens;
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: u32 = 5;
@@ -57,6 +67,10 @@ pub(crate) struct Outbound {
     guarded: reqwest::Client,
     /// For upstreams, which the configuration names; none when there are none.
     configured: Option<reqwest::Client>,
+    /// For hosts that are shown a certificate.
+    certified: BTreeMap<Domain, reqwest::Client>,
+    vault: Arc<Vault>,
+    tokens: Tokens,
     upstreams: BTreeMap<Domain, Url>,
     allowed: Arc<Allowed>,
     request_timeout: Duration,
@@ -92,8 +106,12 @@ impl Outbound {
     ///
     /// # Errors
     /// [`Kind::Configuration`] when an allowed address or an upstream cannot be read, or TLS has no
-    /// roots to trust.
-    pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    /// roots to trust, or a client certificate cannot be used.
+    pub(crate) fn new(
+        config: &Config,
+        vault: Arc<Vault>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let allowed = Arc::new(Allowed::read(&config.allowed_addresses)?);
         config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
         let limits = &config.limits;
@@ -113,6 +131,9 @@ impl Outbound {
         Ok(Self {
             guarded,
             configured,
+            certified: certificate::clients(config, &allowed)?,
+            vault,
+            tokens: Tokens::default(),
             upstreams: config.upstreams.clone(),
             allowed,
             request_timeout: limits.request_timeout,
@@ -149,8 +170,29 @@ impl Outbound {
         self.lanes.turn(url, is_redirected, self.bounded(time), on_wait).await
     }
 
-    /// Sends a request once, in its turn, and reads the whole answer, within `time` if that is less
-    /// than the limit. Dropping the future ends the connection.
+    /// Gets the tokens that a request is to be sent with, within `time` if that is less than the
+    /// limit of a request. Before its turn: both may be at one host.
+    ///
+    /// # Errors
+    /// When one of them cannot be had.
+    pub(crate) async fn equip(
+        self: &Arc<Self>,
+        request: &Permitted<PreparedRequest>,
+        authorization: &mut Authorization<'_>,
+        time: Option<Duration>,
+    ) -> Result<(), Failure> {
+        let time = self.bounded(time);
+        let equipped = timeout(time, self.get_tokens(request, authorization)).await;
+        equipped.unwrap_or_else(|_| {
+            let host = authority(request.url());
+            let message = format!("no token for {host} came within {} s", time.as_secs_f32());
+            Err(Failure::unsent(Kind::Timeout, message))
+        })
+    }
+
+    /// Sends a request once, in its turn and with its credentials, and reads the whole answer, within
+    /// `time` if that is less than the limit. The answer is free of credentials. Dropping the future
+    /// ends the connection.
     ///
     /// # Errors
     /// When the address is refused, no connection comes up, the answer does not come in time,
@@ -159,7 +201,21 @@ impl Outbound {
         &self,
         request: &Permitted<PreparedRequest>,
         turn: Turn,
+        authorization: &Authorization<'_>,
         time: Option<Duration>,
+    ) -> Result<RawResponse, Failure> {
+        let answer = self.transmit(request, turn, authorization.wire(), time, MAX_REDIRECTS).await;
+        answer.map(|response| authorization.secrets.scrub(response))
+    }
+
+    /// Sends a request with what goes onto the wire beside it, and follows so many redirects.
+    async fn transmit(
+        &self,
+        request: &Permitted<PreparedRequest>,
+        turn: Turn,
+        wire: &Wire,
+        time: Option<Duration>,
+        max_redirects: u32,
     ) -> Result<RawResponse, Failure> {
         let size = request.body().map_or(0, Bytes::len);
         if self.max_request_bytes < size {
@@ -170,7 +226,7 @@ impl Outbound {
         let host = authority(request.url());
         let time = self.bounded(time);
         let seconds = time.as_secs_f32();
-        let answer = timeout(time, self.exchange(request)).await;
+        let answer = timeout(time, self.exchange(request, wire, max_redirects)).await;
         let answer = answer.unwrap_or_else(|_| {
             let message = format!("{host} did not answer completely within {seconds} s");
             Err(Failure::sent(Kind::Timeout, message))
@@ -209,21 +265,27 @@ impl Outbound {
     }
 
     /// Follows redirects from the first request to the answer.
-    async fn exchange(&self, request: &PreparedRequest) -> Result<RawResponse, Failure> {
+    async fn exchange(
+        &self,
+        request: &PreparedRequest,
+        wire: &Wire,
+        max_redirects: u32,
+    ) -> Result<RawResponse, Failure> {
         let mut method = request.method().clone();
         let mut url = request.url().clone();
         let mut headers = request.headers().clone();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut body = request.body().cloned();
-        for redirects in 0..=MAX_REDIRECTS {
+        for redirects in 0..=max_redirects {
             // Behind a redirect something was sent already, whatever fails now.
             let was_sent =
                 |failure: Failure| Failure { sent: failure.sent || 0 < redirects, ..failure };
             let (client, target) = self.route(&url).map_err(was_sent)?;
+            let address = wire.address(&url, &target);
             let mut outgoing =
-                client.request(method.clone(), target.clone()).headers(headers.clone());
-            if let Some(body) = &body {
-                outgoing = outgoing.body(body.clone());
+                client.request(method.clone(), address).headers(wire.headers(&url, &headers));
+            if let Some(body) = wire.body(&url, body.as_ref()) {
+                outgoing = outgoing.body(body);
             }
             let sent = outgoing.send().await;
             let response = sent.map_err(|error| was_sent(explain(&error, &url)))?;
@@ -248,17 +310,21 @@ impl Outbound {
                 }
             }
         }
-        let message = format!("{} redirects more than {MAX_REDIRECTS} times", authority(&url));
+        let message = format!("{} redirects more than {max_redirects} times", authority(&url));
         Err(Failure::sent(Kind::RedirectRefused, message))
     }
 
     /// The client and the address for a connection to the host of `url`.
     fn route(&self, url: &Url) -> Result<(&reqwest::Client, Url), Failure> {
-        if let (Some(base), Some(client)) = (self.upstream(url), &self.configured) {
+        let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
+        let certified = certified.map(|(_, client)| client);
+        if let (Some(base), Some(client)) =
+            (self.upstream(url), certified.or(self.configured.as_ref()))
+        {
             return Ok((client, redirect::to_upstream(url, base)));
         }
         match address::check(url, &self.allowed) {
-            Ok(()) => Ok((&self.guarded, url.clone())),
+            Ok(()) => Ok((certified.unwrap_or(&self.guarded), url.clone())),
             Err(rule) => Err(refuse(url, &rule)),
         }
     }

@@ -1,6 +1,7 @@
 //! From verified documents to what a run will do. Pure: the same documents and inputs always give
 //! the same plan.
 
+mod credentials;
 mod render;
 mod survey;
 
@@ -13,6 +14,7 @@ use a2s::{Action, CapabilityName, Digest, Document, Parameter};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::access::Held;
 use crate::error::{Error, Kind};
 use crate::secrets::Secrets;
 use crate::source::Library;
@@ -140,7 +142,7 @@ impl Plan {
     }
 
     /// The plan as an answer. Inputs that are known are filled in, but for secret ones; what is not
-    /// known yet stays a template. `upstream_of` tells where connections for an address are sent
+    /// known yet stays a template. `held` are the credentials that there are; `upstream_of` tells where connections for an address are sent
     /// instead.
     ///
     /// # Errors
@@ -150,6 +152,7 @@ impl Plan {
         inputs: &Map<String, Value>,
         recalled: BTreeMap<String, StateScope>,
         guarding: Guarding,
+        held: &Held,
         upstream_of: impl Fn(&Url) -> Option<String>,
     ) -> Result<PlanAnswer, Error> {
         let inputs = self.root.complete(inputs);
@@ -160,6 +163,7 @@ impl Plan {
             missing: self.missing(&inputs),
             recalled,
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),
+            credentials: self.credentials(held),
             guarding,
             permissions: self.root.document.capability().permissions.clone(),
             steps: self.root.render("", &shown, &Cell::new(render::MAX_FILLED)),

@@ -10,8 +10,10 @@ mod graphql;
 mod openapi;
 mod response;
 mod style;
+mod token;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use a2s::{Digest, MediaType, Place, Task};
 use bytes::Bytes;
@@ -21,11 +23,13 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use url::Url;
 
+use crate::access::Access;
 use crate::error::Kind;
 
 pub(crate) use excerpt::one_line;
 pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, read_response};
+pub(crate) use token::token_request;
 
 /// The longest address that is sent.
 pub(crate) const MAX_URL_BYTES: usize = 16 * 1024;
@@ -42,6 +46,7 @@ pub(crate) struct PreparedRequest {
     headers: HeaderMap,
     body: Option<Bytes>,
     repeat_safe: bool,
+    access: Option<Arc<Access>>,
 }
 
 impl PreparedRequest {
@@ -63,6 +68,16 @@ impl PreparedRequest {
     /// The body.
     pub(crate) fn body(&self) -> Option<&Bytes> {
         self.body.as_ref()
+    }
+
+    /// The credentials that it wants; none when everybody is let in.
+    pub(crate) fn access(&self) -> Option<&Access> {
+        self.access.as_deref()
+    }
+
+    /// The same, with the credentials that it wants.
+    pub(crate) fn with_access(self, access: Option<Access>) -> Self {
+        Self { access: access.map(Arc::new), ..self }
     }
 
     /// Whether sending it twice has the effect of sending it once: its method is idempotent, or the

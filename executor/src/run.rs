@@ -35,6 +35,7 @@ use crate::plan::Plan;
 use crate::secrets::{Secrets, hidden};
 use crate::source::{Library, RegistryClient, Wanted};
 use crate::state::{Holder, Recalled, States};
+use crate::vault::Vault;
 use drive::Drive;
 use fold::{Progress, Start, fold};
 use journal::{EVENT_VERSION, Journal};
@@ -55,7 +56,8 @@ pub(crate) struct Runs {
     states: States,
     registry: RegistryClient,
     gate: Gate,
-    outbound: Outbound,
+    outbound: Arc<Outbound>,
+    vault: Arc<Vault>,
     retries: Retries,
     metrics: Metrics,
     /// The runs that are driven here.
@@ -87,13 +89,16 @@ impl Runs {
     ) -> Result<Arc<Self>, Error> {
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
         let gate = Gate::new(&config.guardian, Arc::clone(&clock), Arc::clone(&ids))?;
-        let outbound = Outbound::new(&config, Arc::clone(&clock))?;
         let store = Store::open(&config.database, config.durability).await?;
         let states = States::open(&config.database, Arc::clone(&clock)).await?;
+        let vault = Vault::open(&config, Arc::clone(&clock), Arc::clone(&ids)).await?;
+        let vault = Arc::new(vault);
+        let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
         let runs = Arc::new(Self {
             registry,
             gate,
-            outbound,
+            outbound: Arc::new(outbound),
+            vault,
             store,
             states,
             retries: Retries::of(&config.limits),
@@ -127,6 +132,11 @@ impl Runs {
         }
     }
 
+    /// The stored credentials.
+    pub(crate) fn vault(&self) -> &Arc<Vault> {
+        &self.vault
+    }
+
     /// What is remembered between runs.
     pub(crate) fn states(&self) -> &States {
         &self.states
@@ -146,7 +156,8 @@ impl Runs {
         plan.check_given(inputs)?;
         let (inputs, recalled) = self.recall(&plan, session.as_deref(), inputs).await?;
         let guarding = self.config.guardian.guarding();
-        plan.render(&inputs, recalled, guarding, |url| self.outbound.upstream_of(url))
+        let held = self.outbound.held().await?;
+        plan.render(&inputs, recalled, guarding, &held, |url| self.outbound.upstream_of(url))
     }
 
     /// Starts a run, or finds the one that `key` has started.
@@ -172,6 +183,8 @@ impl Runs {
         let (library, plan) = self.resolve(wanted).await?;
         let (inputs, recalled) = self.recall(&plan, session.as_deref(), inputs).await?;
         plan.check_inputs(&inputs)?;
+        // Before anything is sent: the whole plan, whatever branches will be taken.
+        plan.check_credentials(&self.outbound.held().await?)?;
         let inputs = plan.root.complete(&inputs);
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let shown = plan.root.shown(&inputs, &secrets)?;
@@ -431,6 +444,12 @@ fn digest_of(request: &ExecutionRequest, secret: &[String]) -> Digest {
     let mut asked = serde_json::json!([name, version, digest, lock, inputs, session]);
     asked.sort_all_objects();
     Digest::of_bytes(asked.to_string().as_bytes())
+}
+
+/// Makes the database of a configuration, and brings its schema up to date.
+#[cfg(test)]
+pub(crate) async fn make_database(config: &Config) -> Result<(), Error> {
+    Store::open(&config.database, config.durability).await.map(drop)
 }
 
 /// How many runs there may be at the same time, as semaphores count.

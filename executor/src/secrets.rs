@@ -18,7 +18,10 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Kind};
 
+mod credential;
 mod spelling;
+
+pub(crate) use credential::ADDRESS;
 
 /// What stands for a secret value.
 pub(crate) const PLACEHOLDER: &str = "(secret)";
@@ -42,6 +45,11 @@ struct Known {
     bytes: usize,
     /// Whether there is any secret, also one too short to be found again.
     any: bool,
+    /// Credentials, in the spellings in which answers may have them.
+    credentials: BTreeSet<String>,
+    credential_bytes: usize,
+    credential_finder: Option<AhoCorasick>,
+    /// Finds everything.
     finder: Option<AhoCorasick>,
 }
 
@@ -76,21 +84,13 @@ impl Secrets {
             return Err(Error::new(Kind::BudgetExceeded, message));
         }
         known.texts.extend(texts);
-        // The longest first: what contains another secret is replaced as a whole.
-        let mut builder = AhoCorasick::builder();
-        // Small, and quick to build, however long a secret is.
-        builder.kind(Some(AhoCorasickKind::NoncontiguousNFA));
-        let finder = builder.match_kind(MatchKind::LeftmostLongest).build(&known.texts);
-        let finder = finder.map_err(|error| {
-            Error::new(Kind::Internal, format!("secrets cannot be looked for: {error}"))
-        })?;
-        known.finder = Some(finder);
-        Ok(())
+        known.rebuild()
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.known.read().unwrap_or_else(PoisonError::into_inner).any
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        !known.any && known.credentials.is_empty()
     }
 
     /// `text` without secrets.
@@ -163,9 +163,10 @@ impl Secrets {
     }
 
     /// A digest that tells nothing to those who guess what it was taken of: it depends on the key
-    /// of the run as soon as there are secrets.
+    /// of the run as soon as there are secrets. Credentials do not count: no digest is taken of
+    /// them.
     pub(crate) fn blind(&self, digest: Digest) -> Digest {
-        if self.is_empty() {
+        if !self.known.read().unwrap_or_else(PoisonError::into_inner).any {
             return digest;
         }
         let mut text = self.key.to_vec();
@@ -196,18 +197,42 @@ impl Secrets {
 impl Known {
     fn mask(&self, value: &Value) -> Value {
         let Some(finder) = &self.finder else { return value.clone() };
-        match value {
-            Value::Null | Value::Bool(_) => value.clone(),
-            Value::Number(number) if self.texts.contains(&number.to_string()) => hidden(),
-            Value::Number(_) => value.clone(),
-            Value::String(text) => Value::String(spelling::replace(finder, text)),
-            Value::Array(items) => items.iter().map(|item| self.mask(item)).collect(),
-            Value::Object(members) => members
-                .iter()
-                .map(|(name, member)| (spelling::replace(finder, name), self.mask(member)))
-                .collect::<Map<_, _>>()
-                .into(),
-        }
+        mask_with(finder, &self.texts, value)
+    }
+
+    fn rebuild(&mut self) -> Result<(), Error> {
+        let all = self.texts.union(&self.credentials).cloned().collect();
+        self.finder = Some(build(&all)?);
+        Ok(())
+    }
+}
+
+fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
+    let mut builder = AhoCorasick::builder();
+    // Small, and quick to build, however long a secret is.
+    builder.kind(Some(AhoCorasickKind::NoncontiguousNFA));
+    // The longest first: what contains another secret is replaced as a whole.
+    let finder = builder.match_kind(MatchKind::LeftmostLongest).build(texts);
+    finder.map_err(|error| {
+        Error::new(Kind::Internal, format!("secrets cannot be looked for: {error}"))
+    })
+}
+
+/// `value` without what `finder` finds, and without numbers that are one of `texts`.
+fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) => value.clone(),
+        Value::Number(number) if texts.contains(&number.to_string()) => hidden(),
+        Value::Number(_) => value.clone(),
+        Value::String(text) => Value::String(spelling::replace(finder, text)),
+        Value::Array(items) => items.iter().map(|item| mask_with(finder, texts, item)).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| {
+                (spelling::replace(finder, name), mask_with(finder, texts, member))
+            })
+            .collect::<Map<_, _>>()
+            .into(),
     }
 }
 

@@ -3,6 +3,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better without `&`")]
 
+mod canary;
+mod credentials;
 mod durable;
 mod faults;
 mod guarded;

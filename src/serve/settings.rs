@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use a2s::Domain;
+use a2s::{Domain, Secret};
 use executor::Hosts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::stack::Outbound;
-use crate::cli::{FailMode, GuardianChoice, GuardingArgs, LogFormat, OutboundArgs, ServeArgs};
+use super::stack::{Outbound, SecretKey};
+use crate::cli::{
+    Certificate, FailMode, GuardianChoice, GuardingArgs, KeySource, LogFormat, OutboundArgs,
+    ServeArgs,
+};
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// The vector engine warns of settings that do not matter in process.
 const DEFAULT_LOG: &str = "info,qdrant_edge=error";
+
+/// Where the environment has the key for stored credentials.
+const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
 
 /// The TOML file. Every key is a flag of the same meaning.
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +46,9 @@ pub(super) struct File {
     host_limits: toml::Table,
     #[serde(default)]
     hosts: BTreeMap<Domain, toml::Table>,
+    secret_key: Option<KeySource>,
+    #[serde(default)]
+    client_certificates: BTreeMap<Domain, Certificate>,
 }
 
 /// What every service is told.
@@ -111,7 +120,36 @@ impl File {
                 own: own.collect::<Result<_, Failure>>()?,
                 default: read_limits("host-limits", shared.clone())?,
             },
+            secret_key: self.secret_key(arguments)?,
+            client_certificates: self.client_certificates(arguments),
         })
+    }
+
+    /// Where the key for stored credentials is; the key itself when it is in the environment.
+    fn secret_key(&self, arguments: &OutboundArgs) -> Result<SecretKey, Failure> {
+        match arguments.secret_key.or(self.secret_key).unwrap_or(KeySource::File) {
+            KeySource::File => Ok(SecretKey::File),
+            KeySource::Keyring => Ok(SecretKey::Keyring),
+            KeySource::Env => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "an argument, which others can see, is no place for a key"
+                )]
+                let key = std::env::var(KEY_VARIABLE);
+                key.map(|key| SecretKey::Given(Secret::new(key))).map_err(|_| {
+                    let message =
+                        format!("`--secret-key env` needs {KEY_VARIABLE}, which is not set");
+                    Failure::new(Exit::Usage, CANNOT_SERVE, message)
+                        .with_hint("Make a key with `openssl rand -base64 32`.")
+                })
+            }
+        }
+    }
+
+    /// The certificates of the file and of the flags; a flag wins for its host.
+    fn client_certificates(&self, arguments: &OutboundArgs) -> BTreeMap<Domain, Certificate> {
+        let flags = arguments.client_certificates.iter().cloned();
+        self.client_certificates.clone().into_iter().chain(flags).collect()
     }
 }
 

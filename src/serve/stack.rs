@@ -21,8 +21,9 @@ use utoipa::OpenApi as _;
 
 use super::folder::Folder;
 use super::front::{Access, front};
+use super::keyring;
 use super::shipped::shipped;
-use crate::cli::FailMode;
+use crate::cli::{Certificate, FailMode};
 use crate::client::Client;
 use crate::clock;
 use crate::commands::publish_one;
@@ -60,6 +61,18 @@ pub(crate) struct Outbound {
     pub(crate) allow_private_addresses: bool,
     pub(crate) limits: executor::Limits,
     pub(crate) hosts: executor::Hosts,
+    pub(crate) secret_key: SecretKey,
+    pub(crate) client_certificates: BTreeMap<Domain, Certificate>,
+}
+
+/// The key for stored credentials, or where it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum SecretKey {
+    Given(Secret),
+    /// In the data folder.
+    #[default]
+    File,
+    Keyring,
 }
 
 /// Who is asked around every step.
@@ -266,10 +279,35 @@ async fn open_executor(
         }
     };
     let registry = part.registry.unwrap_or_else(|| own_url.clone());
-    let Outbound { upstreams, allow_private_addresses, limits, hosts } = part.outbound;
+    let Outbound {
+        upstreams,
+        allow_private_addresses,
+        limits,
+        hosts,
+        secret_key,
+        client_certificates,
+    } = part.outbound;
     let private =
         if allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
+    let secret_key = match secret_key {
+        SecretKey::Given(key) => executor::SecretKey::Given(key),
+        SecretKey::File => executor::SecretKey::File(folder.join("secrets.key")),
+        SecretKey::Keyring => {
+            let folder = folder.path().to_owned();
+            // It blocks, and may wait for a person.
+            let key = tokio::task::spawn_blocking(move || keyring::key(&folder)).await;
+            executor::SecretKey::Given(key.map_err(|error| cannot_serve(&error))??)
+        }
+    };
+    let certificate = |files: Certificate| executor::ClientCertificate {
+        certificate: files.certificate,
+        key: files.key,
+        authorities: files.authorities,
+    };
+    let certificates = client_certificates.into_iter();
     let config = executor::Config {
+        secret_key,
+        client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
         registry_token: Some(secret.clone()),
         upstreams,
         allowed_addresses: private,

@@ -1,7 +1,7 @@
 //! The world that tests run in: `a2s up` as a process of its own, stand-ins for the services, and
 //! the command as a user types it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -85,6 +85,20 @@ pub(crate) fn a2s(arguments: &[&str]) -> Ran {
 /// Runs the command in a folder with environment variables of its own and none of this process's.
 pub(crate) fn a2s_in(folder: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> Ran {
     let output = command(environment).current_dir(folder).args(arguments).output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The same, with something on standard input.
+pub(crate) fn a2s_reading(input: &str, environment: &[(&str, &str)], arguments: &[&str]) -> Ran {
+    let mut command = command(environment);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -224,6 +238,13 @@ impl World {
         let data = self.data();
         let environment = [("A2S_URL", self.url()), ("A2S_DATA_DIR", data.to_str().unwrap())];
         a2s_in(self.folder.path(), &environment, arguments)
+    }
+
+    /// Runs the command against the services, with something on standard input.
+    pub(crate) fn a2s_reading(&self, input: &str, arguments: &[&str]) -> Ran {
+        let data = self.data();
+        let environment = [("A2S_URL", self.url()), ("A2S_DATA_DIR", data.to_str().unwrap())];
+        a2s_reading(input, &environment, arguments)
     }
 
     /// Where the services answer.

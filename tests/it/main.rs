@@ -17,5 +17,6 @@ mod guardian;
 mod language;
 mod limits;
 mod schema;
+mod secrets;
 mod state;
 mod whole_loop;

@@ -98,6 +98,9 @@ pub struct PlanAnswer {
     pub recalled: BTreeMap<String, StateScope>,
     /// The hosts that requests go to, and where connections are sent instead, if configured.
     pub hosts: BTreeMap<String, Option<String>>,
+    /// The credentials that its requests go with, or lack: without those a run is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<PlannedCredential>,
     /// How steps are guarded.
     pub guarding: Guarding,
     /// What a caller must hold.
@@ -106,6 +109,25 @@ pub struct PlanAnswer {
     pub permissions: Vec<Permission>,
     /// The steps, in order.
     pub steps: Vec<PlannedStep>,
+}
+
+/// A credential that requests of a plan go with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedCredential {
+    /// The host that it is sent to, with its port when that is not the usual one.
+    pub host: String,
+    /// The name of the security scheme in the document.
+    pub scheme: String,
+    /// `api_key`, `basic`, `bearer`, `oauth2`, `mutual_tls`, or `unsupported`: of what is there, or
+    /// of what is wanted.
+    pub kind: String,
+    /// The steps that want it.
+    pub steps: Vec<String>,
+    /// Whether it is there.
+    pub stored: bool,
+    /// What is to be done when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// One step of a plan.

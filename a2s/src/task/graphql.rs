@@ -6,6 +6,8 @@ use apollo_compiler::ast;
 use apollo_compiler::parser::Parser;
 use url::Url;
 
+use super::security::{Reader, SecurityRequirement};
+use super::spot::Spot;
 use super::{Problem, check_header_name, decode_url};
 use crate::code;
 use crate::decode::{Fields, Findings, Site, Taken, short};
@@ -34,6 +36,8 @@ pub struct GraphqlTask {
     pub variables: Vec<VariableDefinition>,
     /// Headers that the document sets; never `Authorization`, `Cookie`, `Host` or framing ones.
     pub headers: BTreeMap<String, String>,
+    /// The ways to be let in, as an OpenAPI task has them (a2s 1.1).
+    pub security: Vec<Vec<SecurityRequirement>>,
 }
 
 /// A variable of an operation.
@@ -57,6 +61,7 @@ impl GraphqlTask {
             is_mutation: false,
             variables: Vec::new(),
             headers: BTreeMap::new(),
+            security: Vec::new(),
         }
     }
 
@@ -78,7 +83,10 @@ pub(crate) fn decode_graphql(
     let query = fields.require("query", findings);
     let name = fields.take("operationName");
     let headers = fields.take("headers");
+    let security = fields.take_newer("security", findings);
+    let schemes = fields.take_newer("securitySchemes", findings);
     fields.finish(findings);
+    let security = decode_security(field, security, schemes, findings);
 
     let endpoint = endpoint.and_then(|field| {
         let url = decode_url(field.string(findings)?);
@@ -129,8 +137,29 @@ pub(crate) fn decode_graphql(
             })
             .collect(),
         headers: kept,
+        security,
     };
     Some((task, site))
+}
+
+/// The ways to be let in, in OpenAPI's words: `security`, and the schemes by name beside it.
+fn decode_security(
+    task: &Taken<'_>,
+    security: Option<Taken<'_>>,
+    schemes: Option<Taken<'_>>,
+    findings: &mut Findings,
+) -> Vec<Vec<SecurityRequirement>> {
+    let Some(security) = security else { return Vec::new() };
+    let alternatives = security.items(findings);
+    let alternatives: Vec<_> = alternatives.iter().map(Spot::of).collect();
+    let reader = Reader {
+        root: Spot::of(task),
+        schemes: schemes.as_ref().map(Spot::of),
+        place: "securitySchemes",
+        code: code::BAD_GRAPHQL,
+        findings,
+    };
+    reader.read(&alternatives, &Spot::of(&security))
 }
 
 fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {

@@ -5,9 +5,7 @@ mod decode;
 mod field;
 mod parameter;
 mod path;
-mod security;
 mod server;
-mod spot;
 
 use std::sync::Arc;
 
@@ -15,13 +13,12 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::Url;
 
+use super::security::SecurityRequirement;
+
 pub use body::{BodyFormat, RequestBody};
 pub(crate) use decode::decode_openapi;
 pub use field::{BodyField, FieldHeader, FieldKind};
 pub use parameter::{OperationParameter, ParameterPlace, Style, ValueStyle};
-pub use security::{
-    ApiKeyPlace, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement, SecurityScheme,
-};
 
 /// One operation of an HTTP API.
 #[derive(Debug, Clone, PartialEq)]

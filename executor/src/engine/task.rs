@@ -56,6 +56,7 @@ impl<'r> Engine<'r> {
             root: &self.plan.root.pin,
             description: &capability.description,
             permissions: &capability.permissions,
+            domains: &capability.domains,
             secrets: self.secrets,
         };
         let given =
@@ -172,8 +173,21 @@ impl<'r> Engine<'r> {
         let repeat_safe = request.repeat_safe();
         let effect = usize::from(!repeat_safe);
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
+        let mut authorization = match self.outbound.authorize(request, self.secrets).await {
+            Ok(authorization) => authorization,
+            Err(error) => return Ok((Err(Failure { error, sent: false }), attempt.max(1))),
+        };
+        let mut renewed = false;
         loop {
             attempt += 1;
+            let equipped = tokio::select! {
+                biased;
+                why = halt.halted() => return Err(Stop::Halted(why)),
+                equipped = self.outbound.equip(request, &mut authorization, halt.remaining()) => equipped,
+            };
+            if let Err(failure) = equipped {
+                return Ok((Err(failure), attempt));
+            }
             let on_wait = |wait: Wait| self.note_wait(path, wait);
             let turn = tokio::select! {
                 // A halt goes first: nothing is begun behind it.
@@ -202,13 +216,13 @@ impl<'r> Engine<'r> {
             let began = self.clock.now();
             let outcome = if repeat_safe {
                 tokio::select! {
-                    outcome = self.outbound.send(request, turn, None) => outcome,
+                    outcome = self.outbound.send(request, turn, &authorization, None) => outcome,
                     why = halt.halted() => return Err(Stop::Halted(why)),
                 }
             } else {
                 // Never aborted: the service may be at work already. It has its own timeout, and
                 // no more time than the step has.
-                self.outbound.send(request, turn, halt.remaining()).await
+                self.outbound.send(request, turn, &authorization, halt.remaining()).await
             };
             match &outcome {
                 Ok(response) => {
@@ -228,6 +242,18 @@ impl<'r> Engine<'r> {
                         self.effects.fetch_sub(effect, Ordering::Relaxed);
                     }
                 }
+            }
+            let is_refused = matches!(&outcome, Ok(response) if response.status == 401);
+            // A token that was kept may have been taken back meanwhile: once a new one is tried.
+            if is_refused && authorization.refused().await && repeat_safe && !renewed {
+                renewed = true;
+                self.journal.note(EventKind::Retrying {
+                    step: path.to_owned(),
+                    attempt,
+                    reason: "the service refused the token; a new one is fetched".to_owned(),
+                    pause_ms: 0,
+                });
+                continue;
             }
             let (now, random) = (self.clock.now(), self.ids.random());
             let pause = retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);

@@ -19,6 +19,7 @@ use super::*;
 use crate::config::{Config, GuardianConfig};
 use crate::outbound::Outbound;
 use crate::request::fixture::{Still, inputs, openapi};
+use crate::vault::Vault;
 
 const CLOSED: FailMode = FailMode::Closed;
 const OPEN: FailMode = FailMode::Open;
@@ -65,6 +66,7 @@ fn asker<'a>(capability: &'a Pin, root: &'a Pin) -> Asker<'a> {
         root,
         description: "Post the weather",
         permissions: &[],
+        domains: &[],
         secrets: &NO_SECRETS,
     }
 }
@@ -141,7 +143,9 @@ impl Service {
         let mut config = Config::new(PathBuf::new(), registry, Guardian::Off);
         let upstream = Url::parse(&format!("http://{address}")).unwrap();
         config.upstreams.insert("api.example".parse().unwrap(), upstream);
-        Self { outbound: Outbound::new(&config, Arc::new(Still)).unwrap(), hits }
+        let vault = Vault::in_memory(Arc::new(Still), Arc::new(Still));
+        let outbound = Outbound::new(&config, Arc::new(vault), Arc::new(Still)).unwrap();
+        Self { outbound, hits }
     }
 
     /// Asks for the request, and sends it if that is permitted.

@@ -31,7 +31,7 @@ async fn serve(router: Router) -> SocketAddr {
 }
 
 /// A configuration with a test's limits. `https://api.example` leads to `upstream`.
-fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
+pub(super) fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
     let registry = Url::parse("http://127.0.0.1:1").unwrap();
     let mut config = Config::new("unused".into(), registry, Guardian::Off);
     if let Some(address) = upstream {
@@ -42,8 +42,9 @@ fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
     config
 }
 
-fn open(config: &Config) -> Result<Outbound, Error> {
-    Outbound::new(config, Arc::new(Still))
+pub(super) fn open(config: &Config) -> Result<Outbound, Error> {
+    let vault = Vault::in_memory(Arc::new(Still), Arc::new(Still));
+    Outbound::new(config, Arc::new(vault), Arc::new(Still))
 }
 
 impl Outbound {
@@ -53,11 +54,11 @@ impl Outbound {
         request: &Permitted<PreparedRequest>,
     ) -> Result<RawResponse, Failure> {
         let turn = self.turn(request.url(), None, &|_| {}).await?;
-        self.send(request, turn, None).await
+        self.transmit(request, turn, &Wire::default(), None, MAX_REDIRECTS).await
     }
 }
 
-async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
+pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
     let gate = Gate::new(&Guardian::Off, Arc::new(Still), Arc::new(Still)).unwrap();
     let pin = a2s::api::Pin {
         name: "Test".parse().unwrap(),
@@ -73,6 +74,7 @@ async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedReque
         root: &pin,
         description: "Test",
         permissions: &[],
+        domains: &[],
         secrets: &Secrets::default(),
     };
     let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
@@ -577,8 +579,8 @@ async fn what_a_service_answers_decides_how_it_is_treated() {
     assert!((6_000..=7_000).contains(&host.paused_ms.unwrap()), "{host:?}");
 }
 
-#[test]
-fn a_configuration_that_cannot_be_meant_is_refused() {
+#[tokio::test]
+async fn a_configuration_that_cannot_be_meant_is_refused() {
     let refused = |change: &dyn Fn(&mut Config)| {
         let mut config = config(None, "");
         change(&mut config);

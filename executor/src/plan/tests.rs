@@ -154,7 +154,8 @@ fn chains_and_steps_are_bounded() {
 fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanAnswer {
     let plan = Plan::new(&library(sources), 100).unwrap();
     let guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
-    plan.render(inputs.as_object().unwrap(), BTreeMap::new(), guarding, |_| None).unwrap()
+    plan.render(inputs.as_object().unwrap(), BTreeMap::new(), guarding, &Held::default(), |_| None)
+        .unwrap()
 }
 
 #[test]
@@ -407,7 +408,8 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
         for inputs in [json!({}), json!({"a": "x", "secret": "s3cret", "list": ["s3cret"]})] {
             let inputs = inputs.as_object().unwrap();
             let guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
-            let answer = plan.render(inputs, BTreeMap::new(), guarding, |_| None).unwrap();
+            let answer =
+                plan.render(inputs, BTreeMap::new(), guarding, &Held::default(), |_| None).unwrap();
             let text = json!(answer).to_string();
             assert!(!text.contains("s3cret"), "{text}");
             assert_eq!(json!(answer), json!(serde_json::from_str::<PlanAnswer>(&text).unwrap()));

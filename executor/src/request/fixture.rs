@@ -99,6 +99,7 @@ pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -
         is_mutation: query.starts_with("mutation"),
         variables: variables.iter().map(variable).collect(),
         headers: BTreeMap::new(),
+        security: Vec::new(),
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) fn prepare(
         headers,
         body: Some(Bytes::from(body)),
         repeat_safe: false,
+        access: None,
     })
 }
 

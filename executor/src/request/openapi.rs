@@ -55,6 +55,7 @@ pub(super) fn prepare(
         headers,
         body,
         repeat_safe: false,
+        access: None,
     })
 }
 

@@ -33,19 +33,63 @@ impl Spelling {
     }
 }
 
+/// What a text may be spelt in, the outermost first: JSON is quoted in JSON that is quoted again, and
+/// addresses stand in addresses and in JSON.
+const LAYERS: [&[Spelling]; 8] = [
+    &[Spelling::Percent],
+    &[Spelling::Escapes],
+    &[Spelling::Percent, Spelling::Percent],
+    &[Spelling::Escapes, Spelling::Escapes],
+    &[Spelling::Escapes, Spelling::Percent],
+    &[Spelling::Percent, Spelling::Escapes],
+    &[Spelling::Escapes, Spelling::Escapes, Spelling::Escapes],
+    &[Spelling::Percent, Spelling::Escapes, Spelling::Escapes],
+];
+
 /// `text` with everything that `finder` finds replaced, however it is spelt there: as it is,
-/// percent-encoded as in an address, or with the escapes of JSON.
+/// percent-encoded as in an address, or with the escapes of JSON, one in another.
 pub(super) fn replace(finder: &AhoCorasick, text: &str) -> String {
     let plain = text.bytes().enumerate().map(|(at, byte)| (byte, at, at + 1)).collect();
     let mut masked = replace_in(finder, text, &plain).unwrap_or_else(|| text.to_owned());
-    for spelling in [Spelling::Percent, Spelling::Escapes] {
-        if masked.contains(spelling.marks())
-            && let Some(replaced) = replace_in(finder, &masked, &spelling.read(&masked))
+    for layers in LAYERS {
+        if let Some(reading) = read(&masked, layers)
+            && let Some(replaced) = replace_in(finder, &masked, &reading)
         {
             masked = replaced;
         }
     }
     masked
+}
+
+/// `text` read layer by layer; nothing when one of the layers changes nothing.
+fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
+    let mut reading: Option<Reading> = None;
+    for layer in layers {
+        let inner: Vec<u8>;
+        let now = match &reading {
+            None => text,
+            Some(reading) => {
+                inner = reading.iter().map(|(byte, ..)| *byte).collect();
+                std::str::from_utf8(&inner).ok()?
+            }
+        };
+        if !now.contains(layer.marks()) {
+            return None;
+        }
+        let next = layer.read(now);
+        reading = Some(match &reading {
+            None => next,
+            Some(outer) => {
+                let place = |(byte, from, to): (u8, usize, usize)| {
+                    let (_, from, _) = outer.get(from)?;
+                    let (.., to) = outer.get(to.checked_sub(1)?)?;
+                    Some((byte, *from, *to))
+                };
+                next.into_iter().map(place).collect::<Option<_>>()?
+            }
+        });
+    }
+    reading
 }
 
 /// Replaces what is found in `reading`, which is how `text` reads; nothing when nothing is found.

@@ -131,6 +131,20 @@ impl World {
         connection.close().await.unwrap();
     }
 
+    /// Lets time pass on the executor's clock.
+    pub(crate) fn pass(&self, time: Duration) {
+        let milliseconds = i64::try_from(time.as_millis()).unwrap();
+        self.clock.milliseconds.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Every byte of the run database, its log included.
+    pub(crate) fn database_bytes(&self) -> Vec<u8> {
+        let folder = self.config.database.parent().unwrap();
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|path| path.extension().is_none_or(|end| end != "key"));
+        files.flat_map(|path| std::fs::read(path).unwrap()).collect()
+    }
+
     /// An address where nobody listens.
     pub(crate) async fn nowhere() -> url::Url {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -140,7 +154,7 @@ impl World {
     }
 }
 
-async fn serve(router: Router) -> SocketAddr {
+pub(crate) async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });

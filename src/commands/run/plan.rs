@@ -1,6 +1,6 @@
 //! A plan as a person reads it.
 
-use a2s::api::{Handler, PlanAnswer, PlannedLoop, PlannedStep, PlannedStepKind};
+use a2s::api::{Handler, PlanAnswer, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind};
 use serde_json::{Map, Value};
 
 use super::view::shown;
@@ -23,6 +23,17 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
     for (host, upstream) in &plan.hosts {
         let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
         output.line(format_args!("  talks to {host}{DIM}{elsewhere}{DIM:#}"));
+    }
+    for credential in &plan.credentials {
+        let PlannedCredential { host, scheme, hint, .. } = credential;
+        match hint {
+            None => {
+                output.line(format_args!("  sends the credential {NAME}{scheme}{NAME:#} to {host}"))
+            }
+            Some(hint) => output.line(format_args!(
+                "  {WARN}lacks a credential{WARN:#}: {scheme} for {host}\n    {hint}"
+            )),
+        }
     }
     output
         .line(format_args!("  guardian {}, fails {}", plan.guarding.guardian, plan.guarding.fail));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Decoder;
 use crate::code;
 use crate::decode::{Taken, short};
-use crate::task::{Task, decode_graphql, decode_openapi};
+use crate::task::{SecurityScheme, Task, decode_graphql, decode_openapi};
 use crate::tree::{Node, member_path};
 
 /// The formats of tasks.
@@ -68,7 +68,36 @@ impl<'n> Decoder<'n, '_> {
                 format!("Add `{host}{port}` to `domains`, or correct the address."),
             );
         }
+        self.check_token_hosts(&task, definition);
         Some(Arc::new(task))
+    }
+
+    /// Warns of addresses for tokens that a client may not be sent to.
+    fn check_token_hosts(&mut self, task: &Task, definition: &Taken<'n>) {
+        let mut foreign: Vec<String> = Vec::new();
+        for requirement in task.security().iter().flatten() {
+            let Some(SecurityScheme::OAuth2(flows)) = &requirement.scheme else { continue };
+            let urls = [flows.client_token_url(), flows.refresh_token_url()];
+            for url in urls.into_iter().flatten().filter_map(|text| task.token_address(text)) {
+                let host = url.host_str().unwrap_or_default();
+                let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+                let host = format!("{host}{port}");
+                let known = self.domains.iter().any(|domain| domain.covers(&url));
+                if !known && !self.domains.is_empty() && !foreign.contains(&host) {
+                    foreign.push(host);
+                }
+            }
+        }
+        for host in foreign {
+            let host = short(&host);
+            self.findings.warning_with_hint(
+                code::FOREIGN_HOST,
+                &definition.path,
+                definition.key,
+                format!("tokens are got from `{host}`, which `domains` does not name"),
+                format!("Add `{host}` to `domains`: without it no token is fetched there."),
+            );
+        }
     }
 
     /// The shared task that `$ref: "#/tasks/NAME"` points to.

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::decode::{Decoder, outside_schemas};
 use super::field::BodyField;
-use super::spot::Spot;
 use super::{Method, OpenApiVersion};
 use crate::decode::short;
 use crate::task::MediaType;
+use crate::task::spot::Spot;
 
 /// The most media types of a body.
 const MAX_MEDIA_TYPES: usize = 100;

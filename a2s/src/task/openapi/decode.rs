@@ -10,10 +10,11 @@ use openapiv3 as oas;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::spot::{MAX_REFS, Spot, too_many_refs};
 use super::{Method, OpenApiTask, OpenApiVersion};
 use crate::code;
 use crate::decode::{Findings, Site, Taken, short};
+use crate::task::security::{Reader, SecurityRequirement};
+use crate::task::spot::{MAX_REFS, Spot, too_many_refs};
 use crate::tree::Kind;
 
 /// The most that a task may take in memory once its `$ref`s are followed, in values. A document
@@ -149,6 +150,23 @@ impl<'n> Decoder<'n, '_> {
             return None;
         }
         Some((path, item))
+    }
+
+    /// The ways to be let in to the operation, else to the whole API.
+    fn decode_security(&mut self, operation: &Spot<'n>) -> Vec<Vec<SecurityRequirement>> {
+        let root = self.root.clone();
+        // An empty list says that nothing is wanted, so only a missing one is inherited.
+        let holder = if operation.get("security").is_some() { operation } else { &root };
+        let alternatives = self.list(holder, "security");
+        let schemes = root.get("components").and_then(|all| all.get("securitySchemes"));
+        let reader = Reader {
+            root: root.clone(),
+            schemes,
+            place: "components.securitySchemes",
+            code: code::BAD_OPENAPI,
+            findings: self.findings,
+        };
+        reader.read(&alternatives, holder)
     }
 
     /// A path item and those that its `$ref`s lead to. What stands beside a `$ref` counts first.
@@ -334,11 +352,6 @@ impl<'n> Decoder<'n, '_> {
     ) {
         let Site { path, position } = spot.site();
         self.findings.warning_with_hint(code::BAD_OPENAPI, &path, position, message, hint);
-    }
-
-    pub(super) fn unsupported(&mut self, spot: &Spot<'n>, message: impl Into<String>) {
-        let Site { path, position } = spot.site();
-        self.findings.warning(code::UNSUPPORTED, &path, position, message);
     }
 }
 

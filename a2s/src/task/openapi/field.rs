@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::OpenApiVersion;
 use super::decode::Decoder;
 use super::parameter::{Style, ValueStyle};
-use super::spot::Spot;
 use crate::decode::short;
+use crate::task::spot::Spot;
 use crate::task::{MediaType, is_header_name};
 use crate::tree::{Kind, Node};
 

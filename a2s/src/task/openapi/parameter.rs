@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::OpenApiVersion;
 use super::decode::{Decoder, Layers, outside_schemas};
-use super::spot::Spot;
 use crate::decode::short;
 use crate::document::Place;
+use crate::task::spot::Spot;
 use crate::task::{MediaType, is_header_name, is_set_for_requests};
 
 /// The most parameters of an operation.

@@ -4,8 +4,8 @@ use percent_encoding::percent_decode_str;
 
 use super::decode::Decoder;
 use super::parameter::{OperationParameter, ParameterPlace};
-use super::spot::Spot;
 use crate::decode::short;
+use crate::task::spot::Spot;
 
 impl<'n> Decoder<'n, '_> {
     /// Every `{name}` of the path has a parameter, and every path parameter a `{name}`. A name may

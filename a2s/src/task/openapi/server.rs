@@ -5,9 +5,9 @@ use url::Url;
 
 use super::OpenApiVersion;
 use super::decode::{Decoder, Layers};
-use super::spot::Spot;
 use crate::decode::{Site, short};
 use crate::task::decode_url;
+use crate::task::spot::Spot;
 
 /// The longest address of a server, in bytes, before and after its variables are replaced.
 const MAX_ADDRESS: usize = 2048;

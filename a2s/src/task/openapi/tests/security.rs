@@ -1,5 +1,7 @@
 //! Security: schemes, scopes, and what is missing.
 
+use crate::task::{ApiKeyPlace, HttpScheme, SecurityRequirement, SecurityScheme};
+
 use super::*;
 
 #[test]
@@ -71,5 +73,81 @@ fn what_is_wrong_with_security_is_a_warning() {
     assert_eq!(self::read(&task).security, Vec::<Vec<_>>::new());
     task["components"]["securitySchemes"]["none"]["in"] = json!("query");
     task["paths"]["/a"]["get"].as_object_mut().unwrap().shift_remove("security");
-    check_warned(&task, "the operation wants credentials, and none are sent yet", "");
+    self::read(&task);
+}
+
+#[test]
+fn credentials_that_are_not_sent_are_a_warning() {
+    let mut task = get(json!({"security": [{"a": []}]}));
+    for (scheme, warning) in [
+        (
+            json!({"type": "http", "scheme": "digest"}),
+            "credentials that are not sent: `a` (HTTP digest)",
+        ),
+        (
+            json!({"type": "apiKey", "in": "header", "name": "Host"}),
+            "not sent: `a` (an API key in a header)",
+        ),
+        (
+            json!({"type": "openIdConnect", "openIdConnectUrl": "/x"}),
+            "no tokens are fetched for `a` (OpenID Connect)",
+        ),
+        (
+            json!({"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "/ask", "scopes": {}}}}),
+            "no tokens are fetched for `a` (OAuth 2.0); store one as a bearer token",
+        ),
+    ] {
+        task["components"]["securitySchemes"]["a"] = scheme;
+        let (severity, message, _) = remark(&task);
+        assert_eq!(severity, Severity::Warning);
+        assert!(message.contains(warning), "{message}");
+    }
+    for scheme in [
+        json!({"type": "apiKey", "in": "header", "name": "Authorization"}),
+        json!({"type": "apiKey", "in": "cookie", "name": "sid"}),
+        json!({"type": "http", "scheme": "basic"}),
+        json!({"type": "mutualTLS"}),
+        json!({"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "token", "scopes": {}}}}),
+    ] {
+        task["components"]["securitySchemes"]["a"] = scheme;
+        read(&task);
+    }
+    // Another way in that can be gone is enough.
+    task["components"]["securitySchemes"]["b"] = json!({"type": "http", "scheme": "digest"});
+    task["paths"]["/a"]["get"]["security"] = json!([{"b": []}, {"a": []}]);
+    read(&task);
+}
+
+#[test]
+fn a_host_that_gives_tokens_belongs_to_the_domains() {
+    let mut task = get(json!({"security": [{"a": []}]}));
+    let flow = |url: &str| json!({"clientCredentials": {"tokenUrl": url, "scopes": {}}});
+    task["components"]["securitySchemes"]["a"] =
+        json!({"type": "oauth2", "flows": flow("https://login.example/token")});
+    let (severity, message, _) = remark(&task);
+    assert_eq!(severity, Severity::Warning);
+    assert_eq!(message, "tokens are got from `login.example`, which `domains` does not name");
+    task["components"]["securitySchemes"]["a"]["flows"] = flow("oauth/token");
+    let task = Task::OpenApi(Box::new(read(&task)));
+    let SecurityScheme::OAuth2(flows) = task.security()[0][0].scheme.clone().unwrap() else {
+        panic!()
+    };
+    let url = task.token_address(flows.client_token_url().unwrap()).unwrap();
+    assert_eq!(url.as_str(), "https://api.example/v1/oauth/token");
+    assert_eq!(task.token_address("ftp://api.example/x"), None);
+}
+
+#[test]
+fn names_that_no_credential_can_be_stored_under() {
+    let requirement = |name: &str| SecurityRequirement {
+        name: name.to_owned(),
+        scopes: Vec::new(),
+        scheme: Some(SecurityScheme::Http { scheme: HttpScheme::Basic, bearer_format: None }),
+    };
+    for good in ["basic", "API Key", "é", "a'b"] {
+        assert!(!requirement(good).kinds().is_empty(), "{good}");
+    }
+    for bad in ["", "-x", " x", "a\nb", &"x".repeat(101)] {
+        assert!(requirement(bad).kinds().is_empty(), "{bad}");
+    }
 }

@@ -1,17 +1,22 @@
 //! Security: who may ask, and by which credentials.
+//!
+//! OpenAPI's words, which GraphQL tasks use as well. A document says where a credential goes; which
+//! credential that is, and to which hosts it may go, the person says who stores it.
+
+mod read;
 
 use std::collections::BTreeMap;
 
 use openapiv3 as oas;
 
-use super::decode::Decoder;
-use super::spot::Spot;
+use super::{is_header_name, is_set_for_requests};
+use crate::api::CredentialKind;
 use crate::decode::short;
 
-/// The most ways to be let in.
-const MAX_WAYS: usize = 500;
-/// The most schemes of one way.
-const MAX_SCHEMES: usize = 50;
+pub(super) use read::Reader;
+
+/// The longest name of a scheme, in characters.
+const MAX_NAME: usize = 100;
 
 /// A scheme that a way to be let in wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,86 +100,107 @@ pub struct OAuthFlow {
     pub scopes: BTreeMap<String, String>,
 }
 
-impl<'n> Decoder<'n, '_> {
-    /// The ways to be let in to the operation, else to the whole API.
-    pub(super) fn decode_security(
-        &mut self,
-        operation: &Spot<'n>,
-    ) -> Vec<Vec<SecurityRequirement>> {
-        let root = self.root.clone();
-        // An empty list says that nothing is wanted, so only a missing one is inherited.
-        let holder = if operation.get("security").is_some() { operation } else { &root };
-        let alternatives = self.list(holder, "security");
-        if alternatives.len() > MAX_WAYS {
-            let count = alternatives.len();
-            let message = format!("`security` has {count} alternatives; {MAX_WAYS} is the most");
-            self.error(holder, message, "Keep the one that is used.");
-            return Vec::new();
-        }
-        let mut known = BTreeMap::new();
-        let mut security = Vec::new();
-        for alternative in alternatives {
-            let requirements = alternative.entries();
-            if requirements.len() > MAX_SCHEMES {
-                let count = requirements.len();
-                let message =
-                    format!("{count} security schemes at once; {MAX_SCHEMES} is the most");
-                self.error(&alternative, message, "Keep those that are used.");
-                return Vec::new();
-            }
-            let mut wanted = Vec::new();
-            for (name, scopes) in requirements {
-                let scheme = match known.get(name) {
-                    Some(scheme) => Option::clone(scheme),
-                    None => {
-                        let scheme = self.decode_scheme(name, &scopes);
-                        known.insert(name, scheme.clone());
-                        scheme
-                    }
-                };
-                let scopes = scopes.items().into_iter();
-                let scopes = scopes.filter_map(|scope| scope.node.as_str().map(str::to_owned));
-                wanted.push(SecurityRequirement {
-                    name: name.to_owned(),
-                    scopes: scopes.collect(),
-                    scheme,
-                });
-            }
-            security.push(wanted);
-        }
-        if !security.is_empty() && security.iter().all(|wanted| !wanted.is_empty()) {
-            self.unsupported(&root, "the operation wants credentials, and none are sent yet");
-        }
-        security
+impl SecurityRequirement {
+    /// Whether a credential can be stored under the name: 1 to 100 characters, none of them a
+    /// control character, and no dash or space first, which a command line would misread.
+    #[must_use]
+    pub fn has_storable_name(&self) -> bool {
+        is_scheme_name(&self.name)
     }
 
-    /// The scheme `name`; a warning at `place`, or at the scheme itself, when it is not well
-    /// defined.
-    fn decode_scheme(&mut self, name: &str, place: &Spot<'n>) -> Option<SecurityScheme> {
-        let schemes = self.root.get("components").and_then(|all| all.get("securitySchemes"));
-        let Some(holder) = schemes.and_then(|schemes| schemes.get(name)) else {
-            let message = format!("no security scheme `{}` is defined", short(name));
-            self.warn(place, message, "Define it under `components.securitySchemes`.");
-            return None;
-        };
-        let found = holder.follow(&self.root);
-        let found = found.map_err(|(message, _)| message).and_then(|scheme| {
-            if scheme.text("type") == Some("mutualTLS") {
-                return Ok(SecurityScheme::MutualTls);
-            }
-            let typed = serde_json::from_value::<oas::SecurityScheme>(scheme.to_value());
-            typed.map(SecurityScheme::from).map_err(|error| error.to_string())
-        });
-        match found {
-            Ok(scheme) => Some(scheme),
-            Err(reason) => {
-                let message =
-                    format!("the security scheme `{}` is malformed: {reason}", short(name));
-                let hint = "Write it as the OpenAPI specification has it.";
-                self.warn(&holder, message, hint);
-                None
-            }
+    /// The kinds of stored credentials that the requirement takes, the best one first; none when
+    /// it cannot be met by a stored credential.
+    #[must_use]
+    pub fn kinds(&self) -> &'static [CredentialKind] {
+        match &self.scheme {
+            Some(scheme) if self.has_storable_name() => scheme.kinds(),
+            Some(_) | None => &[],
         }
+    }
+}
+
+/// Whether credentials can be stored under a name: see [`SecurityRequirement::has_storable_name`].
+#[must_use]
+pub fn is_scheme_name(name: &str) -> bool {
+    let first = name.chars().next();
+    first.is_some_and(|c| c != '-' && !c.is_whitespace())
+        && name.chars().count() <= MAX_NAME
+        && !name.chars().any(char::is_control)
+}
+
+impl SecurityScheme {
+    /// The kinds of stored credentials that can be presented so, the best one first. A client
+    /// certificate is configured and not stored.
+    #[must_use]
+    pub fn kinds(&self) -> &'static [CredentialKind] {
+        use CredentialKind::{ApiKey, Basic, Bearer, Oauth2};
+        match self {
+            Self::ApiKey { place, name } if can_carry(*place, name) => &[ApiKey],
+            Self::Http { scheme: HttpScheme::Basic, .. } => &[Basic],
+            Self::Http { scheme: HttpScheme::Bearer, .. } => &[Bearer],
+            Self::OAuth2(flows) if flows.gives_tokens() => &[Oauth2, Bearer],
+            // A person may have got a token in another way.
+            Self::OAuth2(_) | Self::OpenIdConnect { .. } => &[Bearer],
+            Self::ApiKey { .. }
+            | Self::Http { scheme: HttpScheme::Other(_), .. }
+            | Self::MutualTls => &[],
+        }
+    }
+
+    /// What it is called, for a person.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::ApiKey { place: ApiKeyPlace::Header, .. } => "an API key in a header".to_owned(),
+            Self::ApiKey { place: ApiKeyPlace::Query, .. } => "an API key in the query".to_owned(),
+            Self::ApiKey { place: ApiKeyPlace::Cookie, .. } => "an API key in a cookie".to_owned(),
+            Self::Http { scheme: HttpScheme::Basic, .. } => "HTTP basic".to_owned(),
+            Self::Http { scheme: HttpScheme::Bearer, .. } => "a bearer token".to_owned(),
+            Self::Http { scheme: HttpScheme::Other(name), .. } => format!("HTTP {}", short(name)),
+            Self::OAuth2(_) => "OAuth 2.0".to_owned(),
+            Self::OpenIdConnect { .. } => "OpenID Connect".to_owned(),
+            Self::MutualTls => "a client certificate".to_owned(),
+        }
+    }
+}
+
+impl OAuthFlows {
+    /// Where a client gets a token with nothing but its own credentials (RFC 6749, section 4.4).
+    #[must_use]
+    pub fn client_token_url(&self) -> Option<&str> {
+        self.client_credentials.as_ref()?.token_url.as_deref()
+    }
+
+    /// Where a client renews a token (RFC 6749, section 6): of the flows in which a person takes
+    /// part first, because those are the ones that give refresh tokens.
+    #[must_use]
+    pub fn refresh_token_url(&self) -> Option<&str> {
+        let flows =
+            [&self.authorization_code, &self.password, &self.implicit, &self.client_credentials];
+        let mut flows = flows.into_iter().flatten();
+        flows.find_map(|flow| flow.refresh_url.as_deref().or(flow.token_url.as_deref()))
+    }
+
+    /// Whether a program alone can get a token.
+    fn gives_tokens(&self) -> bool {
+        self.client_token_url().is_some() || self.refresh_token_url().is_some()
+    }
+}
+
+/// Whether a key can stand at a place without touching what frames the message.
+fn can_carry(place: ApiKeyPlace, name: &str) -> bool {
+    match place {
+        ApiKeyPlace::Header => {
+            let name = name.to_ascii_lowercase();
+            let holds_credentials =
+                matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization");
+            is_header_name(&name)
+                && name != "accept"
+                && (holds_credentials || !is_set_for_requests(&name))
+        }
+        ApiKeyPlace::Query => !name.is_empty() && !name.chars().any(char::is_control),
+        // The name of a cookie is a token, as that of a header is (RFC 6265, section 4.1.1).
+        ApiKeyPlace::Cookie => is_header_name(name),
     }
 }
 

@@ -1,0 +1,170 @@
+//! Reads `security` and the schemes that it names.
+
+use std::collections::BTreeMap;
+
+use openapiv3 as oas;
+
+use super::{SecurityRequirement, SecurityScheme};
+use crate::api::CredentialKind;
+use crate::code::{self, Code};
+use crate::decode::{Findings, Site, short};
+use crate::task::spot::Spot;
+
+/// The most ways to be let in.
+const MAX_WAYS: usize = 500;
+/// The most schemes of one way.
+const MAX_SCHEMES: usize = 50;
+/// The most schemes that one remark names.
+const MAX_NAMED: usize = 5;
+
+/// Where schemes are defined, and who is told of mistakes.
+pub(in crate::task) struct Reader<'n, 'f> {
+    /// What `$ref`s point into.
+    pub(in crate::task) root: Spot<'n>,
+    /// The schemes by name.
+    pub(in crate::task) schemes: Option<Spot<'n>>,
+    /// The same in words.
+    pub(in crate::task) place: &'static str,
+    /// The code of a mistake.
+    pub(in crate::task) code: Code,
+    /// Who is told.
+    pub(in crate::task) findings: &'f mut Findings,
+}
+
+impl<'n> Reader<'n, '_> {
+    /// The ways to be let in: what `security` says, which stands at the place that it is.
+    pub(in crate::task) fn read(
+        mut self,
+        security: &[Spot<'n>],
+        holder: &Spot<'n>,
+    ) -> Vec<Vec<SecurityRequirement>> {
+        if security.len() > MAX_WAYS {
+            let count = security.len();
+            let message = format!("`security` has {count} alternatives; {MAX_WAYS} is the most");
+            self.error(holder, message, "Keep the one that is used.");
+            return Vec::new();
+        }
+        let mut known = BTreeMap::new();
+        let mut ways = Vec::new();
+        for alternative in security {
+            let requirements = alternative.entries();
+            if requirements.len() > MAX_SCHEMES {
+                let count = requirements.len();
+                let message =
+                    format!("{count} security schemes at once; {MAX_SCHEMES} is the most");
+                self.error(alternative, message, "Keep those that are used.");
+                return Vec::new();
+            }
+            let mut wanted = Vec::new();
+            for (name, scopes) in requirements {
+                let scheme = match known.get(name) {
+                    Some(scheme) => Option::clone(scheme),
+                    None => {
+                        let scheme = self.read_scheme(name, &scopes);
+                        known.insert(name, scheme.clone());
+                        scheme
+                    }
+                };
+                let scopes = scopes.items().into_iter();
+                let scopes = scopes.filter_map(|scope| scope.node.as_str().map(str::to_owned));
+                wanted.push(SecurityRequirement {
+                    name: name.to_owned(),
+                    scopes: scopes.collect(),
+                    scheme,
+                });
+            }
+            ways.push(wanted);
+        }
+        self.warn_of_limits(&ways);
+        ways
+    }
+
+    /// The scheme `name`; a warning at `place`, or at the scheme itself, when it is not well
+    /// defined.
+    fn read_scheme(&mut self, name: &str, place: &Spot<'n>) -> Option<SecurityScheme> {
+        let Some(holder) = self.schemes.as_ref().and_then(|schemes| schemes.get(name)) else {
+            let message = format!("no security scheme `{}` is defined", short(name));
+            self.warn(place, message, format!("Define it under `{}`.", self.place));
+            return None;
+        };
+        let found = holder.follow(&self.root);
+        let found = found.map_err(|(message, _)| message).and_then(|scheme| {
+            if scheme.text("type") == Some("mutualTLS") {
+                return Ok(SecurityScheme::MutualTls);
+            }
+            let typed = serde_json::from_value::<oas::SecurityScheme>(scheme.to_value());
+            typed.map(SecurityScheme::from).map_err(|error| error.to_string())
+        });
+        match found {
+            Ok(scheme) => Some(scheme),
+            Err(reason) => {
+                let message =
+                    format!("the security scheme `{}` is malformed: {reason}", short(name));
+                self.warn(&holder, message, "Write it as the OpenAPI specification has it.");
+                None
+            }
+        }
+    }
+
+    /// Warns when nobody is let in with what can be sent, or only with a token that a person has to
+    /// get.
+    fn warn_of_limits(&mut self, ways: &[Vec<SecurityRequirement>]) {
+        if ways.is_empty() || ways.iter().any(Vec::is_empty) {
+            return;
+        }
+        let unmet = |requirement: &SecurityRequirement| {
+            requirement.kinds().is_empty() && requirement.scheme != Some(SecurityScheme::MutualTls)
+        };
+        let by_hand = |requirement: &SecurityRequirement| {
+            let is_token = matches!(
+                requirement.scheme,
+                Some(SecurityScheme::OAuth2(_) | SecurityScheme::OpenIdConnect { .. })
+            );
+            is_token && requirement.kinds() == [CredentialKind::Bearer]
+        };
+        let sendable: Vec<_> = ways.iter().filter(|way| !way.iter().any(unmet)).collect();
+        let message = if sendable.is_empty() {
+            // An undefined scheme was reported already.
+            let all = ways.iter().flatten();
+            let named = name_all(all.filter(|r| unmet(r) && r.scheme.is_some()));
+            if named.is_empty() {
+                return;
+            }
+            format!("the operation wants credentials that are not sent: {named}")
+        } else if sendable.iter().all(|way| way.iter().any(by_hand)) {
+            let named = name_all(sendable.into_iter().flatten().filter(|r| by_hand(r)));
+            format!("no tokens are fetched for {named}; store one as a bearer token")
+        } else {
+            return;
+        };
+        let Site { path, position } = self.root.site();
+        self.findings.warning(code::UNSUPPORTED, &path, position, message);
+    }
+
+    fn error(&mut self, spot: &Spot<'n>, message: String, hint: &str) {
+        let Site { path, position } = spot.site();
+        self.findings.error_with_hint(self.code, &path, position, message, hint);
+    }
+
+    fn warn(&mut self, spot: &Spot<'n>, message: String, hint: impl Into<String>) {
+        let Site { path, position } = spot.site();
+        self.findings.warning_with_hint(self.code, &path, position, message, hint);
+    }
+}
+
+/// The schemes by name, each with what it is.
+fn name_all<'r>(requirements: impl Iterator<Item = &'r SecurityRequirement>) -> String {
+    let mut named: Vec<String> = Vec::new();
+    for requirement in requirements {
+        let kind = requirement.scheme.as_ref().map_or_else(String::new, SecurityScheme::describe);
+        let text = format!("`{}` ({kind})", short(&requirement.name));
+        if !named.contains(&text) {
+            named.push(text);
+        }
+    }
+    if named.len() > MAX_NAMED {
+        named.truncate(MAX_NAMED);
+        named.push("…".to_owned());
+    }
+    named.join(", ")
+}

@@ -1,0 +1,358 @@
+//! Which credentials a request wants, and which of them are there. Pure.
+//!
+//! A document names schemes; credentials are stored for a host and the name of a scheme. The first
+//! way to be let in that is complete is taken. When none is, nothing is sent at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use a2s::api::{CredentialKind, PlannedCredential, StoredCredential};
+use a2s::{Domain, SecurityRequirement, SecurityScheme, Task};
+use url::Url;
+
+use crate::error::{Error, Kind};
+
+/// The credentials that there are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    stored: BTreeMap<(Domain, String), CredentialKind>,
+    /// Hosts that this executor has a client certificate for.
+    certified: BTreeSet<Domain>,
+}
+
+impl Held {
+    /// What is stored, and the hosts with a client certificate.
+    pub(crate) fn new(
+        stored: Vec<StoredCredential>,
+        certified: impl IntoIterator<Item = Domain>,
+    ) -> Self {
+        let stored = stored.into_iter().map(|row| ((row.host, row.scheme), row.kind)).collect();
+        Self { stored, certified: certified.into_iter().collect() }
+    }
+}
+
+/// What a document says about who is let in to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// The host, as credentials are stored for it.
+    host: Domain,
+    /// The ways to be let in.
+    ways: Vec<Vec<SecurityRequirement>>,
+    /// Where tokens are got, by the name of the scheme.
+    tokens: BTreeMap<String, TokenUrls>,
+    /// The only hosts that the document addresses.
+    domains: Vec<Domain>,
+}
+
+/// Where tokens are got.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct TokenUrls {
+    client: Option<Url>,
+    refresh: Option<Url>,
+}
+
+/// How a token is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grant {
+    /// With nothing but the client's own credentials (RFC 6749, section 4.4).
+    Client,
+    /// With a refresh token (RFC 6749, section 6).
+    Refresh,
+}
+
+/// Credentials that are not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lack {
+    host: Domain,
+    missing: Vec<Missing>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Missing {
+    scheme: String,
+    want: Want,
+}
+
+/// What would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Want {
+    Stored(CredentialKind),
+    Certificate,
+    /// Nothing that this executor sends.
+    Unsupported(String),
+}
+
+impl Access {
+    /// What the task of a document with these `domains` says; none when everybody is let in.
+    pub(crate) fn of(task: &Task, domains: &[Domain]) -> Option<Self> {
+        let ways = task.security();
+        if ways.iter().all(Vec::is_empty) {
+            return None;
+        }
+        let url = task.url();
+        let host = url.host_str().unwrap_or_default();
+        let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let mut tokens = BTreeMap::new();
+        for requirement in ways.iter().flatten() {
+            if let Some(SecurityScheme::OAuth2(flows)) = &requirement.scheme {
+                let address = |text: Option<&str>| task.token_address(text?);
+                let client = address(flows.client_token_url());
+                let refresh = address(flows.refresh_token_url());
+                tokens.insert(requirement.name.clone(), TokenUrls { client, refresh });
+            }
+        }
+        Some(Self {
+            // Publishing has seen to it that the host is one of `domains`.
+            host: Domain::new(&host).ok()?,
+            ways: ways.to_vec(),
+            tokens,
+            domains: domains.to_vec(),
+        })
+    }
+
+    /// The host, as credentials are stored for it.
+    pub(crate) fn host(&self) -> &Domain {
+        &self.host
+    }
+
+    /// Whether the document may address the host of `url`.
+    pub(crate) fn covers(&self, url: &Url) -> bool {
+        self.domains.iter().any(|domain| domain.covers(url))
+    }
+
+    /// Where a token for one of the own requirements is got.
+    pub(crate) fn token_url(&self, wanted: &SecurityRequirement, grant: Grant) -> Option<&Url> {
+        self.ways.iter().flatten().find(|requirement| *requirement == wanted)?;
+        let urls = self.tokens.get(&wanted.name)?;
+        match grant {
+            Grant::Client => urls.client.as_ref(),
+            Grant::Refresh => urls.refresh.as_ref(),
+        }
+    }
+
+    /// The first way that is complete with what is there; the empty one when there is one and no
+    /// other is complete.
+    ///
+    /// # Errors
+    /// What is missing of the first way that could be made complete.
+    pub(crate) fn choose(&self, held: &Held) -> Result<&[SecurityRequirement], Lack> {
+        let complete = |way: &&Vec<SecurityRequirement>| {
+            !way.is_empty() && way.iter().all(|requirement| self.is_held(requirement, held))
+        };
+        if let Some(way) = self.ways.iter().find(complete) {
+            return Ok(way);
+        }
+        if self.ways.iter().any(Vec::is_empty) {
+            return Ok(&[]);
+        }
+        let can_be_met = |way: &&Vec<SecurityRequirement>| {
+            way.iter().all(|wanted| !matches!(want(wanted), Want::Unsupported(_)))
+        };
+        let way = self.ways.iter().find(can_be_met).or(self.ways.first());
+        let missing = way.into_iter().flatten().filter(|wanted| !self.is_held(wanted, held));
+        let missing = missing
+            .map(|wanted| Missing { scheme: wanted.name.clone(), want: want(wanted) })
+            .collect();
+        Err(Lack { host: self.host.clone(), missing })
+    }
+
+    fn is_held(&self, wanted: &SecurityRequirement, held: &Held) -> bool {
+        if wanted.scheme == Some(SecurityScheme::MutualTls) {
+            return held.certified.contains(&self.host);
+        }
+        let kind = held.stored.get(&(self.host.clone(), wanted.name.clone()));
+        kind.is_some_and(|kind| wanted.kinds().contains(kind))
+    }
+
+    /// The credentials that a request would go with, or lack, for a plan.
+    pub(crate) fn plan(&self, held: &Held) -> Vec<PlannedCredential> {
+        let entry = |scheme: &str, kind: &str, hint: Option<String>| PlannedCredential {
+            host: self.host.to_string(),
+            scheme: scheme.to_owned(),
+            kind: kind.to_owned(),
+            steps: Vec::new(),
+            stored: hint.is_none(),
+            hint,
+        };
+        match self.choose(held) {
+            Ok(way) => way
+                .iter()
+                .map(|wanted| {
+                    let kind = held.stored.get(&(self.host.clone(), wanted.name.clone()));
+                    let kind = match wanted.scheme {
+                        Some(SecurityScheme::MutualTls) => "mutual_tls",
+                        _ => kind.map_or("", |kind| kind.as_str()),
+                    };
+                    entry(&wanted.name, kind, None)
+                })
+                .collect(),
+            Err(lack) => lack
+                .missing
+                .iter()
+                .map(|missing| {
+                    entry(&missing.scheme, missing.want.as_str(), Some(lack.next_action(missing)))
+                })
+                .collect(),
+        }
+    }
+}
+
+impl Lack {
+    /// What to do about one of the missing credentials.
+    fn next_action(&self, missing: &Missing) -> String {
+        let Self { host, .. } = self;
+        match &missing.want {
+            Want::Stored(kind) => format!("Store it: `{}`.", command(host, &missing.scheme, *kind)),
+            Want::Certificate => format!(
+                "Start the executor with `--client-certificate {host}=CERTIFICATE.pem,KEY.pem`."
+            ),
+            Want::Unsupported(what) => {
+                format!(
+                    "Nothing can be stored for it: {what} is not sent; ask the author of the capability for another way in."
+                )
+            }
+        }
+    }
+
+    /// The error of a step or run that lacks them.
+    pub(crate) fn into_error(self) -> Error {
+        let named: Vec<String> =
+            self.missing.iter().map(|missing| format!("`{}`", shown(&missing.scheme))).collect();
+        let message = format!("there is no credential {} for {}", named.join(", "), self.host);
+        let hints: Vec<String> =
+            self.missing.iter().map(|missing| self.next_action(missing)).collect();
+        Error::new(Kind::CredentialMissing, message).hint(hints.join(" "))
+    }
+}
+
+impl Want {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Stored(kind) => kind.as_str(),
+            Self::Certificate => "mutual_tls",
+            Self::Unsupported(_) => "unsupported",
+        }
+    }
+}
+
+fn want(wanted: &SecurityRequirement) -> Want {
+    match (wanted.kinds().first(), &wanted.scheme) {
+        (Some(kind), _) => Want::Stored(*kind),
+        (None, Some(SecurityScheme::MutualTls)) => Want::Certificate,
+        (None, Some(scheme)) => Want::Unsupported(scheme.describe()),
+        (None, None) => Want::Unsupported("a scheme that is not defined".to_owned()),
+    }
+}
+
+/// The command that stores a credential. Names come from documents, so they are quoted.
+pub(crate) fn command(host: &Domain, scheme: &str, kind: CredentialKind) -> String {
+    let kind = kind.as_str().replace('_', "-");
+    format!("a2s secrets set {host} {} --kind {kind}", Quoted(scheme))
+}
+
+/// A word as a POSIX shell takes it.
+struct Quoted<'t>(&'t str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !self.0.is_empty() && self.0.chars().all(plain) {
+            return f.write_str(self.0);
+        }
+        write!(f, "'{}'", self.0.replace('\'', r"'\''"))
+    }
+}
+
+/// A name as an error shows it.
+fn shown(name: &str) -> String {
+    crate::request::one_line(name, 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use a2s::HttpScheme;
+
+    use super::*;
+
+    fn requirement(name: &str, scheme: SecurityScheme) -> SecurityRequirement {
+        SecurityRequirement { name: name.to_owned(), scopes: Vec::new(), scheme: Some(scheme) }
+    }
+
+    fn http(name: &str, scheme: HttpScheme) -> SecurityRequirement {
+        requirement(name, SecurityScheme::Http { scheme, bearer_format: None })
+    }
+
+    fn access(ways: Vec<Vec<SecurityRequirement>>) -> Access {
+        let host = Domain::new("api.example").unwrap();
+        Access { domains: vec![host.clone()], host, ways, tokens: BTreeMap::new() }
+    }
+
+    fn held(stored: &[(&str, CredentialKind)]) -> Held {
+        let host = Domain::new("api.example").unwrap();
+        let stored = stored.iter().map(|(name, kind)| ((host.clone(), (*name).to_owned()), *kind));
+        Held { stored: stored.collect(), certified: BTreeSet::new() }
+    }
+
+    fn chosen(access: &Access, held: &Held) -> Result<Vec<String>, String> {
+        let names = |way: &[SecurityRequirement]| way.iter().map(|r| r.name.clone()).collect();
+        access.choose(held).map(names).map_err(|lack| lack.into_error().hint)
+    }
+
+    #[test]
+    fn the_first_complete_way_is_taken_and_the_empty_one_last() {
+        let (basic, bearer) = (http("login", HttpScheme::Basic), http("token", HttpScheme::Bearer));
+        let mut ways = vec![vec![], vec![basic.clone(), bearer.clone()], vec![bearer]];
+        let both = held(&[("login", CredentialKind::Basic), ("token", CredentialKind::Bearer)]);
+        let token = held(&[("token", CredentialKind::Bearer)]);
+        let open = access(ways.clone());
+        assert_eq!(chosen(&open, &both).unwrap(), ["login", "token"]);
+        assert_eq!(chosen(&open, &token).unwrap(), ["token"]);
+        assert_eq!(chosen(&open, &Held::default()).unwrap(), [""; 0]);
+        ways.remove(0);
+        let closed = access(ways);
+        assert_eq!(
+            chosen(&closed, &token).unwrap(),
+            ["token"],
+            "the way before it lacks one of its two"
+        );
+        let hint = chosen(&closed, &Held::default()).unwrap_err();
+        assert_eq!(
+            hint,
+            "Store it: `a2s secrets set api.example login --kind basic`. \
+             Store it: `a2s secrets set api.example token --kind bearer`."
+        );
+        // A credential of another kind is none.
+        let wrong = held(&[("login", CredentialKind::ApiKey), ("token", CredentialKind::ApiKey)]);
+        assert!(chosen(&closed, &wrong).is_err());
+        // A way that cannot be met is not what a person is sent to.
+        let digest = http("digest", HttpScheme::Other("digest".to_owned()));
+        let either = access(vec![vec![digest.clone()], vec![basic]]);
+        assert!(chosen(&either, &Held::default()).unwrap_err().contains("set api.example login"));
+        let never = chosen(&access(vec![vec![digest]]), &Held::default()).unwrap_err();
+        assert!(never.contains("HTTP digest is not sent"), "{never}");
+    }
+
+    #[test]
+    fn a_certificate_meets_mutual_tls_on_its_host() {
+        let access = access(vec![vec![requirement("card", SecurityScheme::MutualTls)]]);
+        let hint = chosen(&access, &Held::default()).unwrap_err();
+        assert!(hint.contains("--client-certificate api.example="), "{hint}");
+        let certified = |host: &str| Held::new(Vec::new(), [Domain::new(host).unwrap()]);
+        assert!(chosen(&access, &certified("other.example")).is_err());
+        assert_eq!(chosen(&access, &certified("api.example")).unwrap(), ["card"]);
+    }
+
+    #[test]
+    fn a_name_cannot_add_to_the_command() {
+        let host = Domain::new("api.example").unwrap();
+        let kind = CredentialKind::ApiKey;
+        assert_eq!(
+            command(&host, "a'; rm -rf ~; echo '$(b)", kind),
+            r"a2s secrets set api.example 'a'\''; rm -rf ~; echo '\''$(b)' --kind api-key"
+        );
+        assert_eq!(
+            command(&host, "key_1", kind),
+            "a2s secrets set api.example key_1 --kind api-key"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! The routes of stored credentials. Values come in, and never go out.
+
+use a2s::Domain;
+use a2s::api::{Credential, PROBLEM_JSON, Problem, StoredCredential, StoredCredentials};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::body_error;
+use crate::App;
+use crate::error::{Error, Kind};
+
+/// List the stored credentials
+///
+/// Hosts, schemes, kinds and times. The values are not told.
+#[utoipa::path(
+    get, path = "/v1/secrets", tag = "executor", security(("token" = [])),
+    responses(
+        (status = 200, description = "What is stored", body = StoredCredentials),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCredentials>, Error> {
+    let secrets = app.runs().vault().list().await?;
+    Ok(Json(StoredCredentials { secrets }))
+}
+
+/// Store a credential
+///
+/// It takes the place of the one that was there. It is bound to the host and to the name of the
+/// security scheme in documents, and is sealed before it is written.
+#[utoipa::path(
+    put, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
+    params(
+        ("host" = String, Path, description = "A host name, with its port when that is not the usual one"),
+        ("scheme" = String, Path, description = "The name of the security scheme in documents"),
+    ),
+    request_body = Credential,
+    responses(
+        (status = 200, description = "It replaced another one", body = StoredCredential),
+        (status = 201, description = "It is stored", body = StoredCredential),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn set_secret(
+    State(app): State<App>,
+    Path((host, scheme)): Path<(String, String)>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<StoredCredential>), Error> {
+    let host = read_host(&host)?;
+    let body = body.map_err(|rejection| body_error(&rejection))?;
+    // The words of the parser could quote the value.
+    let credential: Credential = serde_json::from_slice(&body).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let message =
+            format!("the body is not a credential: see line {line}, column {column} of it");
+        Error::new(Kind::BadRequest, message)
+    })?;
+    let (stored, created) = app.runs().vault().set(host, &scheme, &credential).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(stored)))
+}
+
+/// Forget a credential
+#[utoipa::path(
+    delete, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
+    params(
+        ("host" = String, Path, description = "The host"),
+        ("scheme" = String, Path, description = "The name of the security scheme"),
+    ),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn remove_secret(
+    State(app): State<App>,
+    Path((host, scheme)): Path<(String, String)>,
+) -> Result<StatusCode, Error> {
+    app.runs().vault().remove(&read_host(&host)?, &scheme).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn read_host(text: &str) -> Result<Domain, Error> {
+    Domain::new(text).map_err(|error| Error::new(Kind::BadRequest, error.to_string()))
+}

@@ -1,0 +1,353 @@
+//! Credentials, put onto a permitted request at the very last.
+//!
+//! They are added to what goes over the wire and to nothing else: the request that was permitted,
+//! recorded and told stays without them. Every value is learnt as a secret of the run first, so that
+//! neither an error nor an answer can tell it.
+
+use a2s::api::Credential;
+use a2s::{ApiKeyPlace, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, COOKIE, HeaderName};
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
+use url::{Host, Url};
+use zeroize::Zeroizing;
+
+use super::token::{Need, Used};
+use super::{Outbound, authority};
+use crate::access::{Access, Held};
+use crate::error::{Error, Kind};
+use crate::gate::Permitted;
+use crate::request::{PreparedRequest, one_line};
+use crate::secrets::{ADDRESS, Secrets};
+use crate::vault::Opened;
+
+/// The credentials that a permitted request goes with.
+#[derive(Debug)]
+pub(crate) struct Authorization<'s> {
+    /// What is known already.
+    known: Wire,
+    /// The same with the tokens that were got.
+    equipped: Option<Wire>,
+    /// Tokens that are got when the request is sent.
+    pub(super) needs: Vec<Need>,
+    /// Tokens that it was sent with the last time.
+    pub(super) used: Vec<Used>,
+    /// Who keeps them from being told.
+    pub(super) secrets: &'s Secrets,
+}
+
+/// What is added to a request on its way out.
+#[derive(Clone, Default)]
+pub(super) struct Wire {
+    /// Scheme, host and port that it may go to; nowhere when there is none.
+    origin: Option<url::Origin>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    query: Vec<(String, Zeroizing<String>)>,
+    cookies: Vec<(String, Zeroizing<String>)>,
+    form: Vec<(&'static str, Secret)>,
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wire")
+    }
+}
+
+impl Outbound {
+    /// What there is to be let in with.
+    pub(crate) async fn held(&self) -> Result<Held, Error> {
+        let certified = self.certified.keys().cloned();
+        Ok(Held::new(self.vault.list().await?, certified))
+    }
+
+    /// Chooses and opens the credentials that a request wants. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Kind::CredentialMissing`] when no way to be let in is complete,
+    /// [`Kind::CredentialRefused`] when one may not be sent there, [`Kind::VaultKey`] when one does
+    /// not open.
+    pub(crate) async fn authorize<'s>(
+        &self,
+        request: &Permitted<PreparedRequest>,
+        secrets: &'s Secrets,
+    ) -> Result<Authorization<'s>, Error> {
+        let wire = Wire::to(request.url());
+        let mut authorization = Authorization {
+            known: wire,
+            equipped: None,
+            needs: Vec::new(),
+            used: Vec::new(),
+            secrets,
+        };
+        let Some(access) = request.access() else { return Ok(authorization) };
+        let held = self.held().await?;
+        for wanted in access.choose(&held).map_err(|lack| lack.into_error())? {
+            // The certificate is the connection's.
+            if wanted.scheme != Some(SecurityScheme::MutualTls) {
+                self.check_target(request.url())?;
+                let opened = self.vault.reveal(access.host(), &wanted.name).await?;
+                // Somebody may have removed it just now.
+                let opened = opened.ok_or_else(|| gone(access, wanted))?;
+                authorization.add(access, wanted, opened)?;
+            }
+        }
+        Ok(authorization)
+    }
+
+    /// Refuses to send a credential where others could read it on its way. An upstream is somebody's
+    /// choice.
+    pub(super) fn check_target(&self, url: &Url) -> Result<(), Error> {
+        let is_private =
+            url.scheme() == "https" || is_loopback(url) || self.upstream(url).is_some();
+        if is_private {
+            return Ok(());
+        }
+        let message = format!(
+            "credentials are not sent to {} over http, where others can read them",
+            authority(url)
+        );
+        let hint = "Ask the author of the capability for an https address, or set an upstream.";
+        Err(Error::new(Kind::CredentialRefused, message).hint(hint))
+    }
+}
+
+impl Authorization<'_> {
+    /// What goes onto the wire.
+    pub(super) fn wire(&self) -> &Wire {
+        self.equipped.as_ref().unwrap_or(&self.known)
+    }
+
+    /// Goes with these tokens, too.
+    pub(super) fn equip(&mut self, used: Vec<Used>) -> Result<(), Error> {
+        let mut wire = self.known.clone();
+        for used in &used {
+            self.secrets.learn_credential(used.token().reveal())?;
+            let header = bearer(used.token()).ok_or_else(|| {
+                Error::new(Kind::TokenRefused, "the token does not fit into a header")
+            })?;
+            wire.add_header(AUTHORIZATION, header)?;
+        }
+        (self.equipped, self.used) = (Some(wire), used);
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        access: &Access,
+        wanted: &SecurityRequirement,
+        opened: Opened,
+    ) -> Result<(), Error> {
+        learn(&opened.credential, self.secrets)?;
+        let name = one_line(&wanted.name, 100);
+        let unfit = |what: &str| {
+            let message = format!("the credential `{name}` has characters that no {what} takes");
+            let hint = "Set it again without them.";
+            Error::new(Kind::CredentialRefused, message).hint(hint)
+        };
+        match (&wanted.scheme, &opened.credential) {
+            (Some(SecurityScheme::ApiKey { place, name }), Credential::ApiKey { value }) => {
+                let value = value.reveal();
+                match place {
+                    ApiKeyPlace::Header => {
+                        let header = HeaderName::from_bytes(name.as_bytes());
+                        let header = header.map_err(|_| unfit("header"))?;
+                        let value = sensitive(value).ok_or_else(|| unfit("header"))?;
+                        self.known.add_header(header, value)
+                    }
+                    ApiKeyPlace::Query => {
+                        let value = utf8_percent_encode(value, ADDRESS).to_string();
+                        self.known.query.push((name.clone(), Zeroizing::new(value)));
+                        Ok(())
+                    }
+                    ApiKeyPlace::Cookie => {
+                        // What a cookie may hold (RFC 6265, section 4.1.1).
+                        let fits = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
+                        if !value.bytes().all(fits) {
+                            return Err(unfit("cookie"));
+                        }
+                        let value = Zeroizing::new(value.to_owned());
+                        self.known.cookies.push((name.clone(), value));
+                        Ok(())
+                    }
+                }
+            }
+            (
+                Some(SecurityScheme::Http { scheme: HttpScheme::Basic, .. }),
+                Credential::Basic { user, password },
+            ) => {
+                let header = basic(user, password.reveal(), self.secrets)?;
+                self.known.add_header(AUTHORIZATION, header)
+            }
+            (
+                Some(
+                    SecurityScheme::Http { scheme: HttpScheme::Bearer, .. }
+                    | SecurityScheme::OAuth2(_)
+                    | SecurityScheme::OpenIdConnect { .. },
+                ),
+                Credential::Bearer { token },
+            ) => {
+                let header = bearer(token).ok_or_else(|| unfit("header"))?;
+                self.known.add_header(AUTHORIZATION, header)
+            }
+            (Some(SecurityScheme::OAuth2(_)), Credential::Oauth2 { .. }) => {
+                let (host, wanted) = (access.host().clone(), wanted.clone());
+                self.needs.push(Need { host, wanted, opened });
+                Ok(())
+            }
+            // A credential of another kind was set just now.
+            _ => Err(gone(access, wanted)),
+        }
+    }
+}
+
+/// The credential that was chosen is not there any more.
+fn gone(access: &Access, wanted: &SecurityRequirement) -> Error {
+    let name = one_line(&wanted.name, 100);
+    let message = format!("the credential `{name}` for {} was taken away", access.host());
+    Error::new(Kind::CredentialMissing, message)
+}
+
+/// Keeps every secret part of a credential from being told.
+pub(super) fn learn(credential: &Credential, secrets: &Secrets) -> Result<(), Error> {
+    match credential {
+        Credential::ApiKey { value: secret }
+        | Credential::Basic { password: secret, .. }
+        | Credential::Bearer { token: secret } => secrets.learn_credential(secret.reveal()),
+        Credential::Oauth2 { client_secret, refresh_token, .. } => {
+            secrets.learn_credential(client_secret.reveal())?;
+            let refresh_token = refresh_token.as_ref();
+            refresh_token.map_or(Ok(()), |token| secrets.learn_credential(token.reveal()))
+        }
+    }
+}
+
+/// The header of HTTP basic: user and password in UTF-8 (RFC 7617).
+pub(super) fn basic(user: &str, password: &str, secrets: &Secrets) -> Result<HeaderValue, Error> {
+    let pair = Zeroizing::new(format!("{user}:{password}"));
+    let encoded = Zeroizing::new(STANDARD.encode(pair.as_bytes()));
+    secrets.learn_credential(&encoded)?;
+    let text = Zeroizing::new(format!("Basic {}", *encoded));
+    sensitive(&text).ok_or_else(|| Error::new(Kind::Internal, "base64 does not fit into a header"))
+}
+
+/// The header of a bearer token.
+fn bearer(token: &Secret) -> Option<HeaderValue> {
+    sensitive(&Zeroizing::new(format!("Bearer {}", token.reveal())))
+}
+
+/// A header that the HTTP client does not show in its logs either.
+fn sensitive(text: &str) -> Option<HeaderValue> {
+    let visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    let mut value = HeaderValue::from_str(text).ok().filter(|_| visible)?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+impl Wire {
+    /// Nothing yet, for the origin of `url`.
+    pub(super) fn to(url: &Url) -> Self {
+        Self { origin: Some(url.origin()), ..Self::default() }
+    }
+
+    /// Adds a header, once: two credentials cannot stand in one.
+    pub(super) fn add_header(&mut self, name: HeaderName, value: HeaderValue) -> Result<(), Error> {
+        if self.headers.iter().any(|(known, _)| *known == name) {
+            let message = format!("two credentials want the header `{name}`");
+            let hint = "Ask the author of the capability to correct its `security`.";
+            return Err(Error::new(Kind::CredentialRefused, message).hint(hint));
+        }
+        self.headers.push((name, value));
+        Ok(())
+    }
+
+    /// Adds a field to a form that is posted.
+    pub(super) fn add_field(&mut self, name: &'static str, value: &str) {
+        self.form.push((name, Secret::new(value)));
+    }
+
+    /// Whether a request to `url`, an address in the document's terms, may carry this: the origin is
+    /// the one that the credentials are for.
+    fn goes_to(&self, url: &Url) -> bool {
+        self.origin.as_ref() == Some(&url.origin())
+    }
+
+    /// The address that a connection asks for: `target`, which stands for `url`, with the keys that
+    /// go into the query. What has the name of a key is replaced.
+    pub(super) fn address(&self, url: &Url, target: &Url) -> Url {
+        let mut address = target.clone();
+        if self.query.is_empty() || !self.goes_to(url) {
+            return address;
+        }
+        let is_key = |pair: &&str| {
+            let name = pair.split('=').next().unwrap_or_default().replace('+', " ");
+            let name = percent_decode_str(&name).decode_utf8_lossy();
+            self.query.iter().any(|(known, _)| *known == name)
+        };
+        let query = Zeroizing::new(target.query().unwrap_or_default().to_owned());
+        let pairs = query.split('&').filter(|pair| !pair.is_empty() && !is_key(pair));
+        let mut pairs: Vec<String> = pairs.map(str::to_owned).collect();
+        let keys = self.query.iter();
+        pairs.extend(
+            keys.map(|(name, value)| format!("{}={}", utf8_percent_encode(name, ADDRESS), **value)),
+        );
+        address.set_query(Some(&Zeroizing::new(pairs.join("&"))));
+        address
+    }
+
+    /// The headers with those of credentials.
+    pub(super) fn headers(&self, url: &Url, headers: &HeaderMap) -> HeaderMap {
+        let mut all = headers.clone();
+        if !self.goes_to(url) {
+            return all;
+        }
+        for (name, value) in &self.headers {
+            all.insert(name.clone(), value.clone());
+        }
+        if !self.cookies.is_empty() {
+            let given = all.get(COOKIE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let is_key = |pair: &&str| {
+                let name = pair.split('=').next().unwrap_or_default();
+                self.cookies.iter().any(|(known, _)| known == name)
+            };
+            let given = given.split("; ").filter(|pair| !pair.is_empty() && !is_key(pair));
+            let mut pairs: Vec<String> = given.map(str::to_owned).collect();
+            pairs.extend(self.cookies.iter().map(|(name, value)| format!("{name}={}", **value)));
+            // Names and values were checked when they were added.
+            if let Some(value) = sensitive(&Zeroizing::new(pairs.join("; "))) {
+                all.insert(COOKIE, value);
+            }
+        }
+        all
+    }
+
+    /// The body with the fields of credentials behind it.
+    pub(super) fn body(&self, url: &Url, body: Option<&Bytes>) -> Option<Bytes> {
+        if self.form.is_empty() || !self.goes_to(url) {
+            return body.cloned();
+        }
+        let given = body.map(|body| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
+        let mut form = url::form_urlencoded::Serializer::new(given);
+        for (name, value) in &self.form {
+            form.append_pair(name, value.reveal());
+        }
+        Some(Bytes::from(form.finish()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

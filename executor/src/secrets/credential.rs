@@ -1,0 +1,230 @@
+//! Credentials: what an answer may not give back.
+//!
+//! A service that echoes what it was sent would make a credential data, which a later step could
+//! carry to another host. So credentials are taken out of answers before these are used at all;
+//! the secret values of inputs stay in, because steps work with them.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http::HeaderValue;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use url::form_urlencoded::byte_serialize;
+
+use super::{Known, MIN_CHARS, PLACEHOLDER, Secrets, build, spelling};
+use crate::error::{Error, Kind};
+use crate::request::RawResponse;
+
+/// The most that the credentials of one run may come to, in all their spellings, in bytes. Tokens
+/// change during a long run.
+const MAX_BYTES: usize = 512 << 10;
+/// What stays as it is in an address: the unreserved characters of RFC 3986.
+pub(crate) const ADDRESS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The longest credential whose other spellings are looked for as well.
+const MAX_SPELT: usize = 512;
+
+impl Secrets {
+    /// From now on `text` is a credential: told to nobody, and taken out of answers.
+    ///
+    /// # Errors
+    /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    pub(crate) fn learn_credential(&self, text: &str) -> Result<(), Error> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = spellings(text);
+        texts.retain(|text| !known.credentials.contains(text));
+        if texts.is_empty() {
+            return Ok(());
+        }
+        known.credential_bytes += texts.iter().map(String::len).sum::<usize>();
+        if known.credential_bytes > MAX_BYTES {
+            let message = format!("the credentials of the run come to more than {MAX_BYTES} bytes");
+            return Err(Error::new(Kind::BudgetExceeded, message));
+        }
+        known.credentials.extend(texts);
+        known.credential_finder = Some(build(&known.credentials)?);
+        known.rebuild()
+    }
+
+    /// An answer without credentials, in headers and body.
+    pub(crate) fn scrub(&self, mut response: RawResponse) -> RawResponse {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.credentials.is_empty() {
+            return response;
+        }
+        for value in response.headers.values_mut() {
+            if let Some(scrubbed) = known.scrub_bytes(value.as_bytes()) {
+                let placeholder = || HeaderValue::from_static(PLACEHOLDER);
+                *value = HeaderValue::from_bytes(&scrubbed).unwrap_or_else(|_| placeholder());
+            }
+        }
+        if let Some(scrubbed) = known.scrub_body(&response.body) {
+            response.body = scrubbed;
+        }
+        response
+    }
+}
+
+impl Known {
+    /// `bytes` without credentials; nothing when there are none in them.
+    fn scrub_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let finder = self.credential_finder.as_ref()?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => {
+                let scrubbed = spelling::replace(finder, text);
+                (scrubbed != text).then(|| scrubbed.into_bytes())
+            }
+            Err(_) if finder.find(bytes).is_some() => {
+                let placeholders = vec![PLACEHOLDER; self.credentials.len()];
+                Some(finder.replace_all_bytes(bytes, &placeholders))
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The same for a body. Of JSON every string is read, so that what was JSON is JSON afterwards: a
+    /// number that is a credential becomes a string.
+    fn scrub_body(&self, body: &[u8]) -> Option<Bytes> {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => {
+                let scrubbed = self.scrub_value(&value);
+                (scrubbed != value).then(|| scrubbed.to_string().into())
+            }
+            Err(_) => self.scrub_bytes(body).map(Bytes::from),
+        }
+    }
+
+    fn scrub_value(&self, value: &Value) -> Value {
+        let Some(finder) = &self.credential_finder else { return value.clone() };
+        super::mask_with(finder, &self.credentials, value)
+    }
+}
+
+/// A text in the spellings that a service may answer it in. Percent-encoding and the escapes of
+/// JSON are read where it is looked for; base64 and hexadecimal digits are looked for as such.
+fn spellings(text: &str) -> BTreeSet<String> {
+    let mut texts = BTreeSet::from([text.to_owned()]);
+    if text.len() <= MAX_SPELT {
+        // Whole addresses and JSON texts are packed into base64 as well.
+        let quoted = Value::from(text).to_string();
+        let in_json = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+        let in_form = byte_serialize(text.as_bytes()).collect();
+        let in_address = utf8_percent_encode(text, ADDRESS).to_string();
+        for form in BTreeSet::from([text.to_owned(), in_json, in_form, in_address]) {
+            texts.extend(in_base64(form.as_bytes()));
+        }
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        texts.insert(hex.to_uppercase());
+        texts.insert(hex);
+    }
+    texts.retain(|text| text.chars().count() >= MIN_CHARS);
+    texts
+}
+
+/// The characters that stand for `bytes` in base64, wherever they begin in a longer text: without
+/// those that depend on what is around.
+fn in_base64(bytes: &[u8]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for offset in 0..3 {
+        let mut padded = vec![0; offset];
+        padded.extend_from_slice(bytes);
+        // Each character stands for six bits.
+        let (first, end) = ((offset * 8).div_ceil(6), padded.len() * 8 / 6);
+        for text in [STANDARD_NO_PAD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)] {
+            texts.extend(text.get(first..end).map(str::to_owned));
+        }
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::STANDARD;
+    use http::HeaderMap;
+
+    use super::*;
+
+    fn scrub(credential: &str, body: &[u8]) -> String {
+        let secrets = Secrets::default();
+        secrets.learn_credential(credential).unwrap();
+        let headers = HeaderMap::new();
+        let body = Bytes::copy_from_slice(body);
+        let response = RawResponse { status: 200, headers, body, redirects: 0 };
+        String::from_utf8_lossy(&secrets.scrub(response).body).into_owned()
+    }
+
+    #[test]
+    fn a_credential_is_taken_out_in_every_spelling() {
+        let key = "k/ +\"canary?>~";
+        let json = serde_json::to_string(key).unwrap();
+        assert_eq!(scrub(key, format!("{{\"a\":{json}}}").as_bytes()), r#"{"a":"(secret)"}"#);
+        assert_eq!(scrub(key, b"x=k%2F%20%2B%22canary%3F%3E~&y=1"), "x=(secret)&y=1");
+        for before in ["", "a", "ab", "user:"] {
+            for (text, rest) in [
+                (STANDARD.encode(format!("{before}{key}")), "standard"),
+                (URL_SAFE_NO_PAD.encode(format!("{before}{key}, and more")), "for addresses"),
+            ] {
+                let scrubbed = scrub(key, format!("<p>{text}</p>").as_bytes());
+                assert!(scrubbed.contains(PLACEHOLDER), "{before} {rest}: {scrubbed}");
+            }
+        }
+        let hex: String = key.bytes().map(|byte| format!("{byte:02X}")).collect();
+        assert_eq!(scrub(key, hex.as_bytes()), PLACEHOLDER);
+        let mut latin = b"\xe9 ".to_vec();
+        latin.extend_from_slice(key.as_bytes());
+        assert_eq!(scrub(key, &latin), "\u{fffd} (secret)");
+        assert_eq!(scrub(key, b"nothing here"), "nothing here");
+    }
+
+    #[test]
+    fn a_credential_is_found_under_several_layers() {
+        let key = "k\"\\/ canary";
+        let mut text = key.to_owned();
+        for layer in 1..=3 {
+            text = serde_json::to_string(&text).unwrap();
+            let scrubbed = scrub(key, format!("<p>{text}</p>").as_bytes());
+            assert!(!scrubbed.contains("canary"), "{layer}: {scrubbed}");
+            let scrubbed = scrub(key, serde_json::json!([text]).to_string().as_bytes());
+            assert!(!scrubbed.contains("canary"), "{layer}, in JSON: {scrubbed}");
+        }
+        let once = utf8_percent_encode(key, NON_ALPHANUMERIC);
+        let once = once.to_string();
+        let twice = utf8_percent_encode(&once, NON_ALPHANUMERIC);
+        assert_eq!(scrub(key, format!("x={twice}").as_bytes()), "x=(secret)");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        assert_eq!(scrub("12345", br#"{"n":12345,"m":912345}"#), r#"{"n":"(secret)","m":912345}"#);
+        assert_eq!(scrub("true", br#"[true, "true"]"#), r#"[true,"(secret)"]"#);
+        // Untouched to the letter where there is nothing to be taken out.
+        assert_eq!(scrub("canary", b"{ \"a\" : 1.0e5 }"), "{ \"a\" : 1.0e5 }");
+    }
+
+    #[test]
+    fn credentials_do_not_blind_digests_and_inputs_stay_in_answers() {
+        let secrets = Secrets::new([7; 16]);
+        secrets.learn(&serde_json::json!("an input")).unwrap();
+        secrets.learn_credential("a credential").unwrap();
+        let headers = HeaderMap::from_iter([(
+            http::header::LOCATION,
+            HeaderValue::from_static("/x?key=a+credential&q=an+input"),
+        )]);
+        let body = Bytes::from_static(b"an input, a credential");
+        let response = RawResponse { status: 200, headers, body, redirects: 0 };
+        let scrubbed = secrets.scrub(response);
+        assert_eq!(&scrubbed.body[..], b"an input, (secret)");
+        assert_eq!(scrubbed.headers[http::header::LOCATION], "/x?key=(secret)&q=an+input");
+        assert_eq!(secrets.mask_text("an input, a credential"), "(secret), (secret)");
+        let only = Secrets::new([7; 16]);
+        only.learn_credential("a credential").unwrap();
+        let digest = a2s::Digest::of_bytes(b"request");
+        assert_eq!(only.blind(digest), digest);
+        assert_ne!(secrets.blind(digest), digest);
+        assert!(!only.is_empty());
+    }
+}

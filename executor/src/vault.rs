@@ -1,0 +1,209 @@
+//! Credentials for services, encrypted in the executor's database.
+//!
+//! Each is sealed with XChaCha20-Poly1305 under a random nonce. Host and name of the scheme are
+//! authenticated with it, so that a row that somebody moves to another host does not open. The row
+//! names the key that it was sealed with: a wrong key is an error that says so, and never garbage.
+//! Values leave in one direction alone, to [`crate::outbound`], and nothing gives them back.
+
+mod check;
+mod key;
+mod seal;
+mod table;
+
+use std::sync::Arc;
+
+use a2s::api::{Credential, StoredCredential};
+use a2s::{Domain, Secret, is_scheme_name};
+use jiff::Timestamp;
+use zeroize::Zeroizing;
+
+use crate::clock::{Clock, Ids};
+use crate::config::Config;
+use crate::error::{Error, Kind};
+use key::Keys;
+use table::{Row, Table};
+
+/// The most credentials that are stored.
+const MAX_STORED: i64 = 10_000;
+
+/// The stored credentials.
+#[derive(Debug)]
+pub(crate) struct Vault {
+    table: Table,
+    keys: Keys,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+/// A credential as it is used.
+#[derive(Debug, Clone)]
+pub(crate) struct Opened {
+    /// The credential.
+    pub(crate) credential: Credential,
+    /// When it was set: tokens that were got for an older one are not used for it.
+    pub(crate) set_at: Timestamp,
+}
+
+impl Vault {
+    /// The credentials in the database of the configuration, whose schema is up to date. A key that
+    /// is configured badly is refused at once; a key that does not fit what is stored is logged, so
+    /// that runs without credentials go on and the credentials can be set anew.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when the key cannot be read or others can read it too,
+    /// [`Kind::Store`] when the database fails.
+    pub(crate) async fn open(
+        config: &Config,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, Error> {
+        let table = Table::open(&config.database).await?;
+        let keys = Keys::new(config.secret_key.clone())?;
+        let sealed_with = table.key_ids().await?;
+        if !sealed_with.is_empty() {
+            match keys.to_open() {
+                Ok(key) if sealed_with.iter().all(|id| *id == key.id()) => {}
+                Ok(key) => tracing::warn!(
+                    key = key.id(),
+                    sealed_with = sealed_with.join(", "),
+                    "some stored credentials were sealed with another key and cannot be used"
+                ),
+                Err(error) => tracing::warn!(%error, "the stored credentials cannot be used"),
+            }
+        }
+        Ok(Self { table, keys, clock, ids })
+    }
+
+    /// An empty one that nothing else sees.
+    #[cfg(test)]
+    pub(crate) fn in_memory(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+        use base64::Engine as _;
+        let key = base64::engine::general_purpose::STANDARD.encode([7; 32]);
+        let keys = Keys::new(crate::config::SecretKey::Given(Secret::new(key))).unwrap();
+        Self { table: Table::in_memory(), keys, clock, ids }
+    }
+
+    /// What is told of the stored credentials, by host and scheme.
+    pub(crate) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
+        self.table.list().await
+    }
+
+    /// Stores a credential in place of the one that was there. True when there was none.
+    ///
+    /// # Errors
+    /// [`Kind::BadRequest`] when it cannot be stored so, [`Kind::VaultKey`] without a key.
+    pub(crate) async fn set(
+        &self,
+        host: Domain,
+        scheme: &str,
+        credential: &Credential,
+    ) -> Result<(StoredCredential, bool), Error> {
+        if !is_scheme_name(scheme) {
+            let message = "the name of a scheme has 1 to 100 characters, no control characters \
+                           among them, and neither a dash nor a space at its beginning";
+            return Err(Error::new(Kind::BadRequest, message));
+        }
+        check::check(credential)?;
+        if self.table.count().await? >= MAX_STORED {
+            let message = format!("{MAX_STORED} credentials are stored, and that is the most");
+            return Err(Error::new(Kind::BadRequest, message));
+        }
+        let set_at = self.clock.now();
+        let row = self.seal(&host, scheme, credential, set_at)?;
+        let created = self.table.put(&host, scheme, &row).await?;
+        // To the millisecond, as it will be read again.
+        let set_at = row.set_at;
+        let stored =
+            StoredCredential { host, scheme: scheme.to_owned(), kind: credential.kind(), set_at };
+        Ok((stored, created))
+    }
+
+    /// Forgets a credential.
+    ///
+    /// # Errors
+    /// [`Kind::CredentialNotFound`] when there is none.
+    pub(crate) async fn remove(&self, host: &Domain, scheme: &str) -> Result<(), Error> {
+        if self.table.remove(host, scheme).await? {
+            return Ok(());
+        }
+        let scheme = crate::request::one_line(scheme, 100);
+        let message = format!("no credential `{scheme}` is stored for {host}");
+        Err(Error::new(Kind::CredentialNotFound, message))
+    }
+
+    /// The credential itself, when one is stored.
+    ///
+    /// # Errors
+    /// [`Kind::VaultKey`] when it does not open with this key.
+    pub(crate) async fn reveal(
+        &self,
+        host: &Domain,
+        scheme: &str,
+    ) -> Result<Option<Opened>, Error> {
+        let Some(row) = self.table.get(host, scheme).await? else { return Ok(None) };
+        let key = self.keys.to_open()?;
+        if row.key_id != key.id() {
+            let message = format!(
+                "the credential `{scheme}` for {host} was sealed with the key {}, and the key here \
+                 is {}",
+                row.key_id,
+                key.id()
+            );
+            return Err(Error::new(Kind::VaultKey, message));
+        }
+        let damaged = || {
+            let message = format!(
+                "the credential `{scheme}` for {host} does not open: its row was changed or moved"
+            );
+            Error::new(Kind::VaultKey, message)
+        };
+        let plain = seal::open(&key, host, scheme, &row.nonce, &row.sealed).ok_or_else(damaged)?;
+        let credential = serde_json::from_slice(&plain).map_err(|_| damaged())?;
+        Ok(Some(Opened { credential, set_at: row.set_at }))
+    }
+
+    /// Puts a new refresh token into the credential that was set at `set_at`. Nothing happens when
+    /// a person has set another one meanwhile.
+    pub(crate) async fn rotate(
+        &self,
+        host: &Domain,
+        scheme: &str,
+        opened: &Opened,
+        token: &Secret,
+    ) -> Result<(), Error> {
+        let mut credential = opened.credential.clone();
+        let Credential::Oauth2 { refresh_token, .. } = &mut credential else { return Ok(()) };
+        *refresh_token = Some(token.clone());
+        check::check(&credential)?;
+        let row = self.seal(host, scheme, &credential, opened.set_at)?;
+        self.table.replace(host, scheme, &row).await
+    }
+
+    fn seal(
+        &self,
+        host: &Domain,
+        scheme: &str,
+        credential: &Credential,
+        set_at: Timestamp,
+    ) -> Result<Row, Error> {
+        let key = self.keys.to_seal(&self.ids)?;
+        let plain = serde_json::to_vec(credential)
+            .map(Zeroizing::new)
+            .map_err(|_| Error::new(Kind::Internal, "a credential could not be written as JSON"))?;
+        let mut nonce = [0; seal::NONCE];
+        nonce[..16].copy_from_slice(&self.ids.random());
+        nonce[16..].copy_from_slice(&self.ids.random()[..8]);
+        let sealed = seal::seal(&key, host, scheme, &nonce, &plain)
+            .ok_or_else(|| Error::new(Kind::Internal, "a credential could not be sealed"))?;
+        Ok(Row {
+            kind: credential.kind(),
+            set_at: Timestamp::from_millisecond(set_at.as_millisecond()).unwrap_or(set_at),
+            key_id: key.id().to_owned(),
+            nonce: nonce.to_vec(),
+            sealed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

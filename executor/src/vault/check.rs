@@ -1,0 +1,71 @@
+//! Whether a credential can be stored: it has to fit where it will go, and to be found again where
+//! it turns up. Names fields, never values.
+
+use a2s::api::Credential;
+
+use crate::error::{Error, Kind};
+
+/// The longest part of a credential, in bytes.
+const MAX_PART: usize = 8 << 10;
+/// The fewest characters of a secret: a shorter one would be found everywhere, and so could not be
+/// kept out of what is told.
+const MIN_SECRET: usize = 4;
+/// The most hosts that tokens may be got from.
+const MAX_TOKEN_HOSTS: usize = 16;
+
+pub(super) fn check(credential: &Credential) -> Result<(), Error> {
+    match credential {
+        Credential::ApiKey { value } => check_secret("value", value.reveal()),
+        Credential::Basic { user, password } => {
+            check_text("user", user)?;
+            if user.contains(':') {
+                // The first colon ends the user (RFC 7617, section 2).
+                return Err(refused("`user` may not have a colon"));
+            }
+            check_secret("password", password.reveal())
+        }
+        Credential::Bearer { token } => check_token("token", token.reveal()),
+        Credential::Oauth2 { client_id, client_secret, refresh_token, token_hosts, .. } => {
+            check_text("client_id", client_id)?;
+            check_secret("client_secret", client_secret.reveal())?;
+            if let Some(token) = refresh_token {
+                check_secret("refresh_token", token.reveal())?;
+            }
+            if token_hosts.len() > MAX_TOKEN_HOSTS {
+                return Err(refused(format!("`token_hosts` has more than {MAX_TOKEN_HOSTS}")));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn check_secret(field: &str, text: &str) -> Result<(), Error> {
+    check_text(field, text)?;
+    if text.chars().count() < MIN_SECRET {
+        return Err(refused(format!("`{field}` has fewer than {MIN_SECRET} characters")));
+    }
+    Ok(())
+}
+
+/// A bearer token stands in a header as it is (RFC 6750, section 2.1).
+fn check_token(field: &str, text: &str) -> Result<(), Error> {
+    check_secret(field, text)?;
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(refused(format!("`{field}` has characters that no header takes")));
+    }
+    Ok(())
+}
+
+fn check_text(field: &str, text: &str) -> Result<(), Error> {
+    if text.is_empty() || text.len() > MAX_PART {
+        return Err(refused(format!("`{field}` takes 1 to {MAX_PART} bytes")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(refused(format!("`{field}` has a control character, such as a line end")));
+    }
+    Ok(())
+}
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(Kind::BadRequest, message).hint("Check what was pasted, and set it again.")
+}

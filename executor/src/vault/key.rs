@@ -1,0 +1,199 @@
+//! The key that credentials are sealed with.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2s::Digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::clock::Ids;
+use crate::config::SecretKey;
+use crate::error::{Error, Kind};
+
+/// The length of a key, in bytes.
+const LENGTH: usize = 32;
+/// The most that is read of a key file.
+const MAX_FILE: u64 = 1_024;
+
+/// A key. It is overwritten in memory when it is dropped.
+pub(super) struct Key {
+    bytes: Zeroizing<[u8; LENGTH]>,
+    id: String,
+}
+
+impl Key {
+    fn new(bytes: Zeroizing<[u8; LENGTH]>) -> Self {
+        let mut text = Zeroizing::new(b"a2s key id 1\n".to_vec());
+        text.extend_from_slice(&*bytes);
+        let digest = Digest::of_bytes(&text);
+        let id = digest.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { bytes, id }
+    }
+
+    /// Reads 32 bytes in base64.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let bytes = STANDARD.decode(text).or_else(|_| STANDARD_NO_PAD.decode(text)).ok()?;
+        let bytes = Zeroizing::new(bytes);
+        let mut key = Zeroizing::new([0; LENGTH]);
+        if bytes.len() != LENGTH {
+            return None;
+        }
+        key.copy_from_slice(&bytes);
+        Some(Self::new(key))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; LENGTH] {
+        &self.bytes
+    }
+
+    /// Which key it is, without telling anything of it.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.id)
+    }
+}
+
+/// Where the key comes from, and the key once it was needed.
+#[derive(Debug)]
+pub(super) struct Keys {
+    source: SecretKey,
+    known: Mutex<Option<Arc<Key>>>,
+}
+
+impl Keys {
+    /// Refuses a key that is there and cannot be used.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`], naming what is wrong.
+    pub(super) fn new(source: SecretKey) -> Result<Self, Error> {
+        let keys = Self { source, known: Mutex::new(None) };
+        let found = keys.find().map_err(|error| Error { kind: Kind::Configuration, ..error })?;
+        *keys.lock() = found;
+        Ok(keys)
+    }
+
+    /// The key for what was sealed before.
+    ///
+    /// # Errors
+    /// [`Kind::VaultKey`] when there is none.
+    pub(super) fn to_open(&self) -> Result<Arc<Key>, Error> {
+        let mut known = self.lock();
+        if known.is_none() {
+            *known = self.find()?;
+        }
+        known.clone().ok_or_else(|| {
+            let SecretKey::File(path) = &self.source else {
+                return Error::new(Kind::VaultKey, "there is no key");
+            };
+            let message = format!("the key file {} is gone", path.display());
+            Error::new(Kind::VaultKey, message)
+        })
+    }
+
+    /// The key for what is sealed now; a file is made when there is none.
+    pub(super) fn to_seal(&self, ids: &Arc<dyn Ids>) -> Result<Arc<Key>, Error> {
+        let mut known = self.lock();
+        if known.is_none() {
+            *known = self.find()?;
+        }
+        if let (None, SecretKey::File(path)) = (&*known, &self.source) {
+            let mut bytes = Zeroizing::new([0; LENGTH]);
+            bytes[..16].copy_from_slice(&ids.random());
+            bytes[16..].copy_from_slice(&ids.random());
+            let mut text = Zeroizing::new(STANDARD.encode(*bytes));
+            text.push('\n');
+            write_private(path, &text).map_err(|error| unusable(path, &error))?;
+            tracing::info!(path = %path.display(), "made a key for stored credentials");
+            *known = Some(Arc::new(Key::new(bytes)));
+        }
+        known.clone().ok_or_else(|| Error::new(Kind::VaultKey, "there is no key"))
+    }
+
+    /// The key, unless its file is yet to be made.
+    fn find(&self) -> Result<Option<Arc<Key>>, Error> {
+        match &self.source {
+            SecretKey::Given(text) => match Key::parse(text.reveal()) {
+                Some(key) => Ok(Some(Arc::new(key))),
+                None => {
+                    let message = "the key for stored credentials is not 32 bytes in base64";
+                    let hint = "Make one with `openssl rand -base64 32`.";
+                    Err(Error::new(Kind::VaultKey, message).hint(hint))
+                }
+            },
+            SecretKey::File(path) => read_file(path).map(|key| key.map(Arc::new)),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Key>>> {
+        // What it guards is put there as a whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_file(path: &Path) -> Result<Option<Key>, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(path, &error)),
+    };
+    // Of the file that was opened, so that it cannot be exchanged in between.
+    check_private(path, &file)?;
+    let mut text = Zeroizing::new(String::new());
+    file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    let key = Key::parse(&text);
+    text.zeroize();
+    key.map(Some).ok_or_else(|| unusable(path, &"it does not hold 32 bytes in base64"))
+}
+
+#[cfg(unix)]
+fn check_private(path: &Path, file: &File) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = file.metadata().map_err(|error| unusable(path, &error))?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if !metadata.is_file() {
+        return Err(unusable(path, &"it is no file"));
+    }
+    if mode & 0o077 != 0 {
+        let reason = format!("others than its owner can read or change it (mode {mode:04o})");
+        let hint = format!(
+            "Run `chmod 600 '{}'`; if others may have read it, set the credentials anew under a new key.",
+            path.display()
+        );
+        return Err(unusable(path, &reason).hint(hint));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_private(path: &Path, file: &File) -> Result<(), Error> {
+    // Who may read it is what its folder says.
+    file.metadata().map(|_| ()).map_err(|error| unusable(path, &error))
+}
+
+/// Writes a file that only its owner can read. One that is there stays.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn unusable(path: &Path, reason: &dyn fmt::Display) -> Error {
+    let message =
+        format!("the key file {} for stored credentials cannot be used: {reason}", path.display());
+    Error::new(Kind::VaultKey, message)
+}

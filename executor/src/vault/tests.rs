@@ -1,0 +1,217 @@
+//! Sealing, keys, and what is refused.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use super::*;
+use crate::config::{Guardian, SecretKey};
+
+/// Times and ids that count.
+#[derive(Debug, Default)]
+struct Counter(AtomicU64);
+
+impl Clock for Counter {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.0.fetch_add(1, Ordering::Relaxed) as i64).unwrap()
+    }
+}
+
+impl Ids for Counter {
+    fn random(&self) -> [u8; 16] {
+        u128::from(self.0.fetch_add(1, Ordering::Relaxed)).to_le_bytes()
+    }
+}
+
+async fn open(folder: &Path, key: SecretKey) -> Result<Vault, Error> {
+    let registry = "http://127.0.0.1:1".parse().unwrap();
+    let mut config = Config::new(folder.join("executor.sqlite"), registry, Guardian::Off);
+    config.secret_key = key;
+    crate::run::make_database(&config).await.unwrap();
+    Vault::open(&config, Arc::new(Counter::default()), Arc::new(Counter::default())).await
+}
+
+fn given(byte: u8) -> SecretKey {
+    SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
+}
+
+fn host(name: &str) -> Domain {
+    Domain::new(name).unwrap()
+}
+
+fn api_key(value: &str) -> Credential {
+    Credential::ApiKey { value: Secret::new(value) }
+}
+
+/// Every byte of the database files.
+fn bytes(folder: &Path) -> Vec<u8> {
+    let files = std::fs::read_dir(folder).unwrap();
+    files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_credential_comes_back_and_is_never_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = open(folder.path(), given(1)).await.unwrap();
+    let credential: Credential = serde_json::from_value(json!({
+        "kind": "oauth2", "client_id": "me", "client_secret": "canary-secret",
+        "refresh_token": "canary-refresh", "token_hosts": ["login.example"],
+    }))
+    .unwrap();
+    let (stored, created) =
+        vault.set(host("api.example:8443"), "my key", &credential).await.unwrap();
+    assert!(created);
+    assert!(!vault.set(host("api.example:8443"), "my key", &credential).await.unwrap().1);
+    assert_eq!(vault.list().await.unwrap().len(), 1);
+    assert_eq!((stored.kind.as_str(), stored.host.as_str()), ("oauth2", "api.example:8443"));
+    drop(vault);
+    let vault = open(folder.path(), given(1)).await.unwrap();
+    let opened = vault.reveal(&host("api.example:8443"), "my key").await.unwrap().unwrap();
+    assert_eq!(opened.credential, credential);
+    let all = String::from_utf8_lossy(&bytes(folder.path())).into_owned();
+    assert!(all.contains("api.example:8443") && !all.contains("canary"));
+    assert!(!format!("{vault:?} {opened:?}").contains("canary"));
+
+    // A server that changes the refresh token changes nothing else.
+    vault
+        .rotate(&host("api.example:8443"), "my key", &opened, &Secret::new("another"))
+        .await
+        .unwrap();
+    let rotated = vault.reveal(&host("api.example:8443"), "my key").await.unwrap().unwrap();
+    assert_eq!(rotated.set_at, opened.set_at);
+    let Credential::Oauth2 { refresh_token, client_secret, .. } = rotated.credential else {
+        panic!()
+    };
+    assert_eq!(refresh_token.unwrap().reveal(), "another");
+    assert_eq!(client_secret.reveal(), "canary-secret");
+
+    vault.remove(&host("api.example:8443"), "my key").await.unwrap();
+    assert!(vault.reveal(&host("api.example:8443"), "my key").await.unwrap().is_none());
+    let error = vault.remove(&host("api.example:8443"), "my key").await.unwrap_err();
+    assert_eq!(error.kind, Kind::CredentialNotFound);
+}
+
+#[tokio::test]
+async fn a_row_that_was_moved_or_changed_does_not_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = open(folder.path(), given(1)).await.unwrap();
+    vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new();
+    let pool =
+        sqlx::SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
+    let pool = pool.await.unwrap();
+    let change = async |sql: &'static str| {
+        sqlx::query(sql).execute(&pool).await.unwrap();
+    };
+    for (there, at, back) in [
+        (
+            "UPDATE credential SET host = 'evil.example'",
+            ("evil.example", "key"),
+            "UPDATE credential SET host = 'api.example'",
+        ),
+        (
+            "UPDATE credential SET scheme = 'other'",
+            ("api.example", "other"),
+            "UPDATE credential SET scheme = 'key'",
+        ),
+        (
+            "UPDATE credential SET nonce = zeroblob(24)",
+            ("api.example", "key"),
+            "UPDATE credential SET nonce = x'00'",
+        ),
+    ] {
+        change(there).await;
+        let error = vault.reveal(&host(at.0), at.1).await.unwrap_err();
+        assert_eq!(error.kind, Kind::VaultKey, "{there}");
+        assert!(error.message.contains("changed or moved"), "{}", error.message);
+        change(back).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = open(folder.path(), given(1)).await.unwrap();
+    vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
+    let vault = open(folder.path(), given(2)).await.unwrap();
+    let error = vault.reveal(&host("api.example"), "key").await.unwrap_err();
+    assert_eq!(error.kind, Kind::VaultKey);
+    assert!(error.message.contains("was sealed with the key"), "{}", error.message);
+    // It can be set anew, and is sealed with the new key then.
+    vault.set(host("api.example"), "key", &api_key("another")).await.unwrap();
+    assert!(vault.reveal(&host("api.example"), "key").await.unwrap().is_some());
+    for text in ["", "short", "AAAA", &STANDARD.encode([1; 31]), &STANDARD.encode([1; 33])] {
+        let error = open(folder.path(), SecretKey::Given(Secret::new(text))).await.unwrap_err();
+        assert_eq!(error.kind, Kind::Configuration);
+        assert!(error.message.contains("32 bytes in base64"), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_key_file_is_made_once_and_is_its_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secrets.key");
+    let file = || SecretKey::File(path.clone());
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    let chmod =
+        |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let vault = open(folder.path(), file()).await.unwrap();
+    assert!(!path.exists(), "nothing is stored, so there is no key");
+    vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
+    assert_eq!(mode(), 0o600);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let vault = open(folder.path(), file()).await.unwrap();
+    assert!(vault.reveal(&host("api.example"), "key").await.unwrap().is_some());
+    vault.set(host("api.example"), "other", &api_key("canary")).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    for open_mode in [0o640, 0o604, 0o620, 0o644] {
+        chmod(open_mode);
+        let error = open(folder.path(), file()).await.unwrap_err();
+        assert_eq!(error.kind, Kind::Configuration);
+        assert!(error.message.contains("others than its owner"), "{}", error.message);
+        assert!(error.hint.contains("chmod 600"), "{}", error.hint);
+    }
+    chmod(0o600);
+    std::fs::write(&path, "not a key").unwrap();
+    assert!(open(folder.path(), file()).await.unwrap_err().message.contains("32 bytes"));
+    // Without the file nothing opens, and what is said is that it is gone.
+    std::fs::remove_file(&path).unwrap();
+    let vault = open(folder.path(), file()).await.unwrap();
+    let error = vault.reveal(&host("api.example"), "key").await.unwrap_err();
+    assert!(error.kind == Kind::VaultKey && error.message.contains("is gone"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn what_could_not_be_sent_or_hidden_is_refused_without_telling_it() {
+    let vault = Vault::in_memory(Arc::new(Counter::default()), Arc::new(Counter::default()));
+    for (credential, says) in [
+        (json!({"kind": "api_key", "value": "abc"}), "`value` has fewer than 4 characters"),
+        (json!({"kind": "api_key", "value": "canary\n"}), "`value` has a control character"),
+        (json!({"kind": "api_key", "value": "canary".repeat(2_000)}), "1 to 8192 bytes"),
+        (json!({"kind": "basic", "user": "can:ary", "password": "canary"}), "may not have a colon"),
+        (json!({"kind": "bearer", "token": "can ary"}), "characters that no header takes"),
+        (json!({"kind": "bearer", "token": "canäry"}), "characters that no header takes"),
+        (
+            json!({"kind": "oauth2", "client_id": "", "client_secret": "canary"}),
+            "`client_id` takes 1 to",
+        ),
+    ] {
+        let credential = serde_json::from_value(credential).unwrap();
+        let error = vault.set(host("api.example"), "key", &credential).await.unwrap_err();
+        assert_eq!(error.kind, Kind::BadRequest);
+        assert!(
+            error.message.contains(says) && !error.message.contains("ary"),
+            "{}",
+            error.message
+        );
+    }
+    for scheme in ["", "-x", " x", "a\nb", &"x".repeat(101)] {
+        let error = vault.set(host("api.example"), scheme, &api_key("canary")).await.unwrap_err();
+        assert_eq!(error.kind, Kind::BadRequest, "{scheme}");
+    }
+    assert!(vault.list().await.unwrap().is_empty());
+}

@@ -1,0 +1,88 @@
+//! The arguments of `a2s secrets`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+pub(super) const AFTER_SECRETS: &str = "\
+A credential belongs to one host and to the name that a document's security scheme has. It is sent
+to that host alone. `a2s run NAME --dry-run` tells which credentials a capability wants, and how to
+store those that are missing.
+
+The executor keeps credentials encrypted in its database and never shows them again.";
+
+const AFTER_SET: &str = "\
+The secret itself is asked for without showing it, or read from standard input, a line for each:
+  api-key  the key
+  basic    the password
+  bearer   the token
+  oauth2   the client's secret; with --refresh-token the refresh token after it
+
+Examples:
+  a2s secrets set api.weather.example key
+  a2s secrets set api.shop.example login --kind basic --user jane < password.txt
+  a2s secrets set api.crm.example oauth --kind oauth2 --client-id me --token-host login.crm.example";
+
+/// What is done with stored credentials.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Store a credential for a service
+    #[command(after_help = AFTER_SET)]
+    Set(SetSecretArgs),
+    /// List what is stored; the secrets themselves are never shown
+    List,
+    /// Forget a credential
+    Remove {
+        /// The host that it is for
+        host: a2s::Domain,
+        /// The name of the security scheme
+        scheme: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetSecretArgs {
+    /// The host that it is for, with its port when that is not the usual one
+    pub(crate) host: a2s::Domain,
+    /// The name of the security scheme in documents
+    pub(crate) scheme: String,
+    /// What kind of credential it is
+    #[arg(long, value_enum, default_value_t = SecretKind::ApiKey)]
+    pub(crate) kind: SecretKind,
+    /// The user, of basic
+    #[arg(long, required_if_eq("kind", "basic"))]
+    pub(crate) user: Option<String>,
+    /// The client's id, of oauth2
+    #[arg(long, required_if_eq("kind", "oauth2"))]
+    pub(crate) client_id: Option<String>,
+    /// A host that the client's secret may be sent to for tokens, of oauth2; it may be given several
+    /// times [default: HOST alone]
+    #[arg(long = "token-host", value_name = "HOST")]
+    pub(crate) token_hosts: Vec<a2s::Domain>,
+    /// Give a refresh token, too, of oauth2
+    #[arg(long)]
+    pub(crate) refresh_token: bool,
+    /// How the client says who it is, of oauth2: by a header, or in the body for servers that want
+    /// that
+    #[arg(long, value_enum, default_value_t = ClientAuth::Basic)]
+    pub(crate) client_auth: ClientAuth,
+}
+
+/// The kinds of credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SecretKind {
+    /// A key that goes where the document says
+    #[value(alias = "api_key")]
+    ApiKey,
+    /// A user and a password
+    Basic,
+    /// A token
+    Bearer,
+    /// A client of OAuth 2.0, for which tokens are fetched
+    Oauth2,
+}
+
+/// How a client of OAuth 2.0 says who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientAuth {
+    Basic,
+    Body,
+}

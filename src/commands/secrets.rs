@@ -1,0 +1,195 @@
+//! `a2s secrets`: store, list and forget credentials. A secret comes from a prompt or from standard
+//! input, never from the arguments, which other users of the machine can see.
+
+use std::io::{self, IsTerminal as _, Read as _};
+
+use a2s::api::{
+    ClientAuthentication, Credential, CredentialKind, StoredCredential, StoredCredentials,
+};
+use a2s::{Domain, Secret};
+use reqwest::Method;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::cli::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{DIM, NAME, Output};
+
+/// The most that is read from standard input, in bytes.
+const MAX_INPUT: u64 = 64 << 10;
+
+pub(super) async fn secrets(
+    command: SecretsCommand,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    match command {
+        SecretsCommand::Set(arguments) => set(arguments, client, output).await,
+        SecretsCommand::List => list(client, output).await,
+        SecretsCommand::Remove { host, scheme } => remove(&host, &scheme, client, output).await,
+    }
+}
+
+async fn set(
+    arguments: SetSecretArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    client.check_private()?;
+    let (host, scheme) = (arguments.host.clone(), arguments.scheme.clone());
+    let credential = read_credential(arguments)?;
+    let path = ["v1", "secrets", host.as_str(), &scheme];
+    let stored: StoredCredential =
+        client.json(client.request(Method::PUT, &path).json(&credential)).await?;
+    if output.is_json() {
+        output.json_line(&stored);
+    } else {
+        output.line(format_args!(
+            "stored {NAME}{}{NAME:#} ({}) for {}",
+            stored.scheme,
+            name_of(stored.kind),
+            stored.host
+        ));
+    }
+    Ok(())
+}
+
+async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let StoredCredentials { secrets } = client.get(&["v1", "secrets"]).await?;
+    if output.is_json() {
+        output.json_line(&StoredCredentials { secrets });
+        return Ok(());
+    }
+    if secrets.is_empty() {
+        output.line(format_args!("no credentials are stored"));
+    }
+    for stored in &secrets {
+        output.line(format_args!(
+            "{}  {NAME}{}{NAME:#}  {}  {DIM}set {:.0}{DIM:#}",
+            stored.host,
+            stored.scheme,
+            name_of(stored.kind),
+            stored.set_at
+        ));
+    }
+    Ok(())
+}
+
+async fn remove(
+    host: &Domain,
+    scheme: &str,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let path = ["v1", "secrets", host.as_str(), scheme];
+    client.bytes(client.request(Method::DELETE, &path)).await?;
+    if output.is_json() {
+        output.json_line(&json!({ "removed": { "host": host, "scheme": scheme } }));
+    } else {
+        output.line(format_args!("removed {NAME}{scheme}{NAME:#} for {host}"));
+    }
+    Ok(())
+}
+
+/// A kind as the arguments have it.
+fn name_of(kind: CredentialKind) -> &'static str {
+    match kind {
+        CredentialKind::ApiKey => "api-key",
+        CredentialKind::Basic => "basic",
+        CredentialKind::Bearer => "bearer",
+        CredentialKind::Oauth2 => "oauth2",
+    }
+}
+
+fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
+    let SetSecretArgs { kind, user, client_id, token_hosts, refresh_token, client_auth, .. } =
+        arguments;
+    if kind != SecretKind::Oauth2
+        && (client_id.is_some() || refresh_token || !token_hosts.is_empty())
+    {
+        let message = "--client-id, --token-host and --refresh-token are for --kind oauth2";
+        return Err(Failure::argument(message));
+    }
+    if kind != SecretKind::Basic && user.is_some() {
+        return Err(Failure::argument("--user is for --kind basic"));
+    }
+    let asked: &[&str] = match kind {
+        SecretKind::ApiKey => &["key"],
+        SecretKind::Basic => &["password"],
+        SecretKind::Bearer => &["token"],
+        SecretKind::Oauth2 if refresh_token => &["client secret", "refresh token"],
+        SecretKind::Oauth2 => &["client secret"],
+    };
+    let mut given = read_secrets(asked)?.into_iter();
+    // As many as were asked for.
+    let mut next = || given.next().unwrap_or_else(|| Secret::new(""));
+    Ok(match kind {
+        SecretKind::ApiKey => Credential::ApiKey { value: next() },
+        SecretKind::Basic => Credential::Basic { user: user.unwrap_or_default(), password: next() },
+        SecretKind::Bearer => Credential::Bearer { token: next() },
+        SecretKind::Oauth2 => Credential::Oauth2 {
+            client_id: client_id.unwrap_or_default(),
+            client_secret: next(),
+            refresh_token: refresh_token.then(next),
+            token_hosts,
+            client_authentication: match client_auth {
+                ClientAuth::Basic => ClientAuthentication::Basic,
+                ClientAuth::Body => ClientAuthentication::Body,
+            },
+        },
+    })
+}
+
+/// A secret for each name: asked for on a terminal, else from standard input.
+fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, Failure> {
+    if io::stdin().is_terminal() {
+        let ask = |name: &&str| {
+            let text = rpassword::prompt_password(format!("{name} (not shown): "));
+            text.map(Secret::new).map_err(|error| cannot_read(&error))
+        };
+        return names.iter().map(ask).collect();
+    }
+    let mut text = Zeroizing::new(String::new());
+    io::stdin().take(MAX_INPUT).read_to_string(&mut text).map_err(|error| cannot_read(&error))?;
+    split_lines(&text, names)
+}
+
+/// The lines of `text`, one for each name.
+fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, Failure> {
+    let lines: Vec<_> = text.lines().map(Secret::new).collect();
+    if lines.len() == names.len() && lines.iter().all(|line| !line.reveal().is_empty()) {
+        return Ok(lines);
+    }
+    let message = format!(
+        "standard input has {} lines, where the {} belongs",
+        lines.len(),
+        names.join(", then the ")
+    );
+    Err(Failure::argument(message).with_hint("Give each secret on a line of its own."))
+}
+
+fn cannot_read(error: &io::Error) -> Failure {
+    Failure::argument(format!("the secret cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_secret_is_a_line() {
+        let read = |text, names: &[&str]| {
+            let lines = split_lines(text, names).ok()?;
+            Some(lines.iter().map(|line| line.reveal().to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(read("a b \r\n", &["key"]), Some(vec!["a b ".to_owned()]));
+        assert_eq!(read("a", &["key"]), Some(vec!["a".to_owned()]));
+        assert_eq!(read("a\nb\n", &["x", "y"]).map(|lines| lines.len()), Some(2));
+        for (text, names) in
+            [("", &["key"][..]), ("\n", &["key"]), ("a\nb", &["key"]), ("a\n", &["x", "y"])]
+        {
+            assert_eq!(read(text, names), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The key for stored credentials in the keyring of the operating system.
+
+use std::path::Path;
+
+use a2s::Secret;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use keyring::{Entry, Error};
+use zeroize::Zeroizing;
+
+use crate::clock;
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
+
+/// What the entry is called there.
+const SERVICE: &str = "a2s stored credentials";
+
+/// The key for the data folder; a new one is put into the keyring when there is none.
+pub(super) fn key(folder: &Path) -> Result<Secret, Failure> {
+    let folder = std::path::absolute(folder).map_err(|error| Failure::file(folder, &error))?;
+    if let Err(error) = Entry::store_status() {
+        return Err(unusable(error));
+    }
+    let entry = Entry::new(SERVICE, &folder.to_string_lossy()).map_err(|error| unusable(&error))?;
+    find_or_make(|| entry.get_password(), |key| entry.set_password(key))
+}
+
+fn find_or_make(
+    get: impl Fn() -> Result<String, Error>,
+    set: impl Fn(&str) -> Result<(), Error>,
+) -> Result<Secret, Failure> {
+    match get() {
+        Ok(key) => Ok(Secret::new(key)),
+        Err(Error::NoEntry) => {
+            let bytes = Zeroizing::new(clock::random::<32>());
+            let key = Zeroizing::new(STANDARD.encode(*bytes));
+            set(&key).map_err(|error| unusable(&error))?;
+            // What the keyring does not give back would be lost with the next start.
+            get().map(Secret::new).map_err(|error| unusable(&error))
+        }
+        Err(error) => Err(unusable(&error)),
+    }
+}
+
+fn unusable(error: &Error) -> Failure {
+    // Some of its errors hold what was read: the key.
+    let reason = match error {
+        Error::BadEncoding(_) | Error::BadDataFormat(..) => {
+            "what it holds is not a key of this program".to_owned()
+        }
+        error => error.to_string(),
+    };
+    let message = format!("the keyring of the system cannot be used: {reason}");
+    Failure::new(Exit::Bad, CANNOT_SERVE, message)
+        .with_hint("Unlock it, or keep the key in a file with --secret-key file.")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use keyring_core::api::CredentialStoreApi as _;
+    use keyring_core::mock::{Cred, Store};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_found_again() {
+        let store: Arc<Store> = Store::new().unwrap();
+        let entry = store.build(SERVICE, "/data", None).unwrap();
+        let find = || find_or_make(|| entry.get_password(), |key| entry.set_password(key));
+        let key = find().unwrap();
+        assert_eq!(STANDARD.decode(key.reveal()).unwrap().len(), 32);
+        assert_eq!(find().unwrap(), key);
+        // A keyring that fails is an error that says so, and no new key.
+        let mock: &Cred = entry.as_any().downcast_ref().unwrap();
+        mock.set_error(Error::NoStorageAccess("it is locked".into()));
+        let failure = find().unwrap_err();
+        assert!(failure.message.contains("cannot be used"), "{}", failure.message);
+        assert_eq!(find().unwrap(), key);
+    }
+
+    #[test]
+    fn what_was_read_is_not_told() {
+        let failure = unusable(&Error::BadEncoding(b"canary".to_vec()));
+        assert!(!failure.message.contains("canary"), "{}", failure.message);
+    }
+}
