@@ -406,6 +406,9 @@ pub(crate) struct OutboundArgs {
         value_parser = parse_certificate
     )]
     pub(crate) client_certificates: Vec<(a2s::Domain, Certificate)>,
+    /// What happens when an answer is not as its operation declares it [default: warn]
+    #[arg(long, value_enum, env = "A2S_CHECK_ANSWERS")]
+    pub(crate) check_answers: Option<CheckAnswers>,
 }
 
 /// Where the key for stored credentials is kept.
@@ -427,6 +430,18 @@ pub(crate) struct Certificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) authorities: Option<PathBuf>,
+}
+
+/// What happens when an answer is not as its operation declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CheckAnswers {
+    /// Nobody looks
+    Off,
+    /// The run says so, and goes on
+    Warn,
+    /// The step fails
+    Error,
 }
 
 #[derive(Debug, Subcommand)]

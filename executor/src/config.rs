@@ -29,6 +29,8 @@ pub struct Config {
     /// Private, loopback and link-local targets that may be reached all the same: an IP address
     /// or a network such as `127.0.0.0/8`.
     pub allowed_addresses: Vec<String>,
+    /// What happens when an answer is not as its operation declares it.
+    pub check_answers: CheckAnswers,
     /// The bounds of a run.
     pub limits: Limits,
     /// How politely the hosts of services are treated.
@@ -58,6 +60,7 @@ impl Config {
             guardian,
             upstreams: BTreeMap::new(),
             allowed_addresses: Vec::new(),
+            check_answers: CheckAnswers::default(),
             limits: Limits::default(),
             hosts: Hosts::default(),
             token: None,
@@ -84,6 +87,19 @@ pub struct ClientCertificate {
     /// The authorities that the host's own certificate is checked by, instead of those that the
     /// system trusts.
     pub authorities: Option<PathBuf>,
+}
+
+/// What happens when the answer of a service is not as its operation declares it: another status
+/// or media type, or a value that does not fit the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CheckAnswers {
+    /// Nobody looks.
+    Off,
+    /// The run says so, and goes on.
+    #[default]
+    Warn,
+    /// The step fails.
+    Error,
 }
 
 /// How safely events are written.

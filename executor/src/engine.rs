@@ -22,11 +22,13 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::clock::{Clock, Ids};
+use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
 use crate::plan::{Plan, Unit};
+use crate::request::Contracts;
 use crate::run::fold::{Progress, failed_status};
 use crate::run::journal::Journal;
 use crate::scope::Scope;
@@ -66,6 +68,10 @@ pub(crate) struct Engine<'r> {
     pub(crate) clock: &'r Arc<dyn Clock>,
     /// Randomness, for the jitter of pauses.
     pub(crate) ids: &'r Arc<dyn Ids>,
+    /// The tasks with their schemas, as far as they were needed.
+    pub(crate) contracts: Contracts,
+    /// What happens when an answer is not as declared.
+    pub(crate) check_answers: CheckAnswers,
     /// What is counted.
     pub(crate) metrics: &'r Metrics,
     /// Children of one parallel step, or iterations of one step, at the same time.

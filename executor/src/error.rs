@@ -88,6 +88,7 @@ table! {
     BudgetExceeded = "A2S323", 422, Executor, AskOperator, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
     WrongInput = "A2S324", 422, Caller, ChangeRequest, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
     SecretsLost = "A2S325", 422, Caller, ChangeRequest, Failed, "secret inputs are gone", "Secret inputs are kept in memory alone: see what the run did, and start a new one with them.";
+    SchemaMisfit = "A2S328", 422, Caller, ChangeRequest, Failed, "value that its schema does not allow", "Give a value that fits what the service's description says; nothing was sent.";
     // Evaluating the document.
     TemplateError = "A2S330", 500, Capability, ChooseAnother, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
     ConditionError = "A2S331", 500, Capability, ChooseAnother, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
@@ -107,9 +108,10 @@ table! {
     ResponseTooLarge = "A2S355", 502, Service, ChooseAnother, Failed, "answer of the service too large", "Ask the service for less, or raise the limit.";
     RedirectRefused = "A2S356", 502, Service, ChooseAnother, Failed, "redirect that is not followed", "Correct the address in the document.";
     StatusError = "A2S357", 502, Service, ChooseAnother, Failed, "service answered with an error", "See what the service says about this status.";
-    NotJson = "A2S358", 502, Service, ChooseAnother, Failed, "answer that is not JSON", "Check that the address leads to the API, not to a page for people.";
+    NotJson = "A2S358", 502, Service, ChooseAnother, Failed, "answer that cannot be read", "Check that the address leads to the API, not to a page for people.";
     GraphqlErrors = "A2S359", 502, Service, ChooseAnother, Failed, "GraphQL answer with errors", "Read the errors; they name the field and the reason.";
     HostPaused = "A2S360", 503, Service, Repeat, Failed, "service left alone after failures", "Wait until it is tried again, and see what is wrong with the service.";
+    AnswerMisfit = "A2S365", 502, Service, ChooseAnother, Failed, "answer that is not as declared", "Compare the service's description with what it answers, or run the executor with `--check-answers warn`.";
     // The run itself.
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
     UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";

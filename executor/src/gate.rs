@@ -24,7 +24,7 @@ use crate::access::Access;
 use crate::clock::{Clock, Ids};
 use crate::config::{FailMode, Guardian};
 use crate::error::{Error, Kind};
-use crate::request::{self, PreparedRequest, one_line};
+use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
 
 /// The most characters of a guardian's words that are kept.
@@ -40,6 +40,14 @@ impl<T> Permitted<T> {
     /// The value, without the mark.
     pub(crate) fn into_inner(self) -> T {
         self.0
+    }
+}
+
+impl Permitted<PreparedRequest> {
+    /// The same request with all that it means written out, for a service that asks for that: the
+    /// guardian was asked about the task and its inputs, which it does not change.
+    pub(crate) fn whole(&self) -> Option<Self> {
+        self.0.whole().map(Self)
     }
 }
 
@@ -138,18 +146,19 @@ impl Gate {
         Ok(Self { guardian, clock, ids })
     }
 
-    /// Asks whether a task may be run with `inputs` (`steps/toolCallRequest`), and makes the
+    /// Asks whether the task of `contract` may be run with `inputs` (`steps/toolCallRequest`), and makes the
     /// request from them, or from those that the guardian wants instead. What the guardian leaves
     /// as it was shown stands for the true value.
     pub(crate) async fn ask_request(
         &self,
         asker: &Asker<'_>,
-        task: &Task,
+        contract: &Contract,
         inputs: Inputs<'_>,
     ) -> Asked<PreparedRequest> {
+        let task = contract.task();
         let prepare = |inputs: &IndexMap<Place, Value>| {
             let access = Access::of(task, asker.domains);
-            request::prepare(task, inputs).map(|prepared| prepared.with_access(access))
+            request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
         };
         let prepared = match prepare(inputs.truth) {
             Ok(prepared) => prepared,

@@ -73,6 +73,8 @@ mod engine;
 mod error;
 mod gate;
 mod http;
+#[doc(hidden)]
+pub mod measure;
 mod metrics;
 mod outbound;
 mod plan;
@@ -96,8 +98,8 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    ClientCertificate, Config, Durability, FailMode, Guardian, GuardianConfig, HostLimits, Hosts,
-    Limits, SecretKey,
+    CheckAnswers, ClientCertificate, Config, Durability, FailMode, Guardian, GuardianConfig,
+    HostLimits, Hosts, Limits, SecretKey,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 

@@ -5,17 +5,20 @@
 //! one segment of the path, and a header value cannot begin another header. What cannot be encoded
 //! without changing the meaning of the request is refused.
 
+mod contract;
 mod excerpt;
 mod graphql;
 mod openapi;
 mod response;
+mod schema;
 mod style;
+mod text;
 mod token;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use a2s::{Digest, MediaType, Place, Task};
+use a2s::{Digest, Place, Task};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -26,9 +29,13 @@ use url::Url;
 use crate::access::Access;
 use crate::error::Kind;
 
+pub(crate) use contract::{Contract, Contracts};
 pub(crate) use excerpt::one_line;
 pub(crate) use openapi::is_same as is_same_place;
-pub(crate) use response::{RawResponse, read_response};
+pub(crate) use response::{RawResponse, asks_for_query, read_response};
+pub(crate) use schema::Misfit;
+#[cfg(test)]
+pub(crate) use schema::{Check, Direction};
 pub(crate) use token::token_request;
 
 /// The longest address that is sent.
@@ -45,6 +52,8 @@ pub(crate) struct PreparedRequest {
     url: Url,
     headers: HeaderMap,
     body: Option<Bytes>,
+    /// What is sent when the service asks for the whole: see [`PreparedRequest::whole`].
+    whole_body: Option<Bytes>,
     repeat_safe: bool,
     access: Option<Arc<Access>>,
 }
@@ -78,6 +87,13 @@ impl PreparedRequest {
     /// The same, with the credentials that it wants.
     pub(crate) fn with_access(self, access: Option<Access>) -> Self {
         Self { access: access.map(Arc::new), ..self }
+    }
+
+    /// The same request with all that it means written out, when the service may know a part of it
+    /// already: a persisted query is named by its hash first.
+    pub(crate) fn whole(&self) -> Option<Self> {
+        let body = self.whole_body.clone()?;
+        Some(Self { body: Some(body), whole_body: None, ..self.clone() })
     }
 
     /// Whether sending it twice has the effect of sending it once: its method is idempotent, or the
@@ -123,6 +139,14 @@ pub(crate) enum Error {
         /// Why it cannot.
         reason: Cow<'static, str>,
     },
+    /// The value does not fit its schema.
+    #[error("the value of `{place}` does not fit its schema: {}", join(.misfits))]
+    Misfit {
+        /// Where it should stand.
+        place: Place,
+        /// What does not fit; never empty.
+        misfits: Vec<Misfit>,
+    },
     /// The task itself cannot be sent, whatever its inputs are.
     #[error("the task cannot be sent: {0}")]
     Task(String),
@@ -142,6 +166,10 @@ impl Error {
     }
 }
 
+fn join(misfits: &[Misfit]) -> String {
+    misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 impl From<Error> for crate::error::Error {
     fn from(error: Error) -> Self {
         let (kind, hint) = match error {
@@ -152,6 +180,7 @@ impl From<Error> for crate::error::Error {
                 (Kind::InvalidInput, "Use the names of the operation's own parameters.")
             }
             Error::Value { .. } => (Kind::InvalidInput, "Give another value; nothing was sent."),
+            Error::Misfit { .. } => (Kind::SchemaMisfit, Kind::SchemaMisfit.code().remedy),
             Error::Task(_) => {
                 (Kind::DocumentRefused, "Correct the task, and publish a new version.")
             }
@@ -169,21 +198,22 @@ pub(crate) fn address(task: &Task) -> (&'static str, String) {
     }
 }
 
-/// Makes the request that `task` means with `inputs`.
+/// Makes the request that the task of `contract` means with `inputs`.
 ///
 /// # Errors
-/// When a required place has no value, a place does not exist, or a value cannot be sent there.
-/// Null at a place of an OpenAPI operation means that there is no value.
+/// When a required place has no value, a place does not exist, or a value cannot be sent there or
+/// does not fit its schema. Null at a place of an OpenAPI operation means that there is no value.
 pub(crate) fn prepare(
-    task: &Task,
+    contract: &Contract,
     inputs: &IndexMap<Place, Value>,
 ) -> Result<PreparedRequest, Error> {
-    let mut request = match task {
+    let mut request = match contract.task() {
         Task::OpenApi(task) => openapi::prepare(task, inputs)?,
         Task::Graphql(task) => graphql::prepare(task, inputs)?,
     };
-    request.repeat_safe = task.is_idempotent();
+    request.repeat_safe = contract.task().is_idempotent();
     check_sizes(&request)?;
+    contract.check_inputs(inputs)?;
     Ok(request)
 }
 
@@ -194,6 +224,7 @@ fn check_sizes(request: &PreparedRequest) -> Result<(), Error> {
         ("an address", request.url.as_str().len(), MAX_URL_BYTES),
         ("headers", headers, MAX_HEADER_BYTES),
         ("a body", request.body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
+        ("a body", request.whole_body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
     ];
     match parts.into_iter().find(|(_, size, limit)| size > limit) {
         Some((part, _, limit)) => Err(Error::TooLarge { part, limit }),
@@ -225,11 +256,6 @@ fn header_value(text: &str) -> Option<HeaderValue> {
     // The type itself lets bytes beyond ASCII pass.
     let is_visible = text.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b));
     HeaderValue::from_str(text).ok().filter(|_| is_visible)
-}
-
-/// Whether text is a media type of JSON.
-fn is_json(media_type: &str) -> bool {
-    MediaType::parse(media_type).is_some_and(|media_type| media_type.is_json())
 }
 
 #[cfg(test)]

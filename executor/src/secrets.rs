@@ -140,6 +140,9 @@ impl Secrets {
             EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
                 *reason = self.mask_text(reason);
             }
+            EventKind::Warned { warning, .. } => {
+                warning.message = self.mask_text(&warning.message);
+            }
             EventKind::StepFinished { outputs, .. } => self.mask_members(outputs),
             EventKind::StepFailed { error, .. } | EventKind::RunWaiting { error } => {
                 self.mask_run_error(error);

@@ -4,6 +4,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better without `&`")]
 
 mod canary;
+mod conform;
 mod credentials;
 mod durable;
 mod faults;
@@ -19,3 +20,4 @@ mod retrying;
 mod secrecy;
 mod walking;
 pub(crate) mod world;
+mod yoga;

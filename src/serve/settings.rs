@@ -12,8 +12,8 @@ use url::Url;
 
 use super::stack::{Outbound, SecretKey};
 use crate::cli::{
-    Certificate, FailMode, GuardianChoice, GuardingArgs, KeySource, LogFormat, OutboundArgs,
-    ServeArgs,
+    Certificate, CheckAnswers, FailMode, GuardianChoice, GuardingArgs, KeySource, LogFormat,
+    OutboundArgs, ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -49,6 +49,7 @@ pub(super) struct File {
     secret_key: Option<KeySource>,
     #[serde(default)]
     client_certificates: BTreeMap<Domain, Certificate>,
+    check_answers: Option<CheckAnswers>,
 }
 
 /// What every service is told.
@@ -122,6 +123,11 @@ impl File {
             },
             secret_key: self.secret_key(arguments)?,
             client_certificates: self.client_certificates(arguments),
+            check_answers: match arguments.check_answers.or(self.check_answers) {
+                Some(CheckAnswers::Off) => executor::CheckAnswers::Off,
+                Some(CheckAnswers::Error) => executor::CheckAnswers::Error,
+                Some(CheckAnswers::Warn) | None => executor::CheckAnswers::Warn,
+            },
         })
     }
 

@@ -63,6 +63,7 @@ pub(crate) struct Outbound {
     pub(crate) hosts: executor::Hosts,
     pub(crate) secret_key: SecretKey,
     pub(crate) client_certificates: BTreeMap<Domain, Certificate>,
+    pub(crate) check_answers: executor::CheckAnswers,
 }
 
 /// The key for stored credentials, or where it is.
@@ -286,6 +287,7 @@ async fn open_executor(
         hosts,
         secret_key,
         client_certificates,
+        check_answers,
     } = part.outbound;
     let private =
         if allow_private_addresses { PRIVATE.map(str::to_owned).to_vec() } else { Vec::new() };
@@ -313,6 +315,7 @@ async fn open_executor(
         allowed_addresses: private,
         limits,
         hosts,
+        check_answers,
         token: Some(secret),
         ..executor::Config::new(folder.join("executor.sqlite"), registry, guardian)
     };

@@ -350,9 +350,21 @@ pub struct StepSummary {
     pub attempts: u32,
     /// The guardian's decisions, in order.
     pub decisions: Vec<Decision>,
+    /// What was not as it should be, and did not keep it from going on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// How long it took, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+}
+
+/// What is not as it should be, and keeps nothing from going on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Warning {
+    /// The code: `A2S365`.
+    pub code: String,
+    /// What it is.
+    pub message: String,
 }
 
 /// How the iterations of a step went.
@@ -535,6 +547,14 @@ pub enum EventKind {
         bytes: u64,
         /// How long it took, in milliseconds.
         duration_ms: u64,
+    },
+    /// Something is not as it should be, and the step goes on all the same.
+    Warned {
+        /// Path of the step.
+        step: String,
+        /// What it is.
+        #[serde(flatten)]
+        warning: Warning,
     },
     /// No usable answer came, and another attempt follows.
     Retrying {

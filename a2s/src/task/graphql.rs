@@ -1,9 +1,12 @@
 //! GraphQL tasks: an endpoint and one operation.
 
+mod sdl;
+
 use std::collections::BTreeMap;
 
 use apollo_compiler::ast;
 use apollo_compiler::parser::Parser;
+use serde_json::Value;
 use url::Url;
 
 use super::security::{Reader, SecurityRequirement};
@@ -38,6 +41,13 @@ pub struct GraphqlTask {
     pub headers: BTreeMap<String, String>,
     /// The ways to be let in, as an OpenAPI task has them (a2s 1.1).
     pub security: Vec<Vec<SecurityRequirement>>,
+    /// What the schemas of the variables refer to as `#/$defs/…`; null when they do not.
+    pub definitions: Value,
+    /// Whether the query is named by its SHA-256 first, and sent when the service asks for it
+    /// (automatic persisted queries).
+    pub persisted_query: bool,
+    /// Whether data beside errors is an answer, and no failure.
+    pub partial_data: bool,
 }
 
 /// A variable of an operation.
@@ -49,6 +59,9 @@ pub struct VariableDefinition {
     pub kind: String,
     /// Whether a request without it is refused: a type with `!` and no default.
     pub required: bool,
+    /// JSON Schema (2020-12) of its values: what its type says, as far as that is known. With a
+    /// `schema` in the task, enumerations and input objects are.
+    pub schema: Value,
 }
 
 impl GraphqlTask {
@@ -62,6 +75,9 @@ impl GraphqlTask {
             variables: Vec::new(),
             headers: BTreeMap::new(),
             security: Vec::new(),
+            definitions: Value::Null,
+            persisted_query: false,
+            partial_data: false,
         }
     }
 
@@ -85,6 +101,9 @@ pub(crate) fn decode_graphql(
     let headers = fields.take("headers");
     let security = fields.take_newer("security", findings);
     let schemes = fields.take_newer("securitySchemes", findings);
+    let schema = fields.take_newer("schema", findings);
+    let persisted_query = fields.take_newer("persisted_query", findings);
+    let partial_data = fields.take_newer("partial_data", findings);
     fields.finish(findings);
     let security = decode_security(field, security, schemes, findings);
 
@@ -122,6 +141,23 @@ pub(crate) fn decode_graphql(
         .map_err(|problem| report(name.as_ref().unwrap_or(&query_field), problem, findings))
         .ok()?;
     let (endpoint, site) = endpoint?;
+    let schema = match &schema {
+        None => None,
+        Some(field) => {
+            let read = sdl::read_schema(field.string(findings)?);
+            let read = read.map_err(|problem| report(field, problem, findings)).ok()?;
+            let fits = sdl::check_query(&read, text);
+            fits.map_err(|problem| report(&query_field, problem, findings)).ok()?;
+            Some(read)
+        }
+    };
+    let flag = |field: &Option<Taken<'_>>, findings: &mut Findings| match field {
+        None => Some(false),
+        Some(field) => field.boolean(findings),
+    };
+    let persisted_query = flag(&persisted_query, findings)?;
+    let partial_data = flag(&partial_data, findings)?;
+    let sdl::Variables { schemas, definitions } = sdl::variables(operation, schema.as_ref());
     let task = GraphqlTask {
         endpoint,
         query: text.to_owned(),
@@ -130,14 +166,19 @@ pub(crate) fn decode_graphql(
         variables: operation
             .variables
             .iter()
-            .map(|variable| VariableDefinition {
+            .zip(schemas)
+            .map(|(variable, schema)| VariableDefinition {
                 name: variable.name.as_str().to_owned(),
                 kind: variable.ty.to_string(),
                 required: variable.ty.is_non_null() && variable.default_value.is_none(),
+                schema,
             })
             .collect(),
         headers: kept,
         security,
+        definitions,
+        persisted_query,
+        partial_data,
     };
     Some((task, site))
 }
@@ -256,3 +297,6 @@ fn choose_operation<'d>(
     }
     Ok(chosen)
 }
+
+#[cfg(test)]
+mod tests;

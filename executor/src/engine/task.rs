@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use a2s::api::{Decision, EventKind};
+use a2s::api::{Decision, EventKind, Warning};
 use a2s::{Action, Place, Retry, Step, Task, TaskInputs};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -12,11 +12,14 @@ use uuid::Uuid;
 use super::answer::{Answer, Head};
 use super::{Engine, Halt, Stop};
 use crate::clock::{execution_id, milliseconds_between};
+use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Inputs, Permitted};
 use crate::outbound::{Failure, Wait};
 use crate::plan::Unit;
-use crate::request::{self, PreparedRequest, RawResponse, is_same_place, read_response};
+use crate::request::{
+    self, Contract, PreparedRequest, RawResponse, asks_for_query, is_same_place, read_response,
+};
 use crate::scope::Scope;
 use crate::secrets::hidden;
 
@@ -61,8 +64,9 @@ impl<'r> Engine<'r> {
         };
         let given =
             Inputs { truth: &filled.truth, shown: filled.shown.as_ref().unwrap_or(&filled.truth) };
+        let contract = self.contracts.of(task);
         let asked = tokio::select! {
-            asked = self.gate.ask_request(&asker, task, given) => asked,
+            asked = self.gate.ask_request(&asker, &contract, given) => asked,
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
         self.record_decision(&asker, asked.decision);
@@ -75,6 +79,9 @@ impl<'r> Engine<'r> {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
                 let answer = self.read(task, &response);
+                let answer = answer.and_then(|body| {
+                    self.check_answer(path, &contract, &response, &body).map(|()| body)
+                });
                 (answer, Some(Head { status: response.status, headers: response.headers }))
             }
         };
@@ -139,6 +146,35 @@ impl<'r> Engine<'r> {
         Ok(Filled { truth, shown, hides_address })
     }
 
+    /// Holds an answer to what its operation declares, as far as that is wanted.
+    fn check_answer(
+        &self,
+        path: &str,
+        contract: &Contract,
+        response: &RawResponse,
+        body: &Value,
+    ) -> Result<(), Error> {
+        if self.check_answers == CheckAnswers::Off {
+            return Ok(());
+        }
+        let misfits = contract.check_answer(response, body);
+        if misfits.is_empty() {
+            return Ok(());
+        }
+        let misfits = misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let error = Error::new(
+            Kind::AnswerMisfit,
+            format!("the answer is not as the operation declares it: {misfits}"),
+        );
+        if self.check_answers == CheckAnswers::Error {
+            return Err(error);
+        }
+        let code = error.kind.code().id.to_owned();
+        let warning = Warning { code, message: error.message };
+        self.journal.note(EventKind::Warned { step: path.to_owned(), warning });
+        Ok(())
+    }
+
     /// Reads an answer. An error quotes it, so it is read again without secrets then: what is cut
     /// off in the middle of one could not be found any more.
     fn read(&self, task: &Task, response: &RawResponse) -> Result<Value, Error> {
@@ -172,6 +208,7 @@ impl<'r> Engine<'r> {
         let url = address.unwrap_or_else(|| request.url().to_string());
         let repeat_safe = request.repeat_safe();
         let effect = usize::from(!repeat_safe);
+        let mut whole: Option<Permitted<PreparedRequest>> = None;
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
         let mut authorization = match self.outbound.authorize(request, self.secrets).await {
             Ok(authorization) => authorization,
@@ -179,6 +216,7 @@ impl<'r> Engine<'r> {
         };
         let mut renewed = false;
         loop {
+            let request = whole.as_ref().unwrap_or(request);
             attempt += 1;
             let equipped = tokio::select! {
                 biased;
@@ -253,6 +291,21 @@ impl<'r> Engine<'r> {
                     reason: "the service refused the token; a new one is fetched".to_owned(),
                     pause_ms: 0,
                 });
+                continue;
+            }
+            if let Ok(response) = &outcome
+                && asks_for_query(response)
+                && let Some(written_out) = request.whole()
+            {
+                // The service knows the hash of the query only: it has done nothing.
+                self.effects.fetch_sub(effect, Ordering::Relaxed);
+                self.journal.note(EventKind::Retrying {
+                    step: path.to_owned(),
+                    attempt,
+                    reason: "the service asks for the query itself".to_owned(),
+                    pause_ms: 0,
+                });
+                whole = Some(written_out);
                 continue;
             }
             let (now, random) = (self.clock.now(), self.ids.random());

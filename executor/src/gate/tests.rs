@@ -83,6 +83,10 @@ fn task() -> Task {
     openapi(Method::Get, "https://api.example/v1", "/current/{city}", &places)
 }
 
+fn contract() -> Contract {
+    Contract::new(Arc::new(task()))
+}
+
 fn given() -> IndexMap<Place, Value> {
     inputs([("pathParameters.city", json!("Paris")), ("queryParameters.units", json!("metric"))])
 }
@@ -152,7 +156,7 @@ impl Service {
     async fn pass(&self, gate: &Gate) -> (Seen, Decision, Option<Error>) {
         let before = self.hits.load(Ordering::SeqCst);
         let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
-        let asked = gate.ask_request(&asker(&capability, &root), &task(), open(&given())).await;
+        let asked = gate.ask_request(&asker(&capability, &root), &contract(), open(&given())).await;
         let (came_to, error) = match asked.verdict {
             Ok(request) => {
                 self.outbound.send_now(&request).await.unwrap();
@@ -384,7 +388,7 @@ async fn inputs_that_fit_no_request_are_not_asked_about() {
     let (config, asked) = start_guardian(|question| decide(&question, "allow")).await;
     let gate = gate(config, CLOSED);
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
-    let answer = gate.ask_request(&asker(&capability, &root), &task(), open(&inputs([]))).await;
+    let answer = gate.ask_request(&asker(&capability, &root), &contract(), open(&inputs([]))).await;
     assert_eq!(answer.decision, None);
     assert_eq!(answer.verdict.unwrap_err().kind, Kind::InvalidInput);
     assert!(asked.lock().unwrap().is_empty());
@@ -398,7 +402,7 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let permissions = ["weather.read".parse().unwrap()];
     let asker = Asker { permissions: &permissions, ..asker(&capability, &root) };
-    gate.ask_request(&asker, &task(), open(&given())).await.verdict.unwrap();
+    gate.ask_request(&asker, &contract(), open(&given())).await.verdict.unwrap();
     let value = json!({"temperature": 21});
     gate.ask_result(&asker, &task(), Ok(value.clone())).await.verdict.unwrap();
     let failure = Error::new(Kind::StatusError, "the service answered with status 500");

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::*;
 use crate::config::Guardian;
 use crate::gate::{Asker, Gate, Inputs};
+use crate::request::Contract;
 use crate::request::fixture::{Still, inputs, openapi};
 use crate::secrets::Secrets;
 
@@ -79,7 +80,7 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
     };
     let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
     let given = Inputs { truth: &given, shown: &given };
-    gate.ask_request(&asker, task, given).await.verdict.unwrap()
+    gate.ask_request(&asker, &Contract::new(Arc::new(task.clone())), given).await.verdict.unwrap()
 }
 
 async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {

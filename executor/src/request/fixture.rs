@@ -12,7 +12,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::{Contract, Error, PreparedRequest};
 use crate::clock::{Clock, Ids};
+
+/// The request that a task means, for tests that ask for one only.
+pub(crate) fn prepare(
+    task: &Task,
+    inputs: &IndexMap<Place, Value>,
+) -> Result<PreparedRequest, Error> {
+    super::prepare(&Contract::new(Arc::new(task.clone())), inputs)
+}
 
 /// A clock that stands still, and ids that are all alike.
 #[derive(Debug)]
@@ -91,6 +100,7 @@ pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -
         name: (*name).to_owned(),
         kind: (*kind).to_owned(),
         required: kind.ends_with('!'),
+        schema: Value::Null,
     };
     GraphqlTask {
         endpoint: Url::parse(endpoint).unwrap(),
@@ -100,6 +110,9 @@ pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -
         variables: variables.iter().map(variable).collect(),
         headers: BTreeMap::new(),
         security: Vec::new(),
+        definitions: Value::Null,
+        persisted_query: false,
+        partial_data: false,
     }
 }
 

@@ -1,12 +1,12 @@
 //! GraphQL tasks: one operation posted as JSON (GraphQL over HTTP, "Request").
 
-use a2s::{GraphqlTask, Place};
+use a2s::{Digest, GraphqlTask, Place};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Error, PreparedRequest, header_value, is_reserved_header};
 
@@ -14,11 +14,14 @@ use super::{Error, PreparedRequest, header_value, is_reserved_header};
 /// ours come from documents.
 #[derive(Debug, Serialize)]
 struct QueryBody<'a> {
-    query: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<&'a str>,
     #[serde(rename = "operationName", skip_serializing_if = "Option::is_none")]
     operation_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Map::is_empty")]
-    variables: Map<String, Value>,
+    variables: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Value>,
 }
 
 pub(super) fn prepare(
@@ -30,19 +33,35 @@ pub(super) fn prepare(
     headers.insert(ACCEPT, HeaderValue::from_static(accepted));
     write_headers(task, &mut headers)?;
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let body = QueryBody {
-        query: &task.query,
-        operation_name: task.operation_name.as_deref(),
-        variables: collect_variables(task, inputs)?,
+    let variables = collect_variables(task, inputs)?;
+    // A persisted query is named by its SHA-256 first; the service asks for the rest.
+    let extensions = task.persisted_query.then(|| {
+        let hash = Digest::of_bytes(task.query.as_bytes()).to_hex();
+        json!({"persistedQuery": {"version": 1, "sha256Hash": hash}})
+    });
+    let write = |query| {
+        let body = QueryBody {
+            query,
+            operation_name: task.operation_name.as_deref(),
+            variables: &variables,
+            extensions: extensions.clone(),
+        };
+        let body = serde_json::to_vec(&body).map_err(|error| Error::Task(error.to_string()))?;
+        Ok(Bytes::from(body))
     };
-    let body = serde_json::to_vec(&body).map_err(|error| Error::Task(error.to_string()))?;
+    let whole = write(Some(&*task.query))?;
+    let (body, whole_body) = match task.persisted_query {
+        true => (write(None)?, Some(whole)),
+        false => (whole, None),
+    };
     let mut url = task.endpoint.clone();
     url.set_fragment(None);
     Ok(PreparedRequest {
         method: Method::POST,
         url,
         headers,
-        body: Some(Bytes::from(body)),
+        body: Some(body),
+        whole_body,
         repeat_safe: false,
         access: None,
     })
@@ -90,12 +109,9 @@ fn write_headers(task: &GraphqlTask, headers: &mut HeaderMap) -> Result<(), Erro
 
 #[cfg(test)]
 mod tests {
-    use a2s::Task;
-    use serde_json::json;
-
     use super::*;
-    use crate::request::fixture::{graphql, inputs};
-    use crate::request::prepare;
+    use crate::request::fixture::{graphql, inputs, prepare};
+    use a2s::Task;
 
     const ENDPOINT: &str = "https://social.example/graphql";
     const MUTATION: &str = "mutation Post($text: String!, $lang: String) { post(text: $text) }";

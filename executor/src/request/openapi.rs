@@ -6,7 +6,7 @@ mod form;
 mod multipart;
 mod parameter;
 
-use a2s::{MediaType, Method, OpenApiTask, ParameterPlace, Place};
+use a2s::{MediaType, Method, OpenApiTask, OperationParameter, ParameterPlace, Place};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue};
@@ -54,6 +54,7 @@ pub(super) fn prepare(
         url: write_url(task, inputs)?,
         headers,
         body,
+        whole_body: None,
         repeat_safe: false,
         access: None,
     })
@@ -79,7 +80,7 @@ fn method(method: Method) -> http::Method {
 }
 
 /// The input for a place. Header names are alike in upper and lower case.
-fn input<'a>(inputs: &'a IndexMap<Place, Value>, place: &Place) -> Option<&'a Value> {
+pub(super) fn input<'a>(inputs: &'a IndexMap<Place, Value>, place: &Place) -> Option<&'a Value> {
     inputs.iter().find(|(given, _)| is_same(given, place)).map(|(_, value)| value)
 }
 
@@ -126,6 +127,16 @@ fn given<'a>(
         }
     }
     Ok(found)
+}
+
+/// Whether a value is sent for a parameter, so that its schema counts. An empty text that a
+/// parameter allows counts as sent without a value.
+pub(super) fn is_sent(parameter: &OperationParameter, value: &Value) -> bool {
+    let is_ignored =
+        parameter.place == ParameterPlace::Header && is_ignored_header(&parameter.name);
+    let is_empty = parameter.allow_empty_value && value.as_str().is_some_and(str::is_empty);
+    let given = Given { parameter, place: parameter.input_place(), value };
+    !is_ignored && !is_empty && given.is_defined()
 }
 
 /// These are never parameters (OpenAPI 3.1.1, "Parameter Object"). The compiler leaves them out as
@@ -248,24 +259,38 @@ fn write_body(
     Ok(Some(Bytes::from(bytes)))
 }
 
-/// The JSON types that the operation declares for success, or JSON, and anything else at the end
-/// of the queue: what cannot be read is better explained by us than refused by the service.
+/// The most media types that are asked for.
+const MAX_ACCEPTED: usize = 8;
+
+/// What the operation declares for success, JSON first, as steps read members of it; and anything
+/// else at the end of the queue: what cannot be read is better explained by us than refused by the
+/// service. An operation that declares nothing is asked for JSON.
 fn accepted_types(task: &OpenApiTask) -> HeaderValue {
-    let mut types: Vec<&str> = Vec::new();
+    let mut declared: Vec<(&str, bool)> = Vec::new();
     for (status, response) in &task.responses {
         let content = response.get("content").and_then(Value::as_object);
         let success = status.starts_with('2') || status == "default";
         for (text, _) in content.into_iter().flatten().filter(|_| success) {
-            let is_json = MediaType::parse(text).is_some_and(|media| media.is_json());
-            if is_json && !text.contains(',') && !types.contains(&text.as_str()) {
-                types.push(text);
+            let Some(media) = MediaType::parse(text) else { continue };
+            // Another weight than ours, or a comma, would make it something else.
+            let is_plain = !text.contains(',') && media.parameter("q").is_none();
+            if is_plain && !media.is("*/*") && !declared.iter().any(|(known, _)| known == text) {
+                declared.push((text, media.is_json()));
             }
         }
     }
-    if types.is_empty() {
-        types.push("application/json");
+    let has_json = declared.iter().any(|(_, is_json)| *is_json);
+    // The sort keeps the order of the document.
+    declared.sort_by_key(|(_, is_json)| !is_json);
+    declared.truncate(MAX_ACCEPTED);
+    let mut types: Vec<String> = Vec::new();
+    for (text, is_json) in &declared {
+        let is_second = has_json && !is_json;
+        types.push(if is_second { format!("{text};q=0.5") } else { (*text).to_owned() });
     }
-    types.truncate(4);
+    if types.is_empty() {
+        types.push("application/json".to_owned());
+    }
     let accepted = header_value(&format!("{}, */*;q=0.1", types.join(", ")));
     accepted.unwrap_or(HeaderValue::from_static("application/json, */*;q=0.1"))
 }

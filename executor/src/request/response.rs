@@ -1,14 +1,16 @@
 //! From the answer of a service to the value that `output_mapping` reads.
 
-use a2s::Task;
+use a2s::{GraphqlTask, MediaType, OpenApiTask, Task};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::excerpt::{one_line, start_of};
-use super::is_json;
+use super::text::decode;
 use crate::error::{Error, Kind};
 
 /// The most characters of an answer that an error shows.
@@ -62,7 +64,7 @@ pub(crate) enum ResponseError {
         /// The start of what it said.
         excerpt: String,
     },
-    /// Not JSON at all.
+    /// A page for people, where the operation declares none.
     #[error("the service answered with {content_type} where JSON was expected{}", said(.excerpt))]
     NotJson {
         /// The media type that came.
@@ -121,19 +123,75 @@ impl From<ResponseError> for Error {
     }
 }
 
-/// The value of an answer: the body of an OpenAPI task, null when it is empty; the whole answer of
-/// a GraphQL task.
+/// The value of an answer. Of an OpenAPI task it is the body, read by its media type: JSON as what
+/// it says, text (XML, too) as a string, anything else as `{base64, content_type}`, and null when
+/// it is empty. Of a GraphQL task it is the whole answer.
 ///
 /// # Errors
-/// When the status is not success, the body is not JSON (nested at most 128 deep), or a GraphQL
-/// answer has errors, with or without data beside them.
+/// When the status is not success, what is said to be JSON is none (or is nested more than 128
+/// deep), or a GraphQL answer has errors, with or without data beside them, and the task does not
+/// take partial data.
 pub(crate) fn read_response(task: &Task, response: &RawResponse) -> Result<Value, ResponseError> {
     match task {
         Task::OpenApi(_) if !response.is_success() => Err(status_error(response)),
         Task::OpenApi(_) if response.body.is_empty() => Ok(Value::Null),
-        Task::OpenApi(_) => read_json(response),
-        Task::Graphql(_) => read_graphql(response),
+        Task::OpenApi(task) => read_body(task, response),
+        Task::Graphql(task) => read_graphql(task, response),
     }
+}
+
+fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, ResponseError> {
+    let media_type = response.content_type().and_then(MediaType::parse);
+    let is = |is: fn(&MediaType) -> bool| media_type.as_ref().is_some_and(is);
+    if is(MediaType::is_json) {
+        return read_json(media_type.as_ref(), response);
+    }
+    // Behind a login or a broken address stands a page: it is no text that a step could mean.
+    let is_page = |media: &MediaType| media.is("text/html") || media.is("application/xhtml+xml");
+    if let Some(page) = media_type.as_ref().filter(|media| is_page(media))
+        && !declares(task, page)
+    {
+        return Err(ResponseError::NotJson {
+            content_type: one_line(page.as_str(), EXCERPT_CHARS),
+            excerpt: start_of(&response.body, EXCERPT_CHARS),
+        });
+    }
+    // Files of JSON are often served as something else. A lone number or word is not JSON there.
+    let is_vague = media_type.as_ref().is_none_or(|media_type| {
+        media_type.is("text/plain") || media_type.is("application/octet-stream")
+    });
+    if is_vague
+        && !media_type.as_ref().is_some_and(|came| declares(task, came))
+        && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
+            serde_json::from_slice(without_mark(&response.body))
+    {
+        return Ok(value);
+    }
+    let is_form = is(|media_type: &MediaType| media_type.is("application/x-www-form-urlencoded"));
+    let is_unnamed_text = media_type.is_none() && std::str::from_utf8(&response.body).is_ok();
+    if is(MediaType::is_text) || is_form || is_unnamed_text {
+        return Ok(Value::String(decode(media_type.as_ref(), &response.body)));
+    }
+    let content_type =
+        media_type.map_or_else(|| "application/octet-stream".to_owned(), |m| m.as_str().to_owned());
+    Ok(json!({ "base64": STANDARD.encode(&response.body), "content_type": content_type }))
+}
+
+/// The media types that the operation names for success.
+fn declared_types(task: &OpenApiTask) -> impl Iterator<Item = MediaType> {
+    let of_success = task.responses.iter();
+    let of_success = of_success.filter(|(s, _)| s.starts_with('2') || s == "default");
+    let contents = of_success.filter_map(|(_, response)| response.get("content")?.as_object());
+    contents.flat_map(|content| content.keys().filter_map(|text| MediaType::parse(text)))
+}
+
+/// Whether the operation names the media type for success.
+fn declares(task: &OpenApiTask, came: &MediaType) -> bool {
+    declared_types(task).any(|declared| declared.covers(came))
+}
+
+fn without_mark(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
 
 fn status_error(response: &RawResponse) -> ResponseError {
@@ -145,29 +203,28 @@ fn status_error(response: &RawResponse) -> ResponseError {
     }
 }
 
-fn read_json(response: &RawResponse) -> Result<Value, ResponseError> {
-    let content_type = response.content_type();
-    let claims_json = content_type.is_none_or(is_json);
-    let body = response.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&response.body);
-    match serde_json::from_slice::<Value>(body) {
-        Ok(value) if claims_json => Ok(value),
-        // Files of JSON are often served as text. A lone number or word in a text is not JSON.
-        Ok(value @ (Value::Array(_) | Value::Object(_))) => Ok(value),
-        Err(error) if claims_json => Err(ResponseError::Malformed {
-            reason: one_line(&error.to_string(), EXCERPT_CHARS),
-            excerpt: start_of(&response.body, EXCERPT_CHARS),
-        }),
-        Ok(_) | Err(_) => Err(ResponseError::NotJson {
-            content_type: one_line(content_type.unwrap_or("no content type"), EXCERPT_CHARS),
-            excerpt: start_of(&response.body, EXCERPT_CHARS),
-        }),
-    }
+/// Reads what is said to be JSON. It is UTF-8 (RFC 8259, 8.1), unless another charset is named.
+fn read_json(
+    media_type: Option<&MediaType>,
+    response: &RawResponse,
+) -> Result<Value, ResponseError> {
+    let charset = media_type.and_then(|media_type| media_type.parameter("charset"));
+    let is_utf8 = charset.is_none_or(|label| matches!(label.as_str(), "utf-8" | "utf8"));
+    let read = match is_utf8 {
+        true => serde_json::from_slice(without_mark(&response.body)),
+        false => serde_json::from_str(&decode(media_type, &response.body)),
+    };
+    read.map_err(|error| ResponseError::Malformed {
+        reason: one_line(&error.to_string(), EXCERPT_CHARS),
+        excerpt: start_of(&response.body, EXCERPT_CHARS),
+    })
 }
 
 /// Reads a GraphQL answer. With another status than success it may still say what went wrong
 /// (GraphQL over HTTP, "Status Codes").
-fn read_graphql(response: &RawResponse) -> Result<Value, ResponseError> {
-    let value = match read_json(response) {
+fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, ResponseError> {
+    let media_type = response.content_type().and_then(MediaType::parse);
+    let value = match read_json(media_type.as_ref(), response) {
         Ok(value) => value,
         Err(_) if !response.is_success() => return Err(status_error(response)),
         Err(error) => return Err(error),
@@ -175,6 +232,9 @@ fn read_graphql(response: &RawResponse) -> Result<Value, ResponseError> {
     let errors = describe_errors(&value);
     let has_data = value.get("data").is_some_and(|data| !data.is_null());
     if !errors.is_empty() {
+        if has_data && task.partial_data && response.is_success() {
+            return Ok(value);
+        }
         return Err(ResponseError::Graphql { errors, partial: has_data });
     }
     if !response.is_success() {
@@ -188,6 +248,21 @@ fn read_graphql(response: &RawResponse) -> Result<Value, ResponseError> {
         });
     }
     Ok(value)
+}
+
+/// Whether a GraphQL service says that it does not know the query whose hash it got, or does not
+/// keep queries at all: nothing was executed then.
+pub(crate) fn asks_for_query(response: &RawResponse) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(without_mark(&response.body)) else {
+        return false;
+    };
+    let errors = value.get("errors").and_then(Value::as_array);
+    errors.into_iter().flatten().any(|error| {
+        let message = error.get("message").and_then(Value::as_str);
+        let code = error.pointer("/extensions/code").and_then(Value::as_str);
+        matches!(message, Some("PersistedQueryNotFound" | "PersistedQueryNotSupported"))
+            || matches!(code, Some("PERSISTED_QUERY_NOT_FOUND" | "PERSISTED_QUERY_NOT_SUPPORTED"))
+    })
 }
 
 /// The first errors of an answer, each with the path of its field.
@@ -213,8 +288,20 @@ fn describe_error(error: &Value) -> String {
         return message.map_or_else(|| show(&error.to_string()), show);
     };
     let path: Vec<String> = typed.path.iter().flatten().map(ToString::to_string).collect();
+    let mut notes = Vec::new();
+    if !path.is_empty() {
+        notes.push(format!("at {}", show(&path.join("."))));
+    }
+    if let Some(extensions) = error.get("extensions").and_then(Value::as_object) {
+        // What most services put there comes first, and for most it is all.
+        match extensions.get("code").and_then(Value::as_str) {
+            Some(code) => notes.push(format!("code {}", show(code))),
+            None if extensions.is_empty() => {}
+            None => notes.push(format!("extensions {}", show(&json!(extensions).to_string()))),
+        }
+    }
     let message = show(&typed.message);
-    if path.is_empty() { message } else { format!("{} (at {})", message, show(&path.join("."))) }
+    if notes.is_empty() { message } else { format!("{message} ({})", notes.join(", ")) }
 }
 
 #[cfg(test)]
@@ -281,13 +368,43 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_json_says_what_came() {
+    fn an_answer_is_read_by_its_media_type() {
         let page = response(200, "text/html; charset=utf-8", "<!doctype html>\n<title>Hi</title>");
         let expected = "the service answered with text/html; charset=utf-8 where JSON was expected: \
                         <!doctype html> <title>Hi</title>";
         check_error(&page, expected);
-        let expected = "the service answered with text/plain where JSON was expected: 42";
-        check_error(&response(200, "text/plain", "42"), expected);
+        assert_eq!(read(&response(200, "text/plain", "42")), Ok(json!("42")));
+        let latin = Bytes::from_static(b"<a>\xfc</a>");
+        let latin = response(200, "application/xml; charset=iso-8859-1", latin);
+        assert_eq!(read(&latin), Ok(json!("<a>\u{fc}</a>")));
+        let image = response(200, "image/png", Bytes::from_static(b"\x89PNG"));
+        assert_eq!(read(&image), Ok(json!({"base64": "iVBORw==", "content_type": "image/png"})));
+        let bytes = response(200, "", Bytes::from_static(b"\xff\xfe\xfd"));
+        let expected = json!({"base64": "//79", "content_type": "application/octet-stream"});
+        assert_eq!(read(&bytes), Ok(expected));
+        assert_eq!(read(&response(200, "", "hello")), Ok(json!("hello")));
+        assert_eq!(read(&response(200, "application/octet-stream", "[1]")), Ok(json!([1])));
+        let wide: Vec<u8> = "{\"a\": 1}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let wide = response(200, "application/json; charset=utf-16le", wide);
+        assert_eq!(read(&wide), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn text_that_is_declared_stays_text() {
+        let mut task =
+            crate::request::fixture::operation(Method::Get, "https://api.example", "/", &[]);
+        let content =
+            json!({"content": {"text/plain": {"schema": {"type": "string"}}, "text/html": {}}});
+        task.responses = vec![("200".to_owned(), content)];
+        let task = Task::OpenApi(Box::new(task));
+        let answer = response(200, "text/plain", r#"{"a": 1}"#);
+        assert_eq!(read_response(&task, &answer), Ok(json!(r#"{"a": 1}"#)));
+        let page = response(200, "text/html", "<p>");
+        assert_eq!(read_response(&task, &page), Ok(json!("<p>")));
+    }
+
+    #[test]
+    fn json_that_is_none_is_an_error() {
         let cut = read(&response(200, "application/json", r#"{"a": "#)).unwrap_err();
         assert!(cut.contains("EOF") && cut.ends_with(r#": {"a":"#), "{cut}");
     }

@@ -33,6 +33,7 @@ pub(crate) fn token_request(url: &Url, grant: Grant, scopes: &[String]) -> Prepa
         url: url.clone(),
         headers: HEADERS.clone(),
         body: Some(Bytes::from(form.finish())),
+        whole_body: None,
         // What a server does with a refresh token that it sees twice is its own business.
         repeat_safe: false,
         access: None,

@@ -18,6 +18,7 @@ use crate::engine::{Budget, Engine, Stop, Why};
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
 use crate::report::outcome_of;
+use crate::request::Contracts;
 use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
 
@@ -95,6 +96,8 @@ impl Runs {
             retries: &self.retries,
             clock: &self.clock,
             ids: &self.ids,
+            contracts: Contracts::default(),
+            check_answers: self.config.check_answers,
             metrics: &self.metrics,
             max_parallel: self.config.limits.max_parallel,
             max_request_bytes: self.config.limits.max_request_bytes,

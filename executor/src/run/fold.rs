@@ -57,6 +57,7 @@ impl<'e> Folding<'e> {
             iterations: None,
             attempts: 0,
             decisions: Vec::new(),
+            warnings: Vec::new(),
             duration_ms: None,
         })
     }
@@ -97,6 +98,9 @@ impl<'e> Folding<'e> {
             EventKind::ItemsTaken { step, items } => self.iterations(step).total = *items,
             EventKind::Decided { step, decision, .. } => {
                 self.step(step).decisions.push(decision.clone());
+            }
+            EventKind::Warned { step, warning } => {
+                self.step(step).warnings.push(warning.clone());
             }
             EventKind::Sending { step, attempt, .. } => self.step(step).attempts = *attempt,
             EventKind::StepFinished { step, duration_ms, .. } => {
@@ -305,6 +309,7 @@ impl Progress {
             | EventKind::Decided { .. }
             | EventKind::Throttled { .. }
             | EventKind::Received { .. }
+            | EventKind::Warned { .. }
             | EventKind::RunWaiting { .. }
             | EventKind::RunFinished { .. } => {}
             EventKind::StepStarted { step: path, kind } => {

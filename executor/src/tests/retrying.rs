@@ -15,6 +15,9 @@ use url::Url;
 use super::world::{World, assert_succeeded, events, output, run, sequence, task, with};
 use crate::clock::Clock as _;
 
+/// The key that a document gives itself.
+const OWN_KEY: &str = "01234567-89ab-4def-8123-456789abcdef";
+
 fn publish(world: &World, name: &str, call: &str, retry: Value) {
     let step = task("step", call, json!({}), json!({"x": "$.value"}));
     let execution = sequence(json!([with(step, json!({"retry": retry}))]));
@@ -87,7 +90,7 @@ async fn a_service_knows_a_request_again_by_its_key() {
         json!({"for_each": {"in": "${words}", "max_concurrency": 1}}),
     );
     world.registry.publish_newer("Twice", &json!({"execution": sequence(json!([over]))}));
-    let own = keyed("POST /script", json!({"headerParameters": {"Idempotency-Key": "mine"}}));
+    let own = keyed("POST /script", json!({"headerParameters": {"Idempotency-Key": OWN_KEY}}));
     world.registry.publish_newer("Own", &json!({"execution": sequence(json!([own]))}));
     let app = world.open().await;
     let (busy, good) = (|| (503, json!({})), || (200, json!({"value": 1})));
@@ -110,7 +113,7 @@ async fn a_service_knows_a_request_again_by_its_key() {
 
     world.service.script([busy(), good()]);
     assert_succeeded(&run(&app, "Own", json!({})).await);
-    assert_eq!(keys(&world)[4..], ["mine", "mine"]);
+    assert_eq!(keys(&world)[4..], [OWN_KEY, OWN_KEY]);
 }
 
 #[tokio::test]

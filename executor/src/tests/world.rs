@@ -343,6 +343,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
             format!("{step}: {attempt} got {status}")
         }
         EventKind::Throttled { step, reason, .. } => format!("{step}: waits, {}", reason.as_str()),
+        EventKind::Warned { step, warning } => format!("{step}: warned {}", warning.code),
         EventKind::Retrying { step, attempt, .. } => format!("{step}: {attempt} failed, again"),
         EventKind::StepFinished { step, outputs, .. } => {
             format!("{step}: set {}", Value::Object(outputs.clone()))

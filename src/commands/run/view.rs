@@ -72,6 +72,14 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 indent(step)
             ));
         }
+        EventKind::Warned { step, warning } => {
+            output.line(format_args!(
+                "  {}  {WARN}! {}{WARN:#} {}",
+                indent(step),
+                warning.code,
+                warning.message
+            ));
+        }
         EventKind::Retrying { step, reason, pause_ms, .. } => {
             output.line(format_args!(
                 "  {}  {WARN}again in {pause_ms} ms{WARN:#}: {reason}",

@@ -9,24 +9,32 @@ use crate::decode::{Site, short};
 use crate::task::decode_url;
 use crate::task::spot::Spot;
 
+/// What chooses a server other than the first, and values other than the defaults.
+const CHOICE: &str = "x-a2s-server";
 /// The longest address of a server, in bytes, before and after its variables are replaced.
 const MAX_ADDRESS: usize = 2048;
 
 impl<'n> Decoder<'n, '_> {
-    /// The first server of the operation, else of the path, else of the specification.
+    /// The first server of the operation, else of the path, else of the specification; or the one
+    /// that the document chooses.
     pub(super) fn decode_server(&mut self, layers: &Layers<'n>) -> Option<(Url, Site)> {
         let root = self.root.clone();
-        let server = layers.iter().chain([&root]).find_map(|layer| {
-            layer.get("servers").and_then(|servers| servers.items().into_iter().next())
+        let servers = layers.iter().chain([&root]).find_map(|layer| {
+            Some(layer.get("servers")?.items()).filter(|servers| !servers.is_empty())
         });
-        let Some(server) = server else {
+        let Some(servers) = servers else {
             let hint = "Add `servers` with the address of the service.";
             self.error(&root, "the specification names no server", hint);
             return None;
         };
+        let choice = root.get(CHOICE);
+        let server = self.choose_server(&servers, choice.as_ref())?;
         self.check_variables(&server)?;
         let hint = "Write `- url: \"https://…\"`.";
-        let typed: oas::Server = self.typed(&server, "the server", server.to_value(), hint)?;
+        let mut typed: oas::Server = self.typed(&server, "the server", server.to_value(), hint)?;
+        if let Some(values) = choice.and_then(|choice| choice.get("variables")) {
+            self.choose_values(&values, &mut typed)?;
+        }
         let url = server.get("url")?;
         let decoded = fill(&typed).and_then(|address| decode_url(&address));
         match decoded {
@@ -36,6 +44,62 @@ impl<'n> Decoder<'n, '_> {
                 None
             }
         }
+    }
+
+    /// The server whose address is the `url` of the choice, as written; the first one without it.
+    fn choose_server(
+        &mut self,
+        servers: &[Spot<'n>],
+        choice: Option<&Spot<'n>>,
+    ) -> Option<Spot<'n>> {
+        let Some(choice) = choice else { return servers.first().cloned() };
+        for (key, member) in choice.entries() {
+            if !matches!(key, "url" | "variables") {
+                let message = format!("`{CHOICE}` has no `{}`", short(key));
+                self.error(&member, message, "Write `url`, `variables` or both.");
+                return None;
+            }
+        }
+        let Some(wanted) = choice.get("url") else { return servers.first().cloned() };
+        let found = wanted
+            .node
+            .as_str()
+            .and_then(|url| servers.iter().find(|server| server.text("url") == Some(url)).cloned());
+        if found.is_none() {
+            let known: Vec<_> = servers.iter().filter_map(|server| server.text("url")).collect();
+            let known: Vec<_> =
+                known.iter().take(5).map(|url| format!("`{}`", short(url))).collect();
+            let hint = format!("Write one of them: {}.", known.join(", "));
+            self.error(&wanted, "no server has this address", hint);
+        }
+        found
+    }
+
+    /// Puts the values of the choice in the place of the defaults.
+    fn choose_values(&mut self, values: &Spot<'n>, server: &mut oas::Server) -> Option<()> {
+        for (name, value) in values.entries() {
+            let known = server.variables.as_mut().and_then(|known| known.get_mut(name));
+            let Some(variable) = known else {
+                let message = format!("the server has no variable `{}`", short(name));
+                self.error(&value, message, "Remove it, or correct its name.");
+                return None;
+            };
+            let Some(text) = value.node.as_str() else {
+                let message =
+                    format!("the value of the server variable `{}` is no text", short(name));
+                self.error(&value, message, "Write it in quotes.");
+                return None;
+            };
+            if !variable.enumeration.is_empty() && !variable.enumeration.iter().any(|v| v == text) {
+                let known = variable.enumeration.iter().take(10);
+                let known: Vec<_> = known.map(|value| format!("`{}`", short(value))).collect();
+                let message = format!("the server variable `{}` takes no such value", short(name));
+                self.error(&value, message, format!("Write one of them: {}.", known.join(", ")));
+                return None;
+            }
+            text.clone_into(&mut variable.default);
+        }
+        Some(())
     }
 
     /// Every variable has a default, which is text and one of the values that it may have.

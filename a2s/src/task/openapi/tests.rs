@@ -345,3 +345,55 @@ fn fields_of_other_kinds_than_known_are_ignored_when_they_are_extensions() {
     assert_eq!(task.responses.len(), 1);
     assert_eq!(task.body.unwrap().schema, json!({"x-g": 1}));
 }
+
+#[test]
+fn a_document_chooses_the_server_and_its_variables() {
+    let with = |choice: Value| {
+        let mut task = get(json!({}));
+        task["servers"] = json!([
+            {"url": "https://api.example/v1"},
+            {
+                "url": "https://api.example/{region}/{version}",
+                "variables": {
+                    "region": {"default": "us", "enum": ["us", "eu"]},
+                    "version": {"default": "v1"},
+                },
+            },
+        ]);
+        task["x-a2s-server"] = choice;
+        task
+    };
+    let url = "https://api.example/{region}/{version}";
+    let eu = with(json!({"url": url, "variables": {"region": "eu"}}));
+    assert_eq!(read(&eu).server.as_str(), "https://api.example/eu/v1");
+    assert_eq!(read(&with(json!({"url": url}))).server.as_str(), "https://api.example/us/v1");
+    check_refused(
+        &with(json!({"url": url, "variables": {"region": "evil.example/"}})),
+        "the server variable `region` takes no such value",
+        ".x-a2s-server.variables.region",
+    );
+    check_refused(
+        &with(json!({"variables": {"region": "eu"}})),
+        "the server has no variable `region`",
+        ".x-a2s-server.variables.region",
+    );
+    check_refused(
+        &with(json!({"url": "https://evil.example"})),
+        "no server has this address",
+        ".x-a2s-server.url",
+    );
+    check_refused(
+        &with(json!({"index": 1})),
+        "`x-a2s-server` has no `index`",
+        ".x-a2s-server.index",
+    );
+    // The host that comes of it is held to `domains`.
+    let mut elsewhere = with(json!({"variables": {"host": "evil.example"}}));
+    elsewhere["servers"] =
+        json!([{"url": "https://{host}", "variables": {"host": {"default": "api.example"}}}]);
+    check_refused(
+        &elsewhere,
+        "the task addresses `evil.example`, which `domains` does not name",
+        ".servers[0].url",
+    );
+}

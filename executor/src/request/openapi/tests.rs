@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::request::fixture::{inputs, openapi, operation};
-use crate::request::{MAX_BODY_BYTES, MAX_URL_BYTES, prepare};
+use crate::request::fixture::{inputs, openapi, operation, prepare};
+use crate::request::{MAX_BODY_BYTES, MAX_URL_BYTES};
 
 const SERVER: &str = "https://api.example/v1/";
 
@@ -194,7 +194,7 @@ fn a_template_is_encoded_but_what_is_encoded_in_it_stays() {
 }
 
 #[test]
-fn the_json_types_of_success_are_asked_for() {
+fn what_success_is_declared_as_is_asked_for_json_first() {
     let mut operation = operation(Method::Get, SERVER, "/a", &[]);
     let types = |types: &[&str]| {
         let content: serde_json::Map<_, _> =
@@ -206,7 +206,8 @@ fn the_json_types_of_success_are_asked_for() {
         ("404".to_owned(), types(&["application/problem+json"])),
     ];
     let request = prepare(&Task::OpenApi(Box::new(operation)), &inputs([])).unwrap();
-    assert_eq!(request.headers()["accept"], "application/vnd.github+json, */*;q=0.1");
+    let accepted = "application/vnd.github+json, text/html;q=0.5, */*;q=0.1";
+    assert_eq!(request.headers()["accept"], accepted);
 }
 
 #[test]

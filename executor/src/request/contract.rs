@@ -1,0 +1,202 @@
+//! A task with what its description says of values: what may be sent, and what may come back.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use a2s::{GraphqlTask, MediaType, OpenApiTask, OperationParameter, Place, Task};
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+
+use super::openapi::{input, is_sent};
+use super::schema::{Check, Direction, Misfit};
+use super::{Error, RawResponse};
+
+/// The most tasks of a run whose compiled schemas are kept.
+const MAX_KEPT: usize = 256;
+
+/// A check that is compiled when it is first needed; none where nothing is asked for.
+type Lazy = OnceLock<Option<Check>>;
+
+/// A task, and the schemas of its values. They are compiled when they are first needed.
+#[derive(Debug)]
+pub(crate) struct Contract {
+    task: Arc<Task>,
+    /// One for each parameter or variable, in the order of the task.
+    inputs: Vec<Lazy>,
+    body: Lazy,
+    /// One for each media type of each response, in the order of the task.
+    answers: Vec<Lazy>,
+}
+
+/// The contracts of one run, by task.
+#[derive(Debug, Default)]
+pub(crate) struct Contracts(Mutex<BTreeMap<usize, Arc<Contract>>>);
+
+impl Contracts {
+    /// The contract of a task. A task that several steps share has one.
+    pub(crate) fn of(&self, task: &Arc<Task>) -> Arc<Contract> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A contract keeps its task, so no other one gets its address.
+        let address = Arc::as_ptr(task).addr();
+        if let Some(contract) = kept.get(&address) {
+            return Arc::clone(contract);
+        }
+        let contract = Arc::new(Contract::new(Arc::clone(task)));
+        if kept.len() < MAX_KEPT {
+            kept.insert(address, Arc::clone(&contract));
+        }
+        contract
+    }
+}
+
+impl Contract {
+    /// The contract of a task. Nothing is compiled yet.
+    pub(crate) fn new(task: Arc<Task>) -> Self {
+        let (inputs, answers) = match &*task {
+            Task::OpenApi(task) => (task.parameters.len(), declared(task).count()),
+            Task::Graphql(task) => (task.variables.len(), 0),
+        };
+        let lazy = |count| std::iter::repeat_with(Lazy::new).take(count).collect();
+        Self { inputs: lazy(inputs), answers: lazy(answers), body: Lazy::new(), task }
+    }
+
+    /// The task.
+    pub(crate) fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// Holds the inputs of a request to their schemas.
+    ///
+    /// # Errors
+    /// [`Error::Misfit`] for the first one that does not fit.
+    pub(super) fn check_inputs(&self, inputs: &IndexMap<Place, Value>) -> Result<(), Error> {
+        match &*self.task {
+            Task::OpenApi(task) => self.check_operation(task, inputs),
+            Task::Graphql(task) => self.check_variables(task, inputs),
+        }
+    }
+
+    fn check_operation(
+        &self,
+        task: &OpenApiTask,
+        inputs: &IndexMap<Place, Value>,
+    ) -> Result<(), Error> {
+        for (parameter, check) in task.parameters.iter().zip(&self.inputs) {
+            let place = parameter.input_place();
+            let Some(value) = input(inputs, &place).filter(|value| is_sent(parameter, value))
+            else {
+                continue;
+            };
+            let check =
+                check.get_or_init(|| Check::of_schema(task, &parameter.schema, Direction::Request));
+            let Some(check) = check else { continue };
+            let misfits = match is_exact(parameter) {
+                true => check.misfits(value),
+                false => check.misfits_as_text(value),
+            };
+            fits(place, misfits)?;
+        }
+        let value = inputs.get(&Place::Body).filter(|value| !value.is_null());
+        let schema = task.body.as_ref().and_then(|body| body.value_schema());
+        let (Some(schema), Some(value)) = (schema, value) else { return Ok(()) };
+        let check = self.body.get_or_init(|| Check::of_schema(task, schema, Direction::Request));
+        fits(Place::Body, check.as_ref().map_or_else(Vec::new, |check| check.misfits(value)))
+    }
+
+    fn check_variables(
+        &self,
+        task: &GraphqlTask,
+        inputs: &IndexMap<Place, Value>,
+    ) -> Result<(), Error> {
+        for (variable, check) in task.variables.iter().zip(&self.inputs) {
+            let place = Place::Variable(variable.name.clone());
+            let Some(value) = inputs.get(&place) else { continue };
+            let check = check.get_or_init(|| {
+                let mut schema = json!({ "allOf": [&variable.schema] });
+                if !task.definitions.is_null() {
+                    schema["$defs"] = task.definitions.clone();
+                }
+                Check::of_json_schema(&schema)
+            });
+            fits(place, check.as_ref().map_or_else(Vec::new, |check| check.misfits(value)))?;
+        }
+        Ok(())
+    }
+
+    /// What of an answer is not as the operation declares it: its status, its media type, or its
+    /// value. Nothing for a GraphQL task, whose service answers for its own types.
+    pub(crate) fn check_answer(&self, response: &RawResponse, value: &Value) -> Vec<Misfit> {
+        let Task::OpenApi(task) = &*self.task else { return Vec::new() };
+        let Some(status) = declared_status(task, response.status) else {
+            let reason = format!("has the status {}, which is not declared", response.status);
+            return vec![Misfit::of_whole(reason, "responses")];
+        };
+        let of_status = declared(task).zip(&self.answers).filter(|(one, _)| one.status == status);
+        let of_status: Vec<_> = of_status.collect();
+        let rule = format!("responses/{status}/content");
+        if response.body.is_empty() {
+            let may_be_empty = of_status.is_empty()
+                || task.method == a2s::Method::Head
+                || matches!(response.status, 204 | 205);
+            let reason = "is empty, which is not declared".to_owned();
+            return if may_be_empty { Vec::new() } else { vec![Misfit::of_whole(reason, &rule)] };
+        }
+        let Some(came) = response.content_type().and_then(MediaType::parse) else {
+            return Vec::new();
+        };
+        let covering = of_status.iter().filter(|(one, _)| one.media_type.covers(&came));
+        let Some((one, check)) = covering.min_by_key(|(one, _)| one.media_type.is_range()) else {
+            if of_status.is_empty() {
+                return Vec::new();
+            }
+            let reason = format!("is of the media type {}, which is not declared", came.essence());
+            return vec![Misfit::of_whole(reason, &rule)];
+        };
+        if !came.is_json() {
+            return Vec::new();
+        }
+        let check =
+            check.get_or_init(|| Check::of_schema(task, one.schema, Direction::Response)).as_ref();
+        check.map_or_else(Vec::new, |check| check.misfits(value))
+    }
+}
+
+/// Whether the types of a parameter's value are kept on the way.
+fn is_exact(parameter: &OperationParameter) -> bool {
+    parameter.content.as_ref().is_some_and(MediaType::is_json)
+}
+
+fn fits(place: Place, misfits: Vec<Misfit>) -> Result<(), Error> {
+    if misfits.is_empty() { Ok(()) } else { Err(Error::Misfit { place, misfits }) }
+}
+
+/// An answer that an operation declares.
+struct Declared<'t> {
+    status: &'t str,
+    media_type: MediaType,
+    schema: &'t Value,
+}
+
+/// Every answer with a media type, in the order of the task.
+fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
+    task.responses.iter().flat_map(|(status, response)| {
+        let content = response.get("content").and_then(Value::as_object);
+        content.into_iter().flatten().filter_map(|(text, media)| {
+            let media_type = MediaType::parse(text)?;
+            let schema = media.get("schema").unwrap_or(&Value::Null);
+            Some(Declared { status, media_type, schema })
+        })
+    })
+}
+
+/// The most exact declaration of a status: itself, its class (`2XX`), or `default`.
+fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
+    let names = [status.to_string(), format!("{}XX", status / 100), "default".to_owned()];
+    names.iter().find_map(|name| {
+        let mut statuses = task.responses.iter().map(|(status, _)| status.as_str());
+        statuses.find(|status| status.eq_ignore_ascii_case(name))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! How much work it is to check a value, added up before it is done.
+//!
+//! A schema whose `$ref`s lead back to it from several alternatives makes work that doubles with
+//! each level of a value; one that leads to itself without going deeper never ends. Where a schema
+//! has nothing of the kind, nothing is added up.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// The most work that one value may take, in schemas applied.
+const MAX_WORK: u64 = 2_000_000;
+/// The most schemas that are applied within one another.
+pub(super) const MAX_DEPTH: usize = 512;
+
+/// A compiled schema, as far as its cost is concerned.
+#[derive(Debug)]
+pub(super) struct Effort {
+    schema: Value,
+    /// Whether the schema is small and leads nowhere twice.
+    is_plain: bool,
+}
+
+impl Effort {
+    /// What a schema may cost.
+    pub(super) fn of(schema: Value) -> Self {
+        let is_plain = schema.get("$defs").is_none();
+        Self { schema, is_plain }
+    }
+
+    /// Whether a value may be checked.
+    pub(super) fn is_bearable(&self, value: &Value) -> bool {
+        if self.is_plain {
+            return true;
+        }
+        let mut sum = Sum { root: &self.schema, known: BTreeMap::new() };
+        sum.add(&self.schema, value, 0).is_some()
+    }
+}
+
+struct Sum<'s> {
+    root: &'s Value,
+    /// The work of a `$ref` on a value, by their addresses; none while it is added up.
+    known: BTreeMap<(usize, usize), Option<u64>>,
+}
+
+fn address(value: &Value) -> usize {
+    std::ptr::from_ref(value).addr()
+}
+
+impl<'s> Sum<'s> {
+    /// The work of `schema` on `value`; none when it is too much, has no end, or goes too deep.
+    fn add(&mut self, schema: &'s Value, value: &Value, depth: usize) -> Option<u64> {
+        let Value::Object(members) = schema else { return Some(1) };
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut work = 1_u64;
+        for (key, below) in members {
+            let more = match key.as_str() {
+                "$ref" => self.follow(below.as_str()?, value, depth)?,
+                // Alternatives are tried, and gone through again for what is wrong with them.
+                "anyOf" | "oneOf" => self.all(below, value, depth)?.saturating_mul(2),
+                "allOf" => self.all(below, value, depth)?,
+                "not" | "if" | "then" | "else" => self.add(below, value, depth + 1)?,
+                "items" | "contains" | "unevaluatedItems" => {
+                    self.each(below, value.as_array().into_iter().flatten(), depth)?
+                }
+                "prefixItems" => {
+                    let pairs = below.as_array().into_iter().flatten();
+                    let pairs = pairs.zip(value.as_array().into_iter().flatten());
+                    self.pairs(pairs, depth)?
+                }
+                "additionalProperties" | "unevaluatedProperties" => {
+                    let members = value.as_object().into_iter().flat_map(Map::values);
+                    self.each(below, members, depth)?
+                }
+                "properties" => match (below.as_object(), value.as_object()) {
+                    (Some(schemas), Some(members)) => {
+                        let pairs = members.iter();
+                        let pairs = pairs.filter_map(|(name, v)| Some((schemas.get(name)?, v)));
+                        self.pairs(pairs, depth)?
+                    }
+                    _ => 0,
+                },
+                "patternProperties" | "dependentSchemas" => {
+                    let mut work = 0_u64;
+                    for schema in below.as_object().into_iter().flat_map(Map::values) {
+                        let members = value.as_object().into_iter().flat_map(Map::values);
+                        work = work.saturating_add(self.each(schema, members, depth)?);
+                        work = work.saturating_add(self.add(schema, value, depth + 1)?);
+                    }
+                    work
+                }
+                _ => 0,
+            };
+            work = work.saturating_add(more);
+            if work > MAX_WORK {
+                return None;
+            }
+        }
+        Some(work)
+    }
+
+    fn follow(&mut self, reference: &str, value: &Value, depth: usize) -> Option<u64> {
+        let target = self.root.pointer(reference.strip_prefix('#')?)?;
+        let key = (address(target), address(value));
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        if u64::try_from(self.known.len()).is_ok_and(|steps| steps > MAX_WORK / 10) {
+            return None;
+        }
+        self.known.insert(key, None);
+        let work = self.add(target, value, depth + 1);
+        self.known.insert(key, work);
+        work
+    }
+
+    fn all(&mut self, schemas: &'s Value, value: &Value, depth: usize) -> Option<u64> {
+        self.pairs(schemas.as_array().into_iter().flatten().map(|schema| (schema, value)), depth)
+    }
+
+    fn each<'v>(
+        &mut self,
+        schema: &'s Value,
+        values: impl Iterator<Item = &'v Value>,
+        depth: usize,
+    ) -> Option<u64> {
+        self.pairs(values.map(|value| (schema, value)), depth)
+    }
+
+    fn pairs<'v>(
+        &mut self,
+        mut pairs: impl Iterator<Item = (&'s Value, &'v Value)>,
+        depth: usize,
+    ) -> Option<u64> {
+        pairs.try_fold(0, |work: u64, (schema, value)| {
+            let work = work.saturating_add(self.add(schema, value, depth + 1)?);
+            (work <= MAX_WORK).then_some(work)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!(1), |inner, _| json!({ "x": inner }))
+    }
+
+    #[test]
+    fn what_doubles_with_each_level_is_found_out_before_it_is_done() {
+        let twice = json!({"properties": {"x": {"$ref": "#/$defs/0"}}, "required": ["x"]});
+        let schema = json!({
+            "allOf": [{"$ref": "#/$defs/0"}],
+            "$defs": {"0": {"anyOf": [twice, twice]}},
+        });
+        let effort = Effort::of(schema);
+        assert!(effort.is_bearable(&nested(3)));
+        assert!(!effort.is_bearable(&nested(60)));
+    }
+
+    #[test]
+    fn what_leads_to_itself_has_no_end() {
+        let schema =
+            json!({"allOf": [{"$ref": "#/$defs/0"}], "$defs": {"0": {"$ref": "#/$defs/0"}}});
+        assert!(!Effort::of(schema).is_bearable(&json!(1)));
+    }
+
+    #[test]
+    fn a_list_of_lists_is_no_effort() {
+        let schema = json!({
+            "allOf": [{"$ref": "#/$defs/0"}],
+            "$defs": {"0": {"properties": {"x": {"$ref": "#/$defs/0"}}}},
+        });
+        assert!(Effort::of(schema).is_bearable(&nested(100)));
+    }
+}

@@ -1,0 +1,260 @@
+//! Values against schemas.
+
+use std::sync::Arc;
+
+use a2s::{Method, OpenApiVersion};
+use serde_json::json;
+
+use super::*;
+use crate::request::fixture::operation;
+
+fn task(version: OpenApiVersion, components: Value) -> OpenApiTask {
+    let mut task = operation(Method::Post, "https://api.example", "/", &[]);
+    task.version = version;
+    task.components = Arc::new(components);
+    task
+}
+
+fn check_of(version: OpenApiVersion, schema: &Value) -> Option<Check> {
+    Check::of_schema(&task(version, Value::Null), schema, Direction::Request)
+}
+
+fn told(check: Option<Check>, value: &Value) -> Vec<String> {
+    check.unwrap().misfits(value).iter().map(ToString::to_string).collect()
+}
+
+/// Whether both versions of OpenAPI take and refuse these values.
+#[track_caller]
+fn check(schema: &Value, fitting: &[Value], misfitting: &[Value]) {
+    for version in [OpenApiVersion::V3_0, OpenApiVersion::V3_1] {
+        let check = check_of(version, schema).unwrap();
+        for value in fitting {
+            assert!(
+                check.misfits(value).is_empty(),
+                "{version:?} {value} {:?}",
+                check.misfits(value)
+            );
+        }
+        for value in misfitting {
+            assert!(!check.misfits(value).is_empty(), "{version:?} {value}");
+        }
+    }
+}
+
+#[test]
+fn what_the_schema_forbids_is_found_with_its_place_and_rule() {
+    let pet = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "maxLength": 5},
+            "age": {"type": "integer", "minimum": 0},
+            "kind": {"enum": ["dog", "cat"]},
+        },
+        "additionalProperties": false,
+    });
+    let task = task(OpenApiVersion::V3_0, json!({"schemas": {"Pet": pet}}));
+    let schema = json!({"type": "array", "items": {"$ref": "#/components/schemas/Pet"}});
+    let pets = Check::of_schema(&task, &schema, Direction::Request);
+    let value = json!([{"name": "Rex"}, {"name": "a secret", "age": -1, "kind": "cow", "x": 1}]);
+    assert_eq!(
+        told(pets, &value),
+        [
+            "`[1].name` is longer than 5 characters (schema: #/components/schemas/Pet/properties/name/maxLength)",
+            "`[1].age` is less than 0 (schema: #/components/schemas/Pet/properties/age/minimum)",
+            r#"`[1].kind` is none of ["dog","cat"] (schema: #/components/schemas/Pet/properties/kind/enum)"#,
+            "`[1]` has members that are not known: `x` (schema: #/components/schemas/Pet/additionalProperties)",
+        ]
+        .map(str::to_owned)
+    );
+    let number = check_of(OpenApiVersion::V3_0, &json!({"type": "number"}));
+    assert_eq!(told(number, &json!("x")), ["it is not of the type number (schema: type)"]);
+}
+
+#[test]
+fn the_words_of_3_0_are_read() {
+    let version = OpenApiVersion::V3_0;
+    let nullable = json!({"type": "string", "nullable": true, "enum": ["a"]});
+    assert!(told(check_of(version, &nullable), &json!(null)).is_empty());
+    assert!(!told(check_of(version, &nullable), &json!("b")).is_empty());
+    let either = json!({"nullable": true, "oneOf": [{"type": "string"}, {"type": "integer"}]});
+    assert!(told(check_of(version, &either), &json!(null)).is_empty());
+    assert_eq!(told(check_of(version, &either), &json!(true)).len(), 1);
+    let open = json!({"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 9});
+    assert_eq!(
+        told(check_of(version, &open), &json!(0)),
+        ["it is not more than 0 (schema: exclusiveMinimum)"]
+    );
+    assert!(told(check_of(version, &open), &json!(9)).is_empty());
+    // `const` is not one of its words, and neither is what stands beside a `$ref`.
+    assert!(told(check_of(version, &json!({"const": 1, "type": "integer"})), &json!(2)).is_empty());
+}
+
+#[test]
+fn the_words_of_3_1_are_read() {
+    let version = OpenApiVersion::V3_1;
+    let check = |schema: Value, value: Value| told(check_of(version, &schema), &value).is_empty();
+    assert!(check(json!({"type": ["string", "null"]}), json!(null)));
+    assert!(!check(json!({"const": 1}), json!(2)));
+    assert!(!check(json!({"exclusiveMinimum": 0}), json!(0)));
+    assert!(!check(json!({"prefixItems": [{"type": "string"}], "items": false}), json!(["a", 1])));
+    assert!(!check(json!({"type": "object", "unevaluatedProperties": false}), json!({"a": 1})));
+    let choice = json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}});
+    assert!(!check(choice.clone(), json!({"a": 1})) && check(choice, json!({})));
+}
+
+#[test]
+fn common_words_mean_the_same_in_both() {
+    check(&json!({"multipleOf": 0.01}), &[json!(1.23)], &[json!(1.234)]);
+    check(&json!({"pattern": "^[a-z]+$"}), &[json!("abc"), json!(1)], &[json!("ABC")]);
+    check(&json!({"uniqueItems": true}), &[json!([1, 2])], &[json!([1, 1])]);
+    check(&json!({"type": "string", "format": "date"}), &[json!("2026-11-22")], &[json!("today")]);
+    check(&json!({"type": "string", "format": "house-number"}), &[json!("x")], &[]);
+    check(&json!({"not": {"type": "string"}}), &[json!(1)], &[json!("x")]);
+    check(
+        &json!({"additionalProperties": {"type": "integer"}}),
+        &[json!({"a": 1})],
+        &[json!({"a": "x"})],
+    );
+    // Words without quotes in YAML.
+    check(
+        &json!({"type": "string", "enum": [1, true, "x"]}),
+        &[json!("1"), json!("true")],
+        &[json!("2")],
+    );
+}
+
+#[test]
+fn what_is_malformed_says_nothing() {
+    check(
+        &json!({"type": "file", "required": true, "enum": [], "maximum": "9"}),
+        &[json!(10)],
+        &[],
+    );
+    check(
+        &json!({"type": "string", "pattern": "(?<=a)b(", "maxLength": 2}),
+        &[json!("zz")],
+        &[json!("zzz")],
+    );
+    check(&json!({"$ref": "#/components/schemas/Missing"}), &[json!(1)], &[]);
+    // Nothing may follow from what could not be read.
+    check(&json!({"not": {"pattern": "(?!x)"}}), &[json!("a")], &[]);
+    let lost = json!({"oneOf": [{"pattern": "(?!x)"}, {"type": "string"}]});
+    check(&lost, &[json!("a")], &[]);
+    assert!(check_of(OpenApiVersion::V3_0, &json!({})).is_none());
+    assert!(check_of(OpenApiVersion::V3_0, &Value::Null).is_none());
+}
+
+#[test]
+fn what_only_the_service_sets_is_not_sent_and_not_missed() {
+    let user = json!({
+        "type": "object",
+        "required": ["id", "name", "password"],
+        "properties": {
+            "id": {"type": "string", "readOnly": true},
+            "name": {"type": "string"},
+            "password": {"$ref": "#/components/schemas/Password"},
+        },
+    });
+    let components =
+        json!({"schemas": {"User": user, "Password": {"type": "string", "writeOnly": true}}});
+    let task = task(OpenApiVersion::V3_0, components);
+    let schema = json!({"$ref": "#/components/schemas/User"});
+    let request = || Check::of_schema(&task, &schema, Direction::Request);
+    assert!(told(request(), &json!({"name": "a", "password": "b"})).is_empty());
+    let sent = told(request(), &json!({"id": "1", "name": "a", "password": "b"}));
+    assert!(sent[0].starts_with("`.id` may not be sent: only the service sets it"), "{sent:?}");
+    assert_eq!(told(request(), &json!({"name": "a"})).len(), 1);
+    let response = || Check::of_schema(&task, &schema, Direction::Response);
+    assert!(told(response(), &json!({"id": "1", "name": "a"})).is_empty());
+    assert_eq!(told(response(), &json!({"name": "a"})).len(), 1);
+    // One part may require what another describes.
+    let parts = json!({"allOf": [{"$ref": "#/components/schemas/User"}, {"required": ["id"]}]});
+    let parts = Check::of_schema(&task, &parts, Direction::Request);
+    assert!(told(parts, &json!({"name": "a", "password": "b"})).is_empty());
+}
+
+#[test]
+fn a_schema_may_refer_to_itself() {
+    let tree = json!({
+        "type": "object",
+        "required": ["value"],
+        "properties": {
+            "value": {"type": "integer"},
+            "children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
+        },
+    });
+    let task = task(OpenApiVersion::V3_1, json!({"schemas": {"Tree": tree}}));
+    let schema = json!({"$ref": "#/components/schemas/Tree"});
+    let check = Check::of_schema(&task, &schema, Direction::Request).unwrap();
+    let mut value = json!({"value": 1});
+    for _ in 0..30 {
+        value = json!({"value": 1, "children": [value]});
+    }
+    assert!(check.misfits(&value).is_empty());
+    let wrong = json!({"value": 1, "children": [{"value": 2, "children": [{"value": "x"}]}]});
+    let told = check.misfits(&wrong)[0].to_string();
+    assert!(
+        told.starts_with("`.children[0].children[0].value` is not of the type integer"),
+        "{told}"
+    );
+}
+
+#[test]
+fn hostile_schemas_end() {
+    let circle = json!({"schemas": {
+        "A": {"$ref": "#/components/schemas/B"},
+        "B": {"allOf": [{"$ref": "#/components/schemas/A"}]},
+        "C": {"anyOf": [
+            {"properties": {"x": {"$ref": "#/components/schemas/C"}}, "required": ["x", "y"]},
+            {"properties": {"x": {"$ref": "#/components/schemas/C"}}, "required": ["x", "z"]},
+        ]},
+    }});
+    let mut deep = json!(1);
+    for _ in 0..100 {
+        deep = json!({ "x": deep });
+    }
+    for version in [OpenApiVersion::V3_0, OpenApiVersion::V3_1] {
+        let task = task(version, circle.clone());
+        for name in ["A", "B", "C"] {
+            let schema = json!({"$ref": format!("#/components/schemas/{name}")});
+            if let Some(check) = Check::of_schema(&task, &schema, Direction::Request) {
+                assert_eq!(check.misfits(&deep), []);
+            }
+        }
+    }
+    let mut nested = json!({"type": "string"});
+    for _ in 0..120 {
+        nested = json!({"items": nested});
+    }
+    check_of(OpenApiVersion::V3_0, &nested);
+    let huge = json!({"pattern": "((((a{100}){100}){100}){100}){100}"});
+    check(&huge, &[json!("b")], &[]);
+}
+
+#[test]
+fn what_is_sent_as_text_has_lost_its_type() {
+    let fits = |schema: Value, value: Value| {
+        let check = check_of(OpenApiVersion::V3_0, &schema).unwrap();
+        check.misfits_as_text(&value).is_empty()
+    };
+    assert!(fits(json!({"type": "integer", "maximum": 9}), json!("5")));
+    assert!(!fits(json!({"type": "integer", "maximum": 9}), json!("10")));
+    assert!(!fits(json!({"type": "integer"}), json!("five")));
+    assert!(fits(json!({"type": "string", "pattern": "^[0-9]+$"}), json!(5)));
+    assert!(fits(json!({"type": "boolean"}), json!("true")));
+    assert!(fits(json!({"type": "array", "items": {"type": "integer"}}), json!(["1", "2"])));
+    assert!(fits(json!({"type": "array", "items": {"type": "integer"}}), json!(1)));
+    assert!(!fits(json!({"type": "array", "minItems": 2}), json!(1)));
+    assert!(fits(
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}}),
+        json!({"a": "1"})
+    ));
+}
+
+#[test]
+fn the_alternative_that_was_meant_is_told_of() {
+    let schema = json!({"anyOf": [{"type": "null"}, {"type": "string", "maxLength": 2}]});
+    let told = told(check_of(OpenApiVersion::V3_1, &schema), &json!("abc"));
+    assert_eq!(told, ["it is longer than 2 characters (schema: anyOf/1/maxLength)"]);
+}

@@ -1,0 +1,72 @@
+//! Text of an answer, in the charset that it came in.
+
+use a2s::MediaType;
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+
+/// How much of an XML document is looked at for its declaration, in bytes.
+const MAX_DECLARATION: usize = 256;
+
+/// Decodes a body. A byte order mark counts most, then the charset of the media type, then that
+/// of an XML declaration; text that says nothing is UTF-8 when it can be, else Windows-1252, as
+/// the standard for encodings has it. What is no character of the charset becomes U+FFFD.
+pub(super) fn decode(media_type: Option<&MediaType>, body: &[u8]) -> String {
+    let named = media_type.and_then(|media_type| media_type.parameter("charset"));
+    let named = named.and_then(|label| Encoding::for_label(label.as_bytes()));
+    let encoding = named.or_else(|| declared_encoding(media_type?, body)).unwrap_or_else(|| {
+        match std::str::from_utf8(body) {
+            Ok(_) => UTF_8,
+            Err(_) => WINDOWS_1252,
+        }
+    });
+    let (text, _, _) = encoding.decode(body);
+    text.into_owned()
+}
+
+/// The encoding that an XML document declares.
+fn declared_encoding(media_type: &MediaType, body: &[u8]) -> Option<&'static Encoding> {
+    if !media_type.essence().ends_with("xml") {
+        return None;
+    }
+    let start = body.get(..body.len().min(MAX_DECLARATION))?;
+    let start = String::from_utf8_lossy(start);
+    let (declaration, _) = start.strip_prefix("<?xml")?.split_once("?>")?;
+    let (_, value) = declaration.split_once("encoding")?;
+    let value = value.trim_start().strip_prefix('=')?.trim_start();
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (label, _) = value.get(1..)?.split_once(quote)?;
+    Encoding::for_label(label.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(media_type: &str, body: &[u8], expected: &str) {
+        assert_eq!(decode(MediaType::parse(media_type).as_ref(), body), expected);
+    }
+
+    #[test]
+    fn the_charset_is_honoured() {
+        check("text/plain", "Zürich".as_bytes(), "Zürich");
+        check("text/plain; charset=iso-8859-1", b"Z\xfcrich", "Zürich");
+        check("text/plain; charset=\"UTF-16LE\"", b"h\0i\0", "hi");
+        check("text/plain; charset=shift_jis", b"\x83e", "テ");
+        check("text/plain; charset=unheard-of", "é".as_bytes(), "é");
+        check("text/plain", b"Z\xfcrich", "Zürich");
+        check("", b"\xef\xbb\xbfhi", "hi");
+    }
+
+    #[test]
+    fn a_byte_order_mark_counts_more_than_what_is_said() {
+        check("text/plain; charset=iso-8859-1", b"\xef\xbb\xbf\xc3\xa9", "é");
+    }
+
+    #[test]
+    fn xml_says_its_encoding_itself() {
+        let body = b"<?xml version='1.0' encoding='ISO-8859-1'?><a>\xfc</a>";
+        let text = "<?xml version='1.0' encoding='ISO-8859-1'?><a>ü</a>";
+        check("application/xml", body, text);
+        check("application/atom+xml", body, text);
+    }
+}
