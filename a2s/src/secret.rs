@@ -40,6 +40,7 @@ pub(crate) fn reveal<S: Serializer>(secret: &Secret, serializer: S) -> Result<S:
 }
 
 /// The same for a secret that may be missing.
+#[expect(clippy::ref_option, reason = "this is how serde hands a field over")]
 pub(crate) fn reveal_some<S: Serializer>(
     secret: &Option<Secret>,
     serializer: S,

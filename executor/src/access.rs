@@ -148,7 +148,7 @@ impl Access {
         let can_be_met = |way: &&Vec<SecurityRequirement>| {
             way.iter().all(|wanted| !matches!(want(wanted), Want::Unsupported(_)))
         };
-        let way = self.ways.iter().find(can_be_met).or(self.ways.first());
+        let way = self.ways.iter().find(can_be_met).or_else(|| self.ways.first());
         let missing = way.into_iter().flatten().filter(|wanted| !self.is_held(wanted, held));
         let missing = missing
             .map(|wanted| Missing { scheme: wanted.name.clone(), want: want(wanted) })

@@ -204,7 +204,8 @@ impl Outbound {
         authorization: &Authorization<'_>,
         time: Option<Duration>,
     ) -> Result<RawResponse, Failure> {
-        let answer = self.transmit(request, turn, authorization.wire(), time, MAX_REDIRECTS).await;
+        let wire = authorization.wire();
+        let answer = Box::pin(self.transmit(request, turn, wire, time, MAX_REDIRECTS)).await;
         answer.map(|response| authorization.secrets.scrub(response))
     }
 

@@ -105,7 +105,7 @@ pub(crate) fn decode_graphql(
     let persisted_query = fields.take_newer("persisted_query", findings);
     let partial_data = fields.take_newer("partial_data", findings);
     fields.finish(findings);
-    let security = decode_security(field, security, schemes, findings);
+    let security = decode_security(field, security.as_ref(), schemes.as_ref(), findings);
 
     let endpoint = endpoint.and_then(|field| {
         let url = decode_url(field.string(findings)?);
@@ -186,8 +186,8 @@ pub(crate) fn decode_graphql(
 /// The ways to be let in, in OpenAPI's words: `security`, and the schemes by name beside it.
 fn decode_security(
     task: &Taken<'_>,
-    security: Option<Taken<'_>>,
-    schemes: Option<Taken<'_>>,
+    security: Option<&Taken<'_>>,
+    schemes: Option<&Taken<'_>>,
     findings: &mut Findings,
 ) -> Vec<Vec<SecurityRequirement>> {
     let Some(security) = security else { return Vec::new() };
@@ -195,12 +195,12 @@ fn decode_security(
     let alternatives: Vec<_> = alternatives.iter().map(Spot::of).collect();
     let reader = Reader {
         root: Spot::of(task),
-        schemes: schemes.as_ref().map(Spot::of),
+        schemes: schemes.map(Spot::of),
         place: "securitySchemes",
         code: code::BAD_GRAPHQL,
         findings,
     };
-    reader.read(&alternatives, &Spot::of(&security))
+    reader.read(&alternatives, &Spot::of(security))
 }
 
 fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {

@@ -210,7 +210,8 @@ impl<'r> Engine<'r> {
         let effect = usize::from(!repeat_safe);
         let mut whole: Option<Permitted<PreparedRequest>> = None;
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
-        let mut authorization = match self.outbound.authorize(request, self.secrets).await {
+        let mut authorization = match Box::pin(self.outbound.authorize(request, self.secrets)).await
+        {
             Ok(authorization) => authorization,
             Err(error) => return Ok((Err(Failure { error, sent: false }), attempt.max(1))),
         };
@@ -221,7 +222,7 @@ impl<'r> Engine<'r> {
             let equipped = tokio::select! {
                 biased;
                 why = halt.halted() => return Err(Stop::Halted(why)),
-                equipped = self.outbound.equip(request, &mut authorization, halt.remaining()) => equipped,
+                equipped = Box::pin(self.outbound.equip(request, &mut authorization, halt.remaining())) => equipped,
             };
             if let Err(failure) = equipped {
                 return Ok((Err(failure), attempt));

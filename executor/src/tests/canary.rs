@@ -281,8 +281,8 @@ async fn no_surface_tells_a_credential() {
         .with_ansi(false)
         .with_writer(log.clone())
         .finish();
-    // All tasks of this test run on this thread.
-    let _logging = tracing::subscriber::set_default(subscriber);
+    // For the whole process: one for this thread alone misses what other threads met first.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
 
     let mut world = World::new().await;
     let service = Arc::new(Parrot::default());

@@ -17,6 +17,9 @@ pub(super) struct Table {
     pool: SqlitePool,
 }
 
+/// Kind, time, key, nonce and what is sealed.
+type Columns = (String, i64, String, Vec<u8>, Vec<u8>);
+
 /// A sealed credential.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -79,7 +82,7 @@ impl Table {
     }
 
     pub(super) async fn get(&self, host: &Domain, scheme: &str) -> Result<Option<Row>, Error> {
-        let row: Option<(String, i64, String, Vec<u8>, Vec<u8>)> = sqlx::query_as(
+        let row: Option<Columns> = sqlx::query_as(
             "SELECT kind, set_at, key_id, nonce, sealed FROM credential
              WHERE host = ?1 AND scheme = ?2",
         )
