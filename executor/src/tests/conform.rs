@@ -312,7 +312,6 @@ async fn a_mock_of_others_takes_what_is_sent() {
 /// Writes `docs/conformance.md` anew with `UPDATE_DOCS`; `A2S_ONLY` names one description.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes long: A2S_TEST_DATA=… A2S_TEST_NPM=… cargo test -p executor conform -- --ignored"]
-#[expect(clippy::print_stderr, reason = "who waits for it sees it")]
 async fn every_operation_of_the_data_set_is_taken_by_a_mock_of_others() {
     let packages = mock::packages().expect("A2S_TEST_NPM names the folder of the packages");
     let data = std::env::var_os("A2S_TEST_DATA").expect("A2S_TEST_DATA names the data set");

@@ -56,11 +56,10 @@ impl Misfit {
 
 /// The error itself, or that of the one alternative that was meant: the only one whose type fits.
 fn closest<'e>(error: &'e ValidationError<'_>, depth: usize) -> &'e ValidationError<'e> {
-    let context = match error.kind() {
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            context
-        }
-        _ => return error,
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
+        error.kind()
+    else {
+        return error;
     };
     let at = error.instance_path().as_str();
     let is_of_another_kind = |errors: &&Vec<ValidationError<'_>>| {
@@ -140,11 +139,11 @@ fn told(name: &str) -> &str {
 
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(3).map(|name| format!("`{}`", told(name)));
-    let mut text = shown.collect::<Vec<_>>().join(", ");
-    if names.len() > 3 {
-        text.push_str(&format!(" and {} more", names.len() - 3));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(3) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
     }
-    text
 }
 
 /// `.items[3].name` for `/items/3/name`.

@@ -17,7 +17,6 @@ use serde_json::Value;
 const MAX_BODY: usize = 32 << 20;
 
 /// Where the servers are installed; says so when they are not.
-#[expect(clippy::print_stderr, reason = "a skip has to be seen")]
 pub(in crate::tests) fn packages() -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("A2S_TEST_NPM") else {
         eprintln!("SKIPPED: A2S_TEST_NPM names no folder, so no server of others was asked");
@@ -153,12 +152,9 @@ async fn pass_on(State(witness): State<Witness>, request: Request) -> Response {
         .body(body)
         .send()
         .await;
-    let answer = match sent {
-        Ok(answer) => answer,
-        Err(_) => {
-            witness.0.lock().unwrap().last = Some(Verdict::Fell);
-            return http::StatusCode::BAD_GATEWAY.into_response();
-        }
+    let Ok(answer) = sent else {
+        witness.0.lock().unwrap().last = Some(Verdict::Fell);
+        return http::StatusCode::BAD_GATEWAY.into_response();
     };
     let (status, headers) = (answer.status(), answer.headers().clone());
     let body = answer.bytes().await.unwrap_or_default();
