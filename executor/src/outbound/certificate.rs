@@ -61,3 +61,6 @@ fn unusable(domain: &Domain, why: impl Display) -> Error {
     let message = format!("the client certificate for {domain} cannot be used: {why}");
     Error::new(Kind::Configuration, message)
 }
+
+#[cfg(test)]
+mod tests;

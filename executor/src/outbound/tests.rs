@@ -83,7 +83,7 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
     gate.ask_request(&asker, &Contract::new(Arc::new(task.clone())), given).await.verdict.unwrap()
 }
 
-async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
+pub(super) async fn get(outbound: &Outbound, url: &str) -> Result<RawResponse, Failure> {
     let url = Url::parse(url).unwrap();
     let task = openapi(Method::Get, url.as_str(), url.path(), &[]);
     // The fixture appends the path to the server: take it from there.
