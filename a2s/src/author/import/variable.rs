@@ -54,6 +54,11 @@ impl Variable {
         self
     }
 
+    /// The same, taking anything.
+    pub(super) fn open(self) -> Self {
+        Self { kind: None, default: None, choices: Vec::new(), ..self }
+    }
+
     /// The template that reads it.
     pub(super) fn template(&self) -> Value {
         json!(format!("${{{}}}", self.name))

@@ -67,7 +67,8 @@ impl RequestBody {
 }
 
 impl BodyFormat {
-    fn of(media_type: &MediaType) -> Self {
+    /// The form of a media type's value.
+    pub(crate) fn of(media_type: &MediaType) -> Self {
         if media_type.is_json() {
             Self::Json
         } else if media_type.is("application/x-www-form-urlencoded") {

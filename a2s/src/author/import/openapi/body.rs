@@ -13,6 +13,8 @@ use crate::author::import::schema::Schemas;
 use crate::author::import::source::{Source, flag, shown, told_flag};
 use crate::author::import::variable::{Variable, names_a_secret};
 use crate::author::names;
+use crate::document::ValueType;
+use crate::task::{BodyFormat, MediaType};
 
 /// With more properties, the body is one parameter.
 const MAX_PROPERTIES: usize = 30;
@@ -90,6 +92,15 @@ impl<'a> Body<'a> {
             if let Some(schema) = self.schema {
                 variable = variable.with_schema(source, schema);
             }
+            let is_exact = match self.format() {
+                Some(BodyFormat::Json) => true,
+                // A string, or content with more about it.
+                Some(BodyFormat::Text) => variable.kind == Some(ValueType::String),
+                Some(BodyFormat::Form | BodyFormat::Multipart | BodyFormat::Other) | None => false,
+            };
+            if !is_exact {
+                variable = variable.open();
+            }
             let template = variable.template();
             return (vec![variable], template);
         };
@@ -97,11 +108,19 @@ impl<'a> Body<'a> {
         for property in properties {
             let plain = names::variable_name(property.name);
             let name = taken.take_one_of(&[plain.clone(), format!("body_{plain}")]);
-            let variable = Variable { name, ..property.variable(source) };
+            let mut variable = Variable { name, ..property.variable(source) };
+            if self.format() == Some(BodyFormat::Multipart) && property.is_binary(source) {
+                variable = variable.open();
+            }
             members.insert(property.name.to_owned(), variable.template());
             variables.push(variable);
         }
         (variables, Value::Object(members))
+    }
+
+    /// In which form its value is given.
+    fn format(&self) -> Option<BodyFormat> {
+        MediaType::parse(&self.media_type).as_ref().map(BodyFormat::of)
     }
 
     /// The properties at the top, when the body is surely an object with nothing but those.
@@ -192,6 +211,13 @@ impl<'a> Body<'a> {
 }
 
 impl Property<'_> {
+    /// Whether its value is a file: `{base64: …}` says as much as a string of its characters.
+    fn is_binary(&self, source: Source<'_>) -> bool {
+        let Ok(schema) = source.resolve(self.schema) else { return false };
+        schema.get("format").is_some_and(|format| format == "binary")
+            || schema.get("contentMediaType").is_some()
+    }
+
     /// The parameter that it would be, without its name.
     fn variable(&self, source: Source<'_>) -> Variable {
         let mut variable = Variable::new(String::new(), None, self.required);

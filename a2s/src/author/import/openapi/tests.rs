@@ -468,3 +468,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn files_may_be_given_with_what_is_known_of_them() {
+    let kind_of = |media: &str, schema: Value| {
+        let operation = json!({"post": {
+            "requestBody": {"content": {media: {"schema": schema}}},
+            "responses": {"200": {"description": ""}},
+        }});
+        let (_, document) = import_one(&description(&json!({"/x": operation}), &json!({})));
+        document.capability.parameters[0].kind.map(crate::ValueType::as_str)
+    };
+    let file = || json!({"type": "string", "format": "binary"});
+    let form = || json!({"type": "object", "properties": {"file": file()}});
+    assert_eq!(kind_of("application/octet-stream", file()), None);
+    assert_eq!(kind_of("application/octet-stream", json!({"type": "array", "items": {}})), None);
+    assert_eq!(kind_of("multipart/form-data", form()), None);
+    assert_eq!(kind_of("application/json", form()), Some("string"));
+    assert_eq!(kind_of("text/plain", json!({"type": "string"})), Some("string"));
+    assert_eq!(kind_of("text/plain", json!({"type": "object"})), None);
+}
