@@ -161,7 +161,9 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
         media_type.is("text/plain") || media_type.is("application/octet-stream")
     });
     if is_vague
-        && !media_type.as_ref().is_some_and(|came| declares(task, came))
+        && media_type
+            .as_ref()
+            .is_none_or(|came| !declares(task, came) || declares_structure(task, came))
         && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
             serde_json::from_slice(without_mark(&response.body))
     {
@@ -188,6 +190,16 @@ fn declared_types(task: &OpenApiTask) -> impl Iterator<Item = MediaType> {
 /// Whether the operation names the media type for success.
 fn declares(task: &OpenApiTask, came: &MediaType) -> bool {
     declared_types(task).any(|declared| declared.covers(came))
+}
+
+/// Whether the operation says of a media type for success that it holds an object or a list: some
+/// describe JSON under a name that does not say so.
+fn declares_structure(task: &OpenApiTask, came: &MediaType) -> bool {
+    task.success_schemas().iter().any(|(_, text, schema)| {
+        let is_structure = schema.get("$ref").is_some()
+            || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array");
+        is_structure && MediaType::parse(text).is_some_and(|declared| declared.covers(came))
+    })
 }
 
 fn without_mark(body: &[u8]) -> &[u8] {
@@ -401,6 +413,25 @@ mod tests {
         assert_eq!(read_response(&task, &answer), Ok(json!(r#"{"a": 1}"#)));
         let page = response(200, "text/html", "<p>");
         assert_eq!(read_response(&task, &page), Ok(json!("<p>")));
+    }
+
+    #[test]
+    fn what_is_described_as_json_is_read_as_json_whatever_it_is_called() {
+        let mut task =
+            crate::request::fixture::operation(Method::Get, "https://api.example", "/", &[]);
+        let body = r#"{"link": "x"}"#;
+        let bytes = "application/octet-stream";
+        for (schema, is_json) in [
+            (json!({"type": "object"}), true),
+            (json!({"$ref": "#/components/schemas/Link"}), true),
+            (json!({"type": "string", "format": "binary"}), false),
+        ] {
+            task.responses =
+                vec![("200".to_owned(), json!({"content": {bytes: {"schema": schema}}}))];
+            let read =
+                read_response(&Task::OpenApi(Box::new(task.clone())), &response(200, bytes, body));
+            assert_eq!(read.unwrap().get("link").is_some(), is_json, "{schema}");
+        }
     }
 
     #[test]
