@@ -15,6 +15,7 @@ pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
 pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
+pub(crate) use openapi::names_idempotency_key;
 pub use openapi::{
     BodyField, BodyFormat, FieldHeader, FieldKind, Method, OpenApiTask, OpenApiVersion,
     OperationParameter, ParameterPlace, RequestBody, Style, ValueStyle,

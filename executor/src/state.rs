@@ -91,10 +91,22 @@ impl States {
 
     /// Everything that is remembered of one holder, by name.
     pub(crate) async fn list(&self, holder: &Holder) -> Result<Vec<StateEntry>, Error> {
+        self.read(holder, None).await
+    }
+
+    /// What is remembered of one holder for these names, or for all, by name.
+    async fn read(
+        &self,
+        holder: &Holder,
+        names: Option<&[String]>,
+    ) -> Result<Vec<StateEntry>, Error> {
         let rows: Vec<(String, String, i64)> = sqlx::query_as(
-            "SELECT name, value, updated_at FROM state WHERE session = ?1 ORDER BY name",
+            "SELECT name, value, updated_at FROM state
+             WHERE session = ?1 AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
+             ORDER BY name",
         )
         .bind(holder.key())
+        .bind(names.map(|names| serde_json::json!(names).to_string()))
         .fetch_all(&self.pool)
         .await
         .map_err(|error| failed(&error))?;
@@ -185,8 +197,8 @@ impl States {
         let session = session.map(|name| (StateScope::Session, Holder::Session(name.to_owned())));
         let holders = session.into_iter().chain([(StateScope::Persistent, Holder::Everybody)]);
         for (scope, holder) in holders {
-            for entry in self.list(&holder).await? {
-                if names.contains(&entry.name) && !recalled.values.contains_key(&entry.name) {
+            for entry in self.read(&holder, Some(names)).await? {
+                if !recalled.values.contains_key(&entry.name) {
                     recalled.scopes.insert(entry.name.clone(), scope);
                     recalled.values.insert(entry.name, entry.value);
                 }

@@ -18,6 +18,7 @@ use super::security::SecurityRequirement;
 pub use body::{BodyFormat, RequestBody};
 pub(crate) use decode::decode_openapi;
 pub use field::{BodyField, FieldHeader, FieldKind};
+pub(crate) use parameter::names_idempotency_key;
 pub use parameter::{OperationParameter, ParameterPlace, Style, ValueStyle};
 
 /// One operation of an HTTP API.

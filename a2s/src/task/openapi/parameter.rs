@@ -148,6 +148,11 @@ impl Style {
     }
 }
 
+/// Whether a header is the idempotency key: see [`OperationParameter::is_idempotency_key`].
+pub(crate) fn names_idempotency_key(header: &str) -> bool {
+    header.eq_ignore_ascii_case("idempotency-key")
+}
+
 impl OperationParameter {
     /// The place of its value in a request.
     #[must_use]
@@ -166,7 +171,7 @@ impl OperationParameter {
     /// fills it in where a step does not.
     #[must_use]
     pub fn is_idempotency_key(&self) -> bool {
-        self.place == ParameterPlace::Header && self.name.eq_ignore_ascii_case("idempotency-key")
+        self.place == ParameterPlace::Header && names_idempotency_key(&self.name)
     }
 
     /// Header names do not tell case apart (RFC 9110, 5.1); all others do.

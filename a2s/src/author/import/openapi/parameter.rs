@@ -10,6 +10,7 @@ use crate::author::import::source::{Source, shown, told_flag};
 use crate::author::import::variable::{Variable, names_a_secret};
 use crate::author::text;
 use crate::document::ValueType;
+use crate::task::names_idempotency_key;
 
 /// Where a parameter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +212,7 @@ impl<'a> Parameter<'a> {
 
     /// Whether it is the header by which a service knows a request again.
     pub(super) fn is_idempotency_key(&self) -> bool {
-        self.place == Place::Header && self.name.eq_ignore_ascii_case("idempotency-key")
+        self.place == Place::Header && names_idempotency_key(&self.name)
     }
 
     /// The same in the query, under a name that stands in the path behind `?`.
