@@ -141,9 +141,7 @@ impl Contract {
             let reason = "is empty, which is not declared".to_owned();
             return if may_be_empty { Vec::new() } else { vec![Misfit::of_whole(reason, &rule)] };
         }
-        let Some(came) = response.content_type().and_then(MediaType::parse) else {
-            return Vec::new();
-        };
+        let Some(came) = response.media_type() else { return Vec::new() };
         let covering = of_status.iter().filter(|(one, _)| one.media_type.covers(&came));
         let Some((one, check)) = covering.min_by_key(|(one, _)| one.media_type.is_range()) else {
             if of_status.is_empty() {
@@ -171,10 +169,18 @@ fn fits(place: Place, misfits: Vec<Misfit>) -> Result<(), Error> {
 }
 
 /// An answer that an operation declares.
-struct Declared<'t> {
+pub(super) struct Declared<'t> {
     status: &'t str,
-    media_type: MediaType,
-    schema: &'t Value,
+    /// Its media type, or a range of them.
+    pub(super) media_type: MediaType,
+    /// Its schema; null when there is none.
+    pub(super) schema: &'t Value,
+}
+
+/// The answers that an operation declares for a status.
+pub(super) fn declared_for(task: &OpenApiTask, status: u16) -> impl Iterator<Item = Declared<'_>> {
+    let status = declared_status(task, status);
+    declared(task).filter(move |one| Some(one.status) == status)
 }
 
 /// Every answer with a media type, in the order of the task.

@@ -9,6 +9,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::contract::declared_for;
 use super::excerpt::{one_line, start_of};
 use super::text::decode;
 use crate::error::{Error, Kind};
@@ -35,6 +36,13 @@ impl RawResponse {
     /// The media type, with its parameters.
     pub(crate) fn content_type(&self) -> Option<&str> {
         self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok())
+    }
+
+    /// The media type, when one is named. Some services send the range that their description has
+    /// (`*/*`): that names nothing.
+    pub(super) fn media_type(&self) -> Option<MediaType> {
+        let named = self.content_type().and_then(MediaType::parse);
+        named.filter(|media_type| !media_type.is_range())
     }
 
     /// Size of the body in bytes.
@@ -141,37 +149,31 @@ pub(crate) fn read_response(task: &Task, response: &RawResponse) -> Result<Value
 }
 
 fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, ResponseError> {
-    let media_type = response.content_type().and_then(MediaType::parse);
+    let media_type = response.media_type();
     let is = |is: fn(&MediaType) -> bool| media_type.as_ref().is_some_and(is);
     if is(MediaType::is_json) {
         return read_json(media_type.as_ref(), response);
     }
+    let declared = media_type.as_ref().and_then(|came| schema_of(task, response.status, came));
     // Behind a login or a broken address stands a page: it is no text that a step could mean.
-    let is_page = |media: &MediaType| media.is("text/html") || media.is("application/xhtml+xml");
-    if let Some(page) = media_type.as_ref().filter(|media| is_page(media))
-        && !declares(task, page)
-    {
+    if is(is_page) && declared.is_none() {
+        let content_type = media_type.as_ref().map_or("", MediaType::as_str);
         return Err(ResponseError::NotJson {
-            content_type: one_line(page.as_str(), EXCERPT_CHARS),
+            content_type: one_line(content_type, EXCERPT_CHARS),
             excerpt: start_of(&response.body, EXCERPT_CHARS),
         });
     }
-    // Files of JSON are often served as something else. A lone number or word is not JSON there.
-    let is_vague = media_type.as_ref().is_none_or(|media_type| {
-        media_type.is("text/plain") || media_type.is("application/octet-stream")
-    });
-    if is_vague
-        && media_type
-            .as_ref()
-            .is_none_or(|came| !declares(task, came) || declares_structure(task, came))
+    // JSON is often served under a name that says nothing. Where the name is declared, the schema
+    // tells; where it is not, a lone number or word is not taken for JSON.
+    if media_type.as_ref().is_none_or(is_vague)
+        && declared.is_none_or(is_structure)
         && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
             serde_json::from_slice(without_mark(&response.body))
     {
         return Ok(value);
     }
-    let is_form = is(|media_type: &MediaType| media_type.is("application/x-www-form-urlencoded"));
     let is_unnamed_text = media_type.is_none() && std::str::from_utf8(&response.body).is_ok();
-    if is(MediaType::is_text) || is_form || is_unnamed_text {
+    if is(MediaType::is_text) || is(is_form) || is_unnamed_text {
         return Ok(Value::String(decode(media_type.as_ref(), &response.body)));
     }
     let content_type =
@@ -179,27 +181,30 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     Ok(json!({ "base64": STANDARD.encode(&response.body), "content_type": content_type }))
 }
 
-/// The media types that the operation names for success.
-fn declared_types(task: &OpenApiTask) -> impl Iterator<Item = MediaType> {
-    let of_success = task.responses.iter();
-    let of_success = of_success.filter(|(s, _)| s.starts_with('2') || s == "default");
-    let contents = of_success.filter_map(|(_, response)| response.get("content")?.as_object());
-    contents.flat_map(|content| content.keys().filter_map(|text| MediaType::parse(text)))
+fn is_page(media_type: &MediaType) -> bool {
+    media_type.is("text/html") || media_type.is("application/xhtml+xml")
 }
 
-/// Whether the operation names the media type for success.
-fn declares(task: &OpenApiTask, came: &MediaType) -> bool {
-    declared_types(task).any(|declared| declared.covers(came))
+fn is_vague(media_type: &MediaType) -> bool {
+    media_type.is("text/plain") || media_type.is("application/octet-stream")
 }
 
-/// Whether the operation says of a media type for success that it holds an object or a list: some
-/// describe JSON under a name that does not say so.
-fn declares_structure(task: &OpenApiTask, came: &MediaType) -> bool {
-    task.success_schemas().iter().any(|(_, text, schema)| {
-        let is_structure = schema.get("$ref").is_some()
-            || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array");
-        is_structure && MediaType::parse(text).is_some_and(|declared| declared.covers(came))
-    })
+fn is_form(media_type: &MediaType) -> bool {
+    media_type.is("application/x-www-form-urlencoded")
+}
+
+/// The schema that the operation declares for an answer of this status and media type; null where
+/// it declares the media type without one.
+fn schema_of<'t>(task: &'t OpenApiTask, status: u16, came: &MediaType) -> Option<&'t Value> {
+    let declared = declared_for(task, status);
+    let covering = declared.filter(|one| one.media_type.covers(came));
+    covering.min_by_key(|one| one.media_type.is_range()).map(|one| one.schema)
+}
+
+/// Whether a schema is that of an object or a list, as far as it says so by itself.
+fn is_structure(schema: &Value) -> bool {
+    schema.get("$ref").is_some()
+        || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array")
 }
 
 fn without_mark(body: &[u8]) -> &[u8] {
@@ -235,7 +240,7 @@ fn read_json(
 /// Reads a GraphQL answer. With another status than success it may still say what went wrong
 /// (GraphQL over HTTP, "Status Codes").
 fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, ResponseError> {
-    let media_type = response.content_type().and_then(MediaType::parse);
+    let media_type = response.media_type();
     let value = match read_json(media_type.as_ref(), response) {
         Ok(value) => value,
         Err(_) if !response.is_success() => return Err(status_error(response)),
@@ -352,9 +357,8 @@ mod tests {
     #[test]
     fn the_body_is_the_value() {
         let body = r#"{"temperature": 21.5}"#;
-        for content_type in
-            ["application/json", "application/vnd.api+json; charset=utf-8", "", "text/plain"]
-        {
+        let named = ["application/json", "application/vnd.api+json; charset=utf-8"];
+        for content_type in named.into_iter().chain(["", "text/plain", "*/*"]) {
             let value = read(&response(200, content_type, body));
             assert_eq!(value, Ok(json!({"temperature": 21.5})), "{content_type}");
         }
