@@ -87,7 +87,7 @@ table! {
     InvalidInput = "A2S322", 422, Caller, ChangeRequest, Failed, "value that does not fit its place", "Give a value of the kind that the task asks for.";
     BudgetExceeded = "A2S323", 422, Executor, AskOperator, Failed, "limit of a run exceeded", "Split the capability, or raise the limit.";
     WrongInput = "A2S324", 422, Caller, ChangeRequest, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
-    SecretsLost = "A2S325", 422, Caller, ChangeRequest, Failed, "secret inputs are gone", "Secret inputs are kept in memory alone: see what the run did, and start a new one with them.";
+    SecretsLost = "A2S325", 422, Caller, ChangeRequest, Failed, "secret values cannot be read again", "A run's secret values are sealed with the executor's key until it is over: keep the key. See what this run did, and start a new one.";
     SchemaMisfit = "A2S328", 422, Caller, ChangeRequest, Failed, "value that its schema does not allow", "Give a value that fits what the service's description says; nothing was sent.";
     // Evaluating the document.
     TemplateError = "A2S330", 500, Capability, ChooseAnother, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";

@@ -56,8 +56,9 @@
 //! only knows that the step failed. Failures that belong to the run and not to a step (a denial, a
 //! cancellation, a limit, an unknown outcome) are of a kind that no document may catch.
 //!
-//! Secret values are in memory alone. Steps work with them; a journal, a guardian and an error get
-//! what one module has masked. So a run with secret inputs that its executor left cannot go on.
+//! Steps work with secret values; a journal, a guardian and an error get what one module has masked.
+//! What the journal does not tell lies sealed beside it until the run is over, so that the run can be
+//! resumed.
 //!
 //! Credentials for services lie sealed in the database. They are put onto a permitted request at the
 //! very last, in [`outbound`], and are taken out of its answer at the very first, so that nothing in
@@ -69,6 +70,7 @@
 mod access;
 mod clock;
 mod config;
+mod database;
 mod engine;
 mod error;
 mod gate;

@@ -136,11 +136,6 @@ impl Plan {
         hosts
     }
 
-    /// Whether any capability of the plan keeps something secret.
-    pub(crate) fn has_secrets(&self) -> bool {
-        self.units().into_iter().any(|unit| !unit.sensitive.is_empty())
-    }
-
     /// The plan as an answer. Inputs that are known are filled in, but for secret ones; what is not
     /// known yet stays a template. `held` are the credentials that there are; `upstream_of` tells where connections for an address are sent
     /// instead.

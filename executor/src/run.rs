@@ -6,6 +6,7 @@
 mod drive;
 pub(crate) mod fold;
 mod follow;
+mod hidden;
 pub(crate) mod journal;
 mod store;
 
@@ -26,6 +27,7 @@ use uuid::Uuid;
 
 use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
 use crate::config::Config;
+use crate::database;
 use crate::engine::{Halt, Why};
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
@@ -38,6 +40,7 @@ use crate::state::{Holder, Recalled, States};
 use crate::vault::Vault;
 use drive::Drive;
 use fold::{Progress, Start, fold};
+use hidden::Hidden;
 use journal::{EVENT_VERSION, Journal};
 use store::{Created, Lease, NewRun, Store};
 
@@ -90,8 +93,9 @@ impl Runs {
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
         let gate = Gate::new(&config.guardian, Arc::clone(&clock), Arc::clone(&ids))?;
         let store = Store::open(&config.database, config.durability).await?;
-        let states = States::open(&config.database, Arc::clone(&clock)).await?;
-        let vault = Vault::open(&config, Arc::clone(&clock), Arc::clone(&ids)).await?;
+        let pool = database::open(&config.database).await?;
+        let states = States::new(pool.clone(), Arc::clone(&clock));
+        let vault = Vault::open(&config, pool, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let vault = Arc::new(vault);
         let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
         let runs = Arc::new(Self {
@@ -188,6 +192,7 @@ impl Runs {
         let inputs = plan.root.complete(&inputs);
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let shown = plan.root.shown(&inputs, &secrets)?;
+        let told = shown == inputs;
         let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
         let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
 
@@ -206,6 +211,12 @@ impl Runs {
             upstreams: upstreams.collect(),
         };
         secrets.mask_event(&mut started);
+        let sealed = if told {
+            None
+        } else {
+            let hidden = Hidden { values: Some(inputs.clone()), secrets: secrets.take_news() };
+            Some(hidden.seal(&self.vault, run, 1)?)
+        };
         let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let created = self
             .store
@@ -215,6 +226,7 @@ impl Runs {
                 key,
                 request_digest: digest_of(&request, &secret),
                 first: first.clone(),
+                sealed,
                 lease: self.lease(),
             })
             .await?;
@@ -412,7 +424,8 @@ impl Runs {
     }
 
     fn journal(&self, run: Uuid, last: u64, secrets: Arc<Secrets>) -> Journal {
-        Journal::after(run, last, self.store.clone(), Arc::clone(&self.clock), secrets)
+        let (clock, vault) = (Arc::clone(&self.clock), Arc::clone(&self.vault));
+        Journal::after(run, last, self.store.clone(), clock, vault, secrets)
     }
 
     fn enter(&self, run: Uuid, last: u64, secrets: Arc<Secrets>) -> Arc<Live> {

@@ -14,6 +14,7 @@ use std::sync::{PoisonError, RwLock};
 use a2s::Digest;
 use a2s::api::{Decision, EventKind, RunError};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Kind};
@@ -31,18 +32,36 @@ const MIN_CHARS: usize = 4;
 /// The most that the secret values of one run may come to, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The secret values of one run. They are held in memory and nowhere else.
+/// The secret values of one run. They are held in memory, and lie sealed beside its events until it
+/// is over.
 #[derive(Default)]
 pub(crate) struct Secrets {
     known: RwLock<Known>,
-    /// Random, and never recorded: what is told of a request cannot be used to guess a secret.
-    key: [u8; 16],
+}
+
+/// What was learnt since it was last asked for.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct News {
+    /// The key of digests, the first time that there is anything.
+    key: Option<[u8; 16]>,
+    /// Secret texts.
+    texts: BTreeSet<String>,
+}
+
+impl News {
+    /// Whether nothing was learnt.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.key.is_none() && self.texts.is_empty()
+    }
 }
 
 #[derive(Default)]
 struct Known {
+    /// Random, and never told: what is told of a request cannot be used to guess a secret.
+    key: [u8; 16],
     texts: BTreeSet<String>,
     bytes: usize,
+    news: News,
     /// Whether there is any secret, also one too short to be found again.
     any: bool,
     /// Credentials, in the spellings in which answers may have them.
@@ -62,7 +81,7 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// No secrets yet; `key` is known to nobody else.
     pub(crate) fn new(key: [u8; 16]) -> Self {
-        Self { known: RwLock::default(), key }
+        Self { known: RwLock::new(Known { key, ..Known::default() }) }
     }
 
     /// From now on `value` is secret.
@@ -73,18 +92,38 @@ impl Secrets {
         let mut texts = BTreeSet::new();
         gather(value, &mut texts);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.any |= !value.is_null();
+        if !known.any && !value.is_null() {
+            known.any = true;
+            known.news.key = Some(known.key);
+        }
         texts.retain(|text| !known.texts.contains(text));
-        if texts.is_empty() {
-            return Ok(());
+        known.news.texts.extend(texts.iter().cloned());
+        known.learn(texts)
+    }
+
+    /// What was learnt since this was last called.
+    pub(crate) fn take_news(&self) -> News {
+        // Most runs have nothing to hide.
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).news.is_empty() {
+            return News::default();
         }
-        known.bytes += texts.iter().map(String::len).sum::<usize>();
-        if known.bytes > MAX_BYTES {
-            let message = format!("the secrets of the run come to more than {MAX_BYTES} bytes");
-            return Err(Error::new(Kind::BudgetExceeded, message));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut known.news)
+    }
+
+    /// Knows again what was learnt in another process.
+    ///
+    /// # Errors
+    /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    pub(crate) fn relearn(&self, news: News) -> Result<(), Error> {
+        let News { key, mut texts } = news;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = key {
+            known.key = key;
         }
-        known.texts.extend(texts);
-        known.rebuild()
+        known.any = true;
+        texts.retain(|text| !known.texts.contains(text));
+        known.learn(texts)
     }
 
     /// Whether there are none.
@@ -169,10 +208,11 @@ impl Secrets {
     /// of the run as soon as there are secrets. Credentials do not count: no digest is taken of
     /// them.
     pub(crate) fn blind(&self, digest: Digest) -> Digest {
-        if !self.known.read().unwrap_or_else(PoisonError::into_inner).any {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if !known.any {
             return digest;
         }
-        let mut text = self.key.to_vec();
+        let mut text = known.key.to_vec();
         text.extend_from_slice(digest.to_string().as_bytes());
         Digest::of_bytes(&text)
     }
@@ -198,6 +238,20 @@ impl Secrets {
 }
 
 impl Known {
+    /// Looks for these texts, too.
+    fn learn(&mut self, texts: BTreeSet<String>) -> Result<(), Error> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        self.bytes += texts.iter().map(String::len).sum::<usize>();
+        if self.bytes > MAX_BYTES {
+            let message = format!("the secrets of the run come to more than {MAX_BYTES} bytes");
+            return Err(Error::new(Kind::BudgetExceeded, message));
+        }
+        self.texts.extend(texts);
+        self.rebuild()
+    }
+
     fn mask(&self, value: &Value) -> Value {
         let Some(finder) = &self.finder else { return value.clone() };
         mask_with(finder, &self.texts, value)

@@ -5,20 +5,20 @@
 //! stored as they are.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2s::api::{StateEntry, StateScope};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{ConnectOptions as _, SqlitePool};
+use sqlx::SqlitePool;
 
 use crate::clock::Clock;
+use crate::database::failed;
 use crate::error::{Error, Kind};
 use crate::request::one_line;
 
+/// As errors call it.
+const WHAT: &str = "what is remembered";
 /// The longest name.
 const MAX_NAME: usize = 100;
 /// The longest name of a session.
@@ -76,17 +76,9 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// Opens the store in a database that has been migrated.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
-    pub(crate) async fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .busy_timeout(Duration::from_secs(5))
-            .disable_statement_logging();
-        let pool = SqlitePoolOptions::new().max_connections(2).connect_with(options).await;
-        Ok(Self { pool: pool.map_err(|error| failed(&error))?, clock })
+    /// The store in a database that has been migrated.
+    pub(crate) fn new(pool: SqlitePool, clock: Arc<dyn Clock>) -> Self {
+        Self { pool, clock }
     }
 
     /// Everything that is remembered of one holder, by name.
@@ -109,13 +101,12 @@ impl States {
         .bind(names.map(|names| serde_json::json!(names).to_string()))
         .fetch_all(&self.pool)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         let entry = |(name, value, updated_at): (String, String, i64)| {
             Ok(StateEntry {
                 name,
-                value: serde_json::from_str(&value).map_err(|error| failed(&error))?,
-                updated_at: Timestamp::from_millisecond(updated_at)
-                    .map_err(|error| failed(&error))?,
+                value: serde_json::from_str(&value).map_err(failed(WHAT))?,
+                updated_at: Timestamp::from_millisecond(updated_at).map_err(failed(WHAT))?,
             })
         };
         rows.into_iter().map(entry).collect()
@@ -157,7 +148,7 @@ impl States {
         .bind(MAX_ENTRIES)
         .execute(&self.pool)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         if written.rows_affected() == 0 {
             let message = format!("{MAX_ENTRIES} values are remembered here, and that is the most");
             return refused(message, "Forget some with `a2s state remove`.");
@@ -175,7 +166,7 @@ impl States {
             .bind(name)
             .execute(&self.pool)
             .await
-            .map_err(|error| failed(&error))?;
+            .map_err(failed(WHAT))?;
         if removed.rows_affected() == 0 {
             let message =
                 format!("nothing is remembered by the name `{}`", one_line(name, MAX_NAME));
@@ -206,10 +197,4 @@ impl States {
         }
         Ok(recalled)
     }
-}
-
-/// The database's own words go to the log; callers learn that it failed.
-fn failed(error: &dyn std::error::Error) -> Error {
-    tracing::error!(%error, "what is remembered could not be read or written");
-    Error::new(Kind::Store, "what is remembered could not be read or written")
 }

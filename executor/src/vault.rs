@@ -1,26 +1,32 @@
-//! Credentials for services, encrypted in the executor's database.
+//! Secrets at rest: credentials for services, and what the events of a run do not tell.
 //!
-//! Each is sealed with XChaCha20-Poly1305 under a random nonce. Host and name of the scheme are
-//! authenticated with it, so that a row that somebody moves to another host does not open. The row
-//! names the key that it was sealed with: a wrong key is an error that says so, and never garbage.
-//! Values leave in one direction alone, to [`crate::outbound`], and nothing gives them back.
+//! Each is sealed with XChaCha20-Poly1305 under a random nonce. The place that it belongs to (host
+//! and scheme, or run and event) is authenticated with it, so that a row that somebody moves does
+//! not open. The row names the key that it was sealed with: a wrong key is an error that says so,
+//! and never garbage. Credentials leave in one direction alone, to [`crate::outbound`], and nothing
+//! gives them back.
 
 mod check;
 mod key;
 mod seal;
 mod table;
 
+use std::fmt;
 use std::sync::Arc;
 
 use a2s::api::{Credential, StoredCredential};
 use a2s::{Domain, Secret, is_scheme_name};
 use jiff::Timestamp;
+use sqlx::SqlitePool;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::clock::{Clock, Ids};
 use crate::config::Config;
 use crate::error::{Error, Kind};
 use key::Keys;
+use seal::Place;
+pub(crate) use seal::Sealed;
 use table::{Row, Table};
 
 /// The most credentials that are stored.
@@ -54,10 +60,11 @@ impl Vault {
     /// [`Kind::Store`] when the database fails.
     pub(crate) async fn open(
         config: &Config,
+        pool: SqlitePool,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Self, Error> {
-        let table = Table::open(&config.database).await?;
+        let table = Table::new(pool);
         let keys = Keys::new(config.secret_key.clone())?;
         let sealed_with = table.key_ids().await?;
         if !sealed_with.is_empty() {
@@ -141,24 +148,9 @@ impl Vault {
         scheme: &str,
     ) -> Result<Option<Opened>, Error> {
         let Some(row) = self.table.get(host, scheme).await? else { return Ok(None) };
-        let key = self.keys.to_open()?;
-        if row.key_id != key.id() {
-            let message = format!(
-                "the credential `{scheme}` for {host} was sealed with the key {}, and the key here \
-                 is {}",
-                row.key_id,
-                key.id()
-            );
-            return Err(Error::new(Kind::VaultKey, message));
-        }
-        let damaged = || {
-            let message = format!(
-                "the credential `{scheme}` for {host} does not open: its row was changed or moved"
-            );
-            Error::new(Kind::VaultKey, message)
-        };
-        let plain = seal::open(&key, host, scheme, &row.nonce, &row.sealed).ok_or_else(damaged)?;
-        let credential = serde_json::from_slice(&plain).map_err(|_| damaged())?;
+        let what = format_args!("the credential `{scheme}` for {host}");
+        let plain = self.open_sealed(Place::Credential(host, scheme), &row.sealed, &what)?;
+        let credential = serde_json::from_slice(&plain).map_err(|_| damaged(&what))?;
         Ok(Some(Opened { credential, set_at: row.set_at }))
     }
 
@@ -179,6 +171,28 @@ impl Vault {
         self.table.replace(host, scheme, &row).await
     }
 
+    /// Seals what an event of a run does not tell.
+    ///
+    /// # Errors
+    /// [`Kind::VaultKey`] without a key.
+    pub(crate) fn seal_event(&self, run: Uuid, seq: u64, plain: &[u8]) -> Result<Sealed, Error> {
+        self.seal_plain(Place::Event(run, seq), plain)
+    }
+
+    /// Opens what an event of a run does not tell.
+    ///
+    /// # Errors
+    /// [`Kind::VaultKey`] when it does not open with this key.
+    pub(crate) fn open_event(
+        &self,
+        run: Uuid,
+        seq: u64,
+        sealed: &Sealed,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let what = format_args!("what event {seq} of run {run} keeps secret");
+        self.open_sealed(Place::Event(run, seq), sealed, &what)
+    }
+
     fn seal(
         &self,
         host: &Domain,
@@ -186,23 +200,41 @@ impl Vault {
         credential: &Credential,
         set_at: Timestamp,
     ) -> Result<Row, Error> {
-        let key = self.keys.to_seal(&self.ids)?;
         let plain = serde_json::to_vec(credential)
             .map(Zeroizing::new)
             .map_err(|_| Error::new(Kind::Internal, "a credential could not be written as JSON"))?;
-        let mut nonce = [0; seal::NONCE];
-        nonce[..16].copy_from_slice(&self.ids.random());
-        nonce[16..].copy_from_slice(&self.ids.random()[..8]);
-        let sealed = seal::seal(&key, host, scheme, &nonce, &plain)
-            .ok_or_else(|| Error::new(Kind::Internal, "a credential could not be sealed"))?;
         Ok(Row {
             kind: credential.kind(),
             set_at: Timestamp::from_millisecond(set_at.as_millisecond()).unwrap_or(set_at),
-            key_id: key.id().to_owned(),
-            nonce: nonce.to_vec(),
-            sealed,
+            sealed: self.seal_plain(Place::Credential(host, scheme), &plain)?,
         })
     }
+
+    fn seal_plain(&self, place: Place<'_>, plain: &[u8]) -> Result<Sealed, Error> {
+        let key = self.keys.to_seal(&self.ids)?;
+        seal::seal(&key, &self.ids, place, plain)
+            .ok_or_else(|| Error::new(Kind::Internal, "a secret could not be sealed"))
+    }
+
+    fn open_sealed(
+        &self,
+        place: Place<'_>,
+        sealed: &Sealed,
+        what: &dyn fmt::Display,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let key = self.keys.to_open()?;
+        if sealed.key_id != key.id() {
+            let (with, here) = (&sealed.key_id, key.id());
+            let message =
+                format!("{what} was sealed with the key {with}, and the key here is {here}");
+            return Err(Error::new(Kind::VaultKey, message));
+        }
+        seal::open(&key, place, sealed).ok_or_else(|| damaged(what))
+    }
+}
+
+fn damaged(what: &dyn fmt::Display) -> Error {
+    Error::new(Kind::VaultKey, format!("{what} does not open: its row was changed or moved"))
 }
 
 #[cfg(test)]

@@ -456,8 +456,7 @@ pub enum EventKind {
         /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
         #[schema(value_type = Object)]
         inputs: Map<String, Value>,
-        /// The inputs that are secret. They are kept in memory alone, so a run with any cannot be
-        /// resumed.
+        /// The inputs that are secret. No event tells them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         secrets: Vec<String>,
         /// Those of the inputs that nobody gave: they were remembered, and for how long.

@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use super::fold::{Progress, Start};
+use super::hidden::reveal;
 use super::{LEASE, Live, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
 use crate::engine::{Budget, Engine, Stop, Why};
@@ -167,12 +168,14 @@ impl Runs {
     async fn resume(self: &Arc<Self>, run: Uuid) -> Result<(), Error> {
         // Without room the claim runs out by itself, and the run is claimed again.
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(()) };
-        let events = self.read_all(run).await?;
+        let mut events = self.read_all(run).await?;
+        let sealed = self.store.read_sealed(run).await?;
+        let secrets = Arc::new(Secrets::new(self.ids.random()));
+        let revealed = reveal(&mut events, &sealed, &self.vault, &secrets);
         let progress = Progress::of(&events);
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let start = Start::of(&events)
             .ok_or_else(|| Error::new(Kind::Internal, format!("run {run} has no beginning")))?;
-        let secrets = Arc::new(Secrets::new(self.ids.random()));
         let live = self.enter(run, progress.last, secrets);
         if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
             lock(&self.live).remove(&run);
@@ -182,9 +185,9 @@ impl Runs {
         if row.cancel_requested {
             live.halt.stop(Why::Cancelled);
         }
-        let plan = match self.recall_plan(&start, &row.choices).await {
-            Ok(plan) => check_secrets(&plan, &start, &progress).map(|()| plan),
-            Err(error) => Err(error),
+        let plan = match revealed {
+            Ok(()) => self.recall_plan(&start, &row.choices).await,
+            Err(error) => Err(secrets_lost(&error, &progress)),
         };
         match plan {
             Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, slot }, true),
@@ -232,14 +235,8 @@ impl Runs {
     }
 }
 
-/// Whether a run can go on without the secrets that its executor had in memory.
-fn check_secrets(plan: &Plan, start: &Start, progress: &Progress) -> Result<(), Error> {
-    let lost = match start.secrets.as_slice() {
-        // Outputs were masked too, where they had what a step below keeps secret.
-        [] if plan.has_secrets() && progress.has_placeholder() => "outputs that are secret".into(),
-        [] => return Ok(()),
-        names => format!("its secret inputs `{}`", names.join("`, `")),
-    };
+/// Why a run cannot go on when its secrets do not open, and what it may have done.
+fn secrets_lost(error: &Error, progress: &Progress) -> Error {
     let doubts: Vec<_> = progress
         .doubts()
         .map(|(step, doubt)| {
@@ -250,10 +247,12 @@ fn check_secrets(plan: &Plan, start: &Start, progress: &Progress) -> Result<(), 
         })
         .collect();
     let message = format!(
-        "the executor stopped while it drove this run, which cannot go on without {lost}{}",
+        "the executor stopped while it drove this run, whose secret values cannot be read again: \
+         {}{}",
+        error.message,
         doubts.concat()
     );
-    Err(Error::new(Kind::SecretsLost, message))
+    Error::new(Kind::SecretsLost, message)
 }
 
 /// What is recorded when a walk has ended; nothing when the run goes on later.

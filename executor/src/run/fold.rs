@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::Kind;
-use crate::secrets::has_placeholder;
 
 /// The run that `events` tell of, from the first one on. Gaps in the middle lose steps and
 /// nothing else. `None` when there is no beginning.
@@ -290,12 +289,6 @@ impl Progress {
         let doubts =
             doubts.filter_map(|(path, step)| Some((path.as_str(), step.in_doubt.as_ref()?)));
         doubts.filter(|(_, doubt)| !doubt.repeat_safe)
-    }
-
-    /// Whether a step has set something that was recorded without its secrets.
-    pub(crate) fn has_placeholder(&self) -> bool {
-        let outputs = self.steps.values().filter_map(|step| step.outputs.as_ref());
-        outputs.flat_map(Map::values).any(has_placeholder)
     }
 
     fn step(&mut self, path: &str) -> &mut Recorded {

@@ -1,16 +1,18 @@
 //! The journal of one run: its only writer, and the gapless sequence of its events. Nothing secret
 //! gets past it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2s::api::{Event, EventKind};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::hidden::Hidden;
 use super::store::Store;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::secrets::Secrets;
+use crate::vault::Vault;
 
 /// Version of the format of events.
 pub(crate) const EVENT_VERSION: u8 = 1;
@@ -23,6 +25,8 @@ pub(crate) struct Journal {
     clock: Arc<dyn Clock>,
     /// What no event may tell.
     secrets: Arc<Secrets>,
+    /// Seals it, so that the run can be resumed.
+    vault: Arc<Vault>,
     /// The number of the last event that was sent to the store. The lock is held while an event is
     /// numbered and sent, so that events reach the store in the order of their numbers, whichever
     /// branch of a parallel step they come from; it is never held while anything is awaited.
@@ -37,15 +41,16 @@ impl Journal {
         last: u64,
         store: Store,
         clock: Arc<dyn Clock>,
+        vault: Arc<Vault>,
         secrets: Arc<Secrets>,
     ) -> Self {
         let committed = Arc::new(watch::Sender::new(last));
-        Self { run, store, clock, secrets, last: Mutex::new(last), committed }
+        Self { run, store, clock, secrets, vault, last: Mutex::new(last), committed }
     }
 
     /// The number of the last event.
     pub(crate) fn last(&self) -> u64 {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.lock()
     }
 
     /// Tells the number of the last event that is committed, whenever it grows.
@@ -55,24 +60,42 @@ impl Journal {
 
     /// Records what happened, in order, without waiting for the disk. The next
     /// [`commit`](Self::commit) waits for it too.
-    pub(crate) fn note(&self, kind: EventKind) {
-        self.number(kind, |event| self.store.append_soon(event, Arc::clone(&self.committed)));
+    pub(crate) fn note(&self, mut kind: EventKind) {
+        self.secrets.mask_event(&mut kind);
+        let mut last = self.lock();
+        let event = self.event(*last + 1, kind);
+        self.store.append_soon(event, Arc::clone(&self.committed));
+        *last += 1;
     }
 
-    /// Records what happened, and returns once it cannot be lost any more.
+    /// Records what happened, and returns once it cannot be lost any more. What a step set is
+    /// sealed beside its event where the event does not tell it.
     ///
     /// # Errors
-    /// When the database fails, or another executor has written to this run. Whoever drives the
-    /// run must stop then.
-    pub(crate) async fn commit(&self, kind: EventKind) -> Result<(), Error> {
-        let done = self.number(kind, |event| self.store.append(event, Arc::clone(&self.committed)));
+    /// When the database fails, what is secret cannot be sealed, or another executor has written to
+    /// this run. Whoever drives the run must stop then.
+    pub(crate) async fn commit(&self, mut kind: EventKind) -> Result<(), Error> {
+        let truth = Hidden::of(&kind, &self.secrets);
+        self.secrets.mask_event(&mut kind);
+        let done = {
+            let mut last = self.lock();
+            let seq = *last + 1;
+            // Under the lock: a secret is sealed with the event that tells of it, or before.
+            let hidden = truth.and_then(|truth| truth.unless_told(&kind, &self.secrets));
+            let sealed =
+                hidden.map(|hidden| hidden.seal(&self.vault, self.run, seq)).transpose()?;
+            let event = self.event(seq, kind);
+            *last = seq;
+            self.store.append(event, sealed, Arc::clone(&self.committed))
+        };
         done.await
     }
 
-    fn number<T>(&self, mut kind: EventKind, send: impl FnOnce(Event) -> T) -> T {
-        self.secrets.mask_event(&mut kind);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last += 1;
-        send(Event { v: EVENT_VERSION, seq: *last, run: self.run, at: self.clock.now(), kind })
+    fn event(&self, seq: u64, kind: EventKind) -> Event {
+        Event { v: EVENT_VERSION, seq, run: self.run, at: self.clock.now(), kind }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

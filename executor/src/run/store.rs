@@ -13,19 +13,21 @@ use std::time::Duration;
 use a2s::Digest;
 use a2s::api::{Event, EventKind, RunStatus};
 use jiff::Timestamp;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::config::Durability;
+use crate::database::{failed, options};
 use crate::error::{Error, Kind};
+use crate::vault::Sealed;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
 
+/// As errors call it.
+const WHAT: &str = "the run database";
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 const MAX_BATCH: usize = 256;
 /// How long an event that nobody waits for may wait itself.
@@ -57,6 +59,8 @@ pub(crate) struct NewRun {
     pub(crate) request_digest: Digest,
     /// Its first event.
     pub(crate) first: Event,
+    /// What that does not tell.
+    pub(crate) sealed: Option<Sealed>,
     /// Who will drive it.
     pub(crate) lease: Lease,
 }
@@ -99,7 +103,7 @@ struct Job {
 #[derive(Debug)]
 enum Task {
     Create(Box<NewRun>),
-    Append { event: Box<Event>, committed: Arc<watch::Sender<u64>> },
+    Append { event: Box<Event>, sealed: Option<Sealed>, committed: Arc<watch::Sender<u64>> },
     RequestCancel(Uuid),
     Claim { lease: Lease, now: Timestamp, limit: usize },
     Renew { lease: Lease, live: Vec<Uuid> },
@@ -145,17 +149,7 @@ impl Store {
             .map_err(|error| unusable(&error))?;
         let alone = presence.try_lock().is_ok();
 
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .foreign_keys(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(match durability {
-                Durability::Full => SqliteSynchronous::Full,
-                Durability::Normal => SqliteSynchronous::Normal,
-            })
-            .busy_timeout(Duration::from_secs(5))
-            .disable_statement_logging();
+        let options = options(path, durability).create_if_missing(true);
         let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
         MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
         if alone {
@@ -187,19 +181,21 @@ impl Store {
         }
     }
 
-    /// Appends an event: it is on its way when this returns, and committed when the future does.
-    /// `committed` is told its number then.
+    /// Appends an event with what it does not tell: it is on its way when this returns, and
+    /// committed when the future does. `committed` is told its number then. What is sealed goes
+    /// when the run is over.
     ///
     /// # Errors
     /// [`Kind::LeaseLost`] when it does not follow the last event: somebody else wrote.
     pub(crate) fn append(
         &self,
         event: Event,
+        sealed: Option<Sealed>,
         committed: Arc<watch::Sender<u64>>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
         let (reply, answer) = oneshot::channel();
-        let task = Task::Append { event: Box::new(event), committed };
+        let task = Task::Append { event: Box::new(event), sealed, committed };
         let sent = self.jobs.send(Job { task, reply: Some(reply) });
         async move {
             sent.map_err(|_| lost())?;
@@ -217,7 +213,7 @@ impl Store {
     /// Appends an event without waiting: it is committed before any later event of its run. When
     /// that fails, appending later ones fails too.
     pub(crate) fn append_soon(&self, event: Event, committed: Arc<watch::Sender<u64>>) {
-        let task = Task::Append { event: Box::new(event), committed };
+        let task = Task::Append { event: Box::new(event), sealed: None, committed };
         // Without a writer the next append that waits reports it.
         let _ = self.jobs.send(Job { task, reply: None });
     }
@@ -262,8 +258,22 @@ impl Store {
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(&self.reads)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         rows.iter().map(|row| parse_event(row)).collect()
+    }
+
+    /// What the events of a run do not tell, by their numbers.
+    pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Sealed>, Error> {
+        let rows: Vec<(i64, String, Vec<u8>, Vec<u8>)> =
+            sqlx::query_as("SELECT seq, key_id, nonce, sealed FROM sealed WHERE run = ?1")
+                .bind(run.to_string())
+                .fetch_all(&self.reads)
+                .await
+                .map_err(failed(WHAT))?;
+        let rows = rows.into_iter().map(|(seq, key_id, nonce, bytes)| {
+            (u64::try_from(seq).unwrap_or_default(), Sealed { key_id, nonce, bytes })
+        });
+        Ok(rows.collect())
     }
 
     /// The events that begin, suspend and end runs, for at most `limit` runs older than `before`;
@@ -283,7 +293,7 @@ impl Store {
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(&self.reads)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         let mut lives: Vec<Vec<Event>> = Vec::new();
         for row in &rows {
             let event = parse_event(row)?;
@@ -304,9 +314,9 @@ impl Store {
                 .bind(run.to_string())
                 .fetch_optional(&self.reads)
                 .await
-                .map_err(|error| failed(&error))?;
+                .map_err(failed(WHAT))?;
         let Some((status, choices, cancel_requested)) = row else { return Ok(None) };
-        let status = serde_json::from_value(status.into()).map_err(|error| failed(&error))?;
+        let status = serde_json::from_value(status.into()).map_err(failed(WHAT))?;
         Ok(Some(RunRow { status, choices, cancel_requested }))
     }
 
@@ -317,7 +327,7 @@ impl Store {
                 .bind(key)
                 .fetch_optional(&self.reads)
                 .await
-                .map_err(|error| failed(&error))?;
+                .map_err(failed(WHAT))?;
         row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
     }
 
@@ -333,7 +343,7 @@ impl Store {
                     .bind(digest.to_string())
                     .fetch_optional(&self.reads)
                     .await
-                    .map_err(|error| failed(&error))?;
+                    .map_err(failed(WHAT))?;
             documents.extend(source.map(|source| (*digest, source)));
         }
         Ok(documents)
@@ -342,7 +352,7 @@ impl Store {
     /// Whether the database answers.
     pub(crate) async fn ping(&self) -> Result<(), Error> {
         let one: Result<i64, _> = sqlx::query_scalar("SELECT 1").fetch_one(&self.reads).await;
-        one.map(|_| ()).map_err(|error| failed(&error))
+        one.map(|_| ()).map_err(failed(WHAT))
     }
 
     async fn ask_for_runs(&self, task: Task) -> Result<Vec<Uuid>, Error> {
@@ -373,7 +383,7 @@ async fn write(mut connection: SqliteConnection, mut jobs: mpsc::UnboundedReceiv
         match commit(&mut connection, &batch).await {
             Ok(outcomes) => {
                 for (job, outcome) in batch.drain(..).zip(outcomes) {
-                    if let (Task::Append { event, committed }, Outcome::Done) =
+                    if let (Task::Append { event, committed, .. }, Outcome::Done) =
                         (&job.task, &outcome)
                     {
                         committed.send_replace(event.seq);
@@ -385,7 +395,7 @@ async fn write(mut connection: SqliteConnection, mut jobs: mpsc::UnboundedReceiv
                 }
             }
             Err(error) => {
-                let error = failed(&error);
+                let error = failed(WHAT)(error);
                 for reply in batch.drain(..).filter_map(|job| job.reply) {
                     let _ = reply.send(Err(error.clone()));
                 }
@@ -406,7 +416,9 @@ async fn commit(
     for job in jobs {
         outcomes.push(match &job.task {
             Task::Create(run) => create(&mut transaction, run).await?,
-            Task::Append { event, .. } => append(&mut transaction, event).await?,
+            Task::Append { event, sealed, .. } => {
+                append(&mut transaction, event, sealed.as_ref()).await?
+            }
             Task::RequestCancel(run) => {
                 sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
                     .bind(run.to_string())
@@ -462,11 +474,15 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
             .execute(&mut *connection)
             .await?;
     }
-    append(connection, &run.first).await?;
+    append(connection, &run.first, run.sealed.as_ref()).await?;
     Ok(Outcome::Created(Created::New))
 }
 
-async fn append(connection: &mut SqliteConnection, event: &Event) -> Result<Outcome, sqlx::Error> {
+async fn append(
+    connection: &mut SqliteConnection,
+    event: &Event,
+    sealed: Option<&Sealed>,
+) -> Result<Outcome, sqlx::Error> {
     let value = serde_json::to_value(event).map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
     let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
     let inserted = sqlx::query(
@@ -484,6 +500,18 @@ async fn append(connection: &mut SqliteConnection, event: &Event) -> Result<Outc
     if inserted.rows_affected() == 0 {
         return Ok(Outcome::OutOfTurn);
     }
+    if let Some(Sealed { key_id, nonce, bytes }) = sealed {
+        sqlx::query(
+            "INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+        .bind(event.run.to_string())
+        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+        .bind(key_id)
+        .bind(nonce)
+        .bind(bytes)
+        .execute(&mut *connection)
+        .await?;
+    }
     let status = match &event.kind {
         EventKind::RunFinished { status, .. } => Some(*status),
         EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
@@ -495,6 +523,12 @@ async fn append(connection: &mut SqliteConnection, event: &Event) -> Result<Outc
             .bind(status.as_str())
             .execute(&mut *connection)
             .await?;
+        if status.is_final() {
+            sqlx::query("DELETE FROM sealed WHERE run = ?1")
+                .bind(event.run.to_string())
+                .execute(&mut *connection)
+                .await?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -546,19 +580,13 @@ fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
 }
 
 fn parse_event(row: &str) -> Result<Event, Error> {
-    serde_json::from_str(row).map_err(|error| failed(&error))
+    serde_json::from_str(row).map_err(failed(WHAT))
 }
 
 fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {
-    let id = id.parse().map_err(|error: uuid::Error| failed(&error))?;
-    let digest = digest.parse().map_err(|error: a2s::DigestError| failed(&error))?;
+    let id = id.parse().map_err(failed::<uuid::Error>(WHAT))?;
+    let digest = digest.parse().map_err(failed::<a2s::DigestError>(WHAT))?;
     Ok((id, digest))
-}
-
-/// The database's own words go to the log; callers learn that it failed.
-fn failed(error: &dyn std::error::Error) -> Error {
-    tracing::error!(%error, "the run database failed");
-    Error::new(Kind::Store, "the run database could not be read or written")
 }
 
 /// The writer is gone.

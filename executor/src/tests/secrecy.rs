@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use a2s::Secret;
 use a2s::api::{EventKind, RunStatus};
 use axum::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::world::{
     World, allow, assert_succeeded, call, events, output, read, run, sequence, start, task, with,
 };
-use crate::App;
+use crate::SecretKey;
 
 /// Whatever spelling the rest of it is written in, this part stays as it is.
 const CORE: &str = "canarycore";
@@ -54,6 +57,10 @@ fn publish(world: &World) {
             "output": {"path": "${path}", "body": "${body}", "noted": "${noted}"},
         }),
     );
+}
+
+fn key(byte: u8) -> SecretKey {
+    SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
 }
 
 /// Every byte of the run database, its log included.
@@ -298,75 +305,112 @@ async fn what_goes_into_a_secret_parameter_is_secret_where_it_comes_from() {
     assert_untold("the database", &database(&world));
 }
 
-async fn lose(world: &World, app: App, id: uuid::Uuid) -> a2s::api::RunError {
-    app.crash().await;
-    let app = world.open().await;
-    events(&app, id).await;
-    let run = read(&app, id).await;
-    assert_eq!(run.status, RunStatus::Failed);
-    let error = run.error.unwrap();
-    assert_eq!(error.code, "A2S325");
-    assert!(error.hint.contains("start a new one"), "{}", error.hint);
-    assert_untold("the database", &database(world));
-    error
+/// The bodies of the requests `POST path`.
+fn sent(world: &World, path: &str) -> Vec<Value> {
+    let asked = world.service.asked().into_iter();
+    asked.filter(|(call, _)| *call == format!("POST {path}")).map(|(_, body)| body).collect()
+}
+
+/// A run that sends its token before and after a request that is held.
+fn publish_holding(world: &World, name: &str, held: &str) {
+    let said = json!({"body": "${token}: ${said[1]}"});
+    let steps = json!([
+        task("send", "POST /say", json!({"body": ["${token}", "x"]}), json!({"said": "$.body"})),
+        task("held", held, json!({}), json!({"x": "$.value"})),
+        task("after", "POST /after", said, json!({"last": "$.body"})),
+    ]);
+    let parameters = json!([{"name": "token", "secret": true}]);
+    let rest = json!({"parameters": parameters, "execution": sequence(steps)});
+    world.registry.publish_newer(name, &rest);
 }
 
 #[tokio::test]
-async fn a_run_whose_secrets_are_gone_ends_and_says_so() {
+async fn a_run_with_secrets_goes_on_after_a_crash_and_keeps_them() {
     let world = World::new().await;
-    let parameters =
-        json!([{"name": "token", "secret": true, "required": false}, {"name": "call"}]);
-    for (name, held) in [("Get", "GET /hold/x"), ("Post", "POST /hold/x")] {
-        let held = with(
-            task("held", held, json!({}), json!({"x": "$.value"})),
-            json!({"on_error": "continue"}),
-        );
-        let steps = json!([
-            task(
-                "send",
-                "POST /say",
-                json!({"body": ["${token}", "${call}"]}),
-                json!({"said": "$.body"})
-            ),
-            held
-        ]);
-        let rest = json!({"parameters": parameters, "execution": sequence(steps)});
-        world.registry.publish_newer(name, &rest);
-    }
+    publish_holding(&world, "Hold", "GET /hold/x");
     let app = world.open().await;
-    let id = start(&app, "Get", json!({"token": TOKEN, "call": "x"})).await;
+    let id = start(&app, "Hold", json!({"token": TOKEN})).await;
     world.service.arrived("GET /hold/x", 1).await;
-    let error = lose(&world, app, id).await;
-    assert!(error.message.contains("`token`") && !error.repeat_safe, "{}", error.message);
-
-    let app = world.open().await;
-    let id = start(&app, "Post", json!({"token": TOKEN, "call": "x"})).await;
-    world.service.arrived("POST /hold/x", 1).await;
-    let error = lose(&world, app, id).await;
-    assert!(error.message.contains("`POST https://api.example/hold/x`"), "{}", error.message);
-
-    // Without the secret one, which is optional, nothing is lost.
-    let app = world.open().await;
-    let id = start(&app, "Get", json!({"call": "(secret)"})).await;
-    world.service.arrived("GET /hold/x", 2).await;
     app.crash().await;
+    assert_untold("the database", &database(&world));
     world.service.release("x");
     let app = world.open().await;
+    let told = events(&app, id).await;
+    assert_succeeded(&read(&app, id).await);
+    assert_eq!(sent(&world, "/say"), [json!([TOKEN, "x"])]);
+    assert_eq!(sent(&world, "/after"), [json!(format!("{TOKEN}: x"))]);
+    assert_untold("the events", &json!(told).to_string());
+    assert_untold("the guardian", &json!(world.guardian.asked()).to_string());
+    app.shutdown(Duration::from_secs(30)).await;
+    assert_untold("the database", &database(&world));
+    // The same request has the same digest in both lives of the run.
+    let digests = told.iter().filter_map(|event| match &event.kind {
+        EventKind::Sending { step, request_digest, .. } if step == "held" => Some(request_digest),
+        _ => None,
+    });
+    let [first, second] = digests.collect::<Vec<_>>()[..] else { panic!("{told:?}") };
+    assert_eq!(first, second);
+}
+
+#[tokio::test]
+async fn what_lies_sealed_goes_when_the_run_is_over() {
+    let world = World::new().await;
+    publish_holding(&world, "Hold", "GET /hold/x");
+    let app = world.open().await;
+    let id = start(&app, "Hold", json!({"token": TOKEN})).await;
+    world.service.arrived("GET /hold/x", 1).await;
+    assert_eq!(world.count_rows("sealed").await, 2);
+    world.service.release("x");
     events(&app, id).await;
-    let run = read(&app, id).await;
-    // Its output reads like a placeholder, and nobody can tell whether it is one.
-    assert_eq!(run.error.unwrap().code, "A2S325");
-    let id = start(&app, "Get", json!({"call": "x"})).await;
-    world.service.arrived("GET /hold/x", 3).await;
-    app.crash().await;
+    assert_eq!(world.count_rows("sealed").await, 0);
+    // One that is too short to be found again.
     world.service.release("x");
-    let app = world.open().await;
+    let id = start(&app, "Hold", json!({"token": "abc"})).await;
     events(&app, id).await;
     assert_succeeded(&read(&app, id).await);
 }
 
 #[tokio::test]
-async fn a_masked_output_is_not_taken_for_the_true_one() {
+async fn a_run_whose_key_is_gone_ends_and_says_so() {
+    let mut world = World::new().await;
+    for (name, held, doubt) in [("Get", "GET /hold/x", false), ("Post", "POST /hold/x", true)] {
+        publish_holding(&world, name, held);
+        world.config.secret_key = key(1);
+        let app = world.open().await;
+        let id = start(&app, name, json!({"token": TOKEN})).await;
+        world.service.arrived(held, 1).await;
+        app.crash().await;
+        world.config.secret_key = key(2);
+        let app = world.open().await;
+        events(&app, id).await;
+        let run = read(&app, id).await;
+        let error = run.error.unwrap();
+        assert_eq!((run.status, error.code.as_str()), (RunStatus::Failed, "A2S325"));
+        assert!(error.message.contains("was sealed with the key"), "{}", error.message);
+        let in_doubt = error.message.contains("`POST https://api.example/hold/x`");
+        assert_eq!((in_doubt, error.repeat_safe), (doubt, false), "{}", error.message);
+        assert_untold("the database", &database(&world));
+    }
+    assert_eq!(sent(&world, "/after"), [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_sealed_value_that_is_gone_is_not_replaced_by_its_placeholder() {
+    let world = World::new().await;
+    publish_holding(&world, "Hold", "GET /hold/x");
+    let app = world.open().await;
+    let id = start(&app, "Hold", json!({"token": TOKEN})).await;
+    world.service.arrived("GET /hold/x", 1).await;
+    app.crash().await;
+    world.change_database("DELETE FROM sealed").await;
+    let app = world.open().await;
+    events(&app, id).await;
+    assert_eq!(read(&app, id).await.error.unwrap().code, "A2S325");
+    assert_eq!(sent(&world, "/after"), [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_masked_output_comes_back_as_it_was() {
     let world = World::new().await;
     publish_inner(&world);
     world.service.answer("/login", json!({"token": TOKEN}));
@@ -384,13 +428,20 @@ async fn a_masked_output_is_not_taken_for_the_true_one() {
     let app = world.open().await;
     let id = start(&app, "Login", json!({})).await;
     world.service.arrived("GET /hold/x", 1).await;
-    lose(&world, app, id).await;
-    assert_eq!(world.service.count("POST /use"), 0);
+    app.crash().await;
+    assert_untold("the database", &database(&world));
+    world.service.release("x");
+    let app = world.open().await;
+    let told = events(&app, id).await;
+    assert_succeeded(&read(&app, id).await);
+    assert_eq!(sent(&world, "/use"), [json!(TOKEN)]);
+    assert_untold("the events", &json!(told).to_string());
 }
 
 #[tokio::test]
 async fn a_lost_run_that_was_to_be_cancelled_is_cancelled() {
-    let world = World::new().await;
+    let mut world = World::new().await;
+    world.config.secret_key = key(1);
     let held = task("held", "POST /hold/x", json!({"body": "${token}"}), json!({}));
     let parameters = json!([{"name": "token", "secret": true}]);
     let rest = json!({"parameters": parameters, "execution": sequence(json!([held]))});
@@ -400,6 +451,7 @@ async fn a_lost_run_that_was_to_be_cancelled_is_cancelled() {
     world.service.arrived("POST /hold/x", 1).await;
     call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
     app.crash().await;
+    world.config.secret_key = key(2);
     let app = world.open().await;
     events(&app, id).await;
     let run = read(&app, id).await;

@@ -131,6 +131,16 @@ impl World {
         connection.close().await.unwrap();
     }
 
+    /// How many rows a table has.
+    pub(crate) async fn count_rows(&self, table: &str) -> i64 {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&self.config.database);
+        let mut connection = options.connect().await.unwrap();
+        let sql = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        let count = sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        count
+    }
+
     /// Lets time pass on the executor's clock.
     pub(crate) fn pass(&self, time: Duration) {
         let milliseconds = i64::try_from(time.as_millis()).unwrap();

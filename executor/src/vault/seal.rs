@@ -1,47 +1,75 @@
-//! Sealing and opening. Pure.
+//! Sealing and opening. Pure but for the nonce.
+
+use std::sync::Arc;
 
 use a2s::Domain;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::key::Key;
+use crate::clock::Ids;
 
 /// The length of a nonce, in bytes.
-pub(super) const NONCE: usize = 24;
+const NONCE: usize = 24;
 
-pub(super) fn seal(
-    key: &Key,
-    host: &Domain,
-    scheme: &str,
-    nonce: &[u8; NONCE],
-    plain: &[u8],
-) -> Option<Vec<u8>> {
-    let bound = bind(host, scheme);
-    let payload = Payload { msg: plain, aad: &bound };
-    cipher(key).encrypt(&XNonce::from(*nonce), payload).ok()
+/// What was sealed: it opens with its key and in its place alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    /// Which key opens it; tells nothing of the key.
+    pub(crate) key_id: String,
+    /// The nonce.
+    pub(crate) nonce: Vec<u8>,
+    /// What is sealed, and the tag.
+    pub(crate) bytes: Vec<u8>,
 }
 
-/// None when anything is not what it was: key, host, scheme, nonce or what is sealed.
-pub(super) fn open(
+/// Where something sealed belongs. It is authenticated with it: moved elsewhere, it does not open.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'p> {
+    /// The credential of a host for a security scheme.
+    Credential(&'p Domain, &'p str),
+    /// What an event of a run does not tell.
+    Event(Uuid, u64),
+}
+
+impl Place<'_> {
+    /// No two places have one spelling, because no host holds a line feed.
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Credential(host, scheme) => format!("a2s credential 1\n{host}\n{scheme}"),
+            Self::Event(run, seq) => format!("a2s event 1\n{run}\n{seq}"),
+        }
+        .into_bytes()
+    }
+}
+
+/// Seals what belongs to a place. None when it is longer than the cipher takes.
+pub(super) fn seal(
     key: &Key,
-    host: &Domain,
-    scheme: &str,
-    nonce: &[u8],
-    sealed: &[u8],
-) -> Option<Zeroizing<Vec<u8>>> {
-    let nonce: [u8; NONCE] = nonce.try_into().ok()?;
-    let bound = bind(host, scheme);
-    let payload = Payload { msg: sealed, aad: &bound };
+    ids: &Arc<dyn Ids>,
+    place: Place<'_>,
+    plain: &[u8],
+) -> Option<Sealed> {
+    let mut nonce = [0; NONCE];
+    let (first, second) = nonce.split_at_mut(16);
+    first.copy_from_slice(&ids.random());
+    second.copy_from_slice(&ids.random()[..NONCE - 16]);
+    let bound = place.bytes();
+    let payload = Payload { msg: plain, aad: &bound };
+    let bytes = cipher(key).encrypt(&XNonce::from(nonce), payload).ok()?;
+    Some(Sealed { key_id: key.id().to_owned(), nonce: nonce.to_vec(), bytes })
+}
+
+/// None when anything is not what it was: key, place, nonce or what is sealed.
+pub(super) fn open(key: &Key, place: Place<'_>, sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
+    let nonce: [u8; NONCE] = sealed.nonce.as_slice().try_into().ok()?;
+    let bound = place.bytes();
+    let payload = Payload { msg: &sealed.bytes, aad: &bound };
     cipher(key).decrypt(&XNonce::from(nonce), payload).ok().map(Zeroizing::new)
 }
 
 fn cipher(key: &Key) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(key.bytes().into())
-}
-
-/// What is authenticated beside the credential: no two pairs of host and scheme have one spelling,
-/// because no host holds a line feed.
-fn bind(host: &Domain, scheme: &str) -> Vec<u8> {
-    format!("a2s credential 1\n{host}\n{scheme}").into_bytes()
 }

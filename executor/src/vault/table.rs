@@ -1,17 +1,18 @@
 //! The rows, in SQLite.
 
-use std::path::Path;
-use std::time::Duration;
-
 use a2s::Domain;
 use a2s::api::{CredentialKind, StoredCredential};
 use jiff::Timestamp;
-use sqlx::ConnectOptions as _;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions};
+use sqlx::sqlite::SqlitePool;
 
+use super::seal::Sealed;
+use crate::database::failed;
 use crate::error::{Error, Kind};
 
-/// The table. Changes are rare, so it has a connection of its own instead of the runs' writer.
+/// As errors call it.
+const WHAT: &str = "the stored credentials";
+
+/// The table. Changes are rare, so they do not go through the runs' writer.
 #[derive(Debug)]
 pub(super) struct Table {
     pool: SqlitePool,
@@ -25,31 +26,22 @@ type Columns = (String, i64, String, Vec<u8>, Vec<u8>);
 pub(super) struct Row {
     pub(super) kind: CredentialKind,
     pub(super) set_at: Timestamp,
-    /// Which key opens it.
-    pub(super) key_id: String,
-    pub(super) nonce: Vec<u8>,
-    pub(super) sealed: Vec<u8>,
+    pub(super) sealed: Sealed,
 }
 
 impl Table {
-    pub(super) async fn open(path: &Path) -> Result<Self, Error> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .journal_mode(SqliteJournalMode::Wal)
-            // What was removed is not left in the file, sealed as it is.
-            .pragma("secure_delete", "ON")
-            .busy_timeout(Duration::from_secs(5))
-            .disable_statement_logging();
-        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
-        Ok(Self { pool: pool.map_err(|error| failed(&error))? })
+    pub(super) fn new(pool: SqlitePool) -> Self {
+        Self { pool }
     }
 
     #[cfg(test)]
     pub(super) fn in_memory() -> Self {
         const SCHEMA: &str = include_str!("../../migrations/sqlite/0003_credentials.sql");
-        let pool = SqlitePoolOptions::new().max_connections(1).after_connect(|connection, _| {
-            Box::pin(async move { sqlx::raw_sql(SCHEMA).execute(connection).await.map(|_| ()) })
-        });
+        let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).after_connect(
+            |connection, _| {
+                Box::pin(async move { sqlx::raw_sql(SCHEMA).execute(connection).await.map(|_| ()) })
+            },
+        );
         Self { pool: pool.connect_lazy("sqlite::memory:").unwrap() }
     }
 
@@ -59,7 +51,7 @@ impl Table {
         )
         .fetch_all(&self.pool)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         let read = |(host, scheme, kind, set_at): (String, String, String, i64)| {
             Some(StoredCredential {
                 host: Domain::new(&host).ok()?,
@@ -73,12 +65,12 @@ impl Table {
 
     pub(super) async fn count(&self) -> Result<i64, Error> {
         let count = sqlx::query_scalar("SELECT COUNT(*) FROM credential");
-        count.fetch_one(&self.pool).await.map_err(|error| failed(&error))
+        count.fetch_one(&self.pool).await.map_err(failed(WHAT))
     }
 
     pub(super) async fn key_ids(&self) -> Result<Vec<String>, Error> {
         let ids = sqlx::query_scalar("SELECT DISTINCT key_id FROM credential ORDER BY key_id");
-        ids.fetch_all(&self.pool).await.map_err(|error| failed(&error))
+        ids.fetch_all(&self.pool).await.map_err(failed(WHAT))
     }
 
     pub(super) async fn get(&self, host: &Domain, scheme: &str) -> Result<Option<Row>, Error> {
@@ -90,11 +82,12 @@ impl Table {
         .bind(scheme)
         .fetch_optional(&self.pool)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         let Some((kind, set_at, key_id, nonce, sealed)) = row else { return Ok(None) };
         let kind = read_kind(&kind).ok_or_else(malformed)?;
         let set_at = Timestamp::from_millisecond(set_at).map_err(|_| malformed())?;
-        Ok(Some(Row { kind, set_at, key_id, nonce, sealed }))
+        let sealed = Sealed { key_id, nonce, bytes: sealed };
+        Ok(Some(Row { kind, set_at, sealed }))
     }
 
     /// Writes a row, over the one that was there. True when there was none.
@@ -105,7 +98,7 @@ impl Table {
                 .bind(scheme)
                 .fetch_optional(&self.pool)
                 .await
-                .map_err(|error| failed(&error))?;
+                .map_err(failed(WHAT))?;
         sqlx::query(
             "INSERT OR REPLACE INTO credential (host, scheme, kind, set_at, key_id, nonce, sealed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -114,12 +107,12 @@ impl Table {
         .bind(scheme)
         .bind(row.kind.as_str())
         .bind(row.set_at.as_millisecond())
-        .bind(&row.key_id)
-        .bind(&row.nonce)
-        .bind(&row.sealed)
+        .bind(&row.sealed.key_id)
+        .bind(&row.sealed.nonce)
+        .bind(&row.sealed.bytes)
         .execute(&self.pool)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         Ok(existed.is_none())
     }
 
@@ -137,12 +130,12 @@ impl Table {
         .bind(host.as_str())
         .bind(scheme)
         .bind(row.set_at.as_millisecond())
-        .bind(&row.key_id)
-        .bind(&row.nonce)
-        .bind(&row.sealed)
+        .bind(&row.sealed.key_id)
+        .bind(&row.sealed.nonce)
+        .bind(&row.sealed.bytes)
         .execute(&self.pool)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(failed(WHAT))?;
         Ok(())
     }
 
@@ -153,7 +146,7 @@ impl Table {
             .bind(scheme)
             .execute(&self.pool)
             .await
-            .map_err(|error| failed(&error))?;
+            .map_err(failed(WHAT))?;
         Ok(removed.rows_affected() > 0)
     }
 }
@@ -165,10 +158,4 @@ fn read_kind(text: &str) -> Option<CredentialKind> {
 
 fn malformed() -> Error {
     Error::new(Kind::Store, "a stored credential cannot be read")
-}
-
-/// The database's own words go to the log. Statements have no values in them.
-fn failed(error: &sqlx::Error) -> Error {
-    tracing::error!(%error, "the table of credentials failed");
-    Error::new(Kind::Store, "the stored credentials could not be read or written")
 }

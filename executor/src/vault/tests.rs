@@ -32,7 +32,8 @@ async fn open(folder: &Path, key: SecretKey) -> Result<Vault, Error> {
     let mut config = Config::new(folder.join("executor.sqlite"), registry, Guardian::Off);
     config.secret_key = key;
     crate::run::make_database(&config).await.unwrap();
-    Vault::open(&config, Arc::new(Counter::default()), Arc::new(Counter::default())).await
+    let pool = crate::database::open(&config.database).await?;
+    Vault::open(&config, pool, Arc::new(Counter::default()), Arc::new(Counter::default())).await
 }
 
 fn given(byte: u8) -> SecretKey {
@@ -101,8 +102,7 @@ async fn a_row_that_was_moved_or_changed_does_not_open() {
     let vault = open(folder.path(), given(1)).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new();
-    let pool =
-        sqlx::SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
+    let pool = SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
     let pool = pool.await.unwrap();
     let change = async |sql: &'static str| {
         sqlx::query(sql).execute(&pool).await.unwrap();

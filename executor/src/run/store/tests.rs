@@ -33,6 +33,7 @@ impl Fixture {
             key: key.map(str::to_owned),
             request_digest: asked,
             first: event(run, 1, started()),
+            sealed: None,
             lease: lease(ONE, until),
         };
         self.store.create(new).await.unwrap()
@@ -40,7 +41,7 @@ impl Fixture {
 
     async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), Kind> {
         let committed = Arc::new(watch::Sender::new(0));
-        let appended = self.store.append(event(run, seq, kind), Arc::clone(&committed)).await;
+        let appended = self.store.append(event(run, seq, kind), None, Arc::clone(&committed)).await;
         assert_eq!(*committed.borrow(), if appended.is_ok() { seq } else { 0 });
         appended.map_err(|error| error.kind)
     }
