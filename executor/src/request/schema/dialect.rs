@@ -212,7 +212,7 @@ impl<'t> Translator<'t> {
                 }
                 // Without knowing all that does not travel, nothing is missed.
                 "required" => required(value, &hidden).filter(|_| self.looks > 0),
-                "dependentRequired" => lists(value),
+                "dependentRequired" => dependents(value, &hidden).filter(|_| self.looks > 0),
                 "properties" => self.properties(value, depth),
                 "patternProperties" => self.pattern_properties(value, depth),
                 // A name may match a pattern that cannot be read.
@@ -477,7 +477,11 @@ fn types(value: &Value) -> Option<Value> {
 /// makes them of words that lack quotes.
 fn values(members: &Map<String, Value>, value: &Value) -> Option<Value> {
     let mut values = value.as_array().filter(|values| !values.is_empty())?.clone();
-    if members.get("type").and_then(Value::as_str) == Some("string") {
+    let is_text = members.get("type").is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        kind => kind == "string",
+    });
+    if is_text {
         let texts = values.iter().filter(|value| value.is_number() || value.is_boolean());
         let texts: Vec<_> = texts.map(|value| Value::String(value.to_string())).collect();
         values.extend(texts);
@@ -516,9 +520,8 @@ fn required(value: &Value, hidden: &Names) -> Option<Value> {
     Some(json!(names))
 }
 
-fn lists(value: &Value) -> Option<Value> {
-    let members = value.as_object()?;
-    let is_list =
-        |value: &Value| value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
-    members.values().all(is_list).then(|| value.clone())
+fn dependents(value: &Value, hidden: &Names) -> Option<Value> {
+    let members = value.as_object()?.iter();
+    let lists = members.map(|(name, names)| Some((name.clone(), required(names, hidden)?)));
+    lists.collect::<Option<Map<_, _>>>().map(Value::Object)
 }

@@ -125,6 +125,23 @@ fn common_words_mean_the_same_in_both() {
 }
 
 #[test]
+fn words_without_quotes_stand_for_texts_where_null_may_stand_too() {
+    let check = check_of(OpenApiVersion::V3_1, &json!({"type": ["string", "null"], "enum": [1]}));
+    assert_eq!(told(check, &json!("1")), [""; 0]);
+}
+
+#[test]
+fn what_is_read_only_is_not_missed_beside_another_property() {
+    let schema = json!({
+        "properties": {"id": {"readOnly": true}},
+        "dependentRequired": {"a": ["id", "b"]},
+    });
+    let told = |value| told(check_of(OpenApiVersion::V3_1, &schema), &value);
+    assert_eq!(told(json!({"a": 1, "b": 1})), [""; 0]);
+    assert_eq!(told(json!({"a": 1})).len(), 1);
+}
+
+#[test]
 fn what_is_malformed_says_nothing() {
     check(
         &json!({"type": "file", "required": true, "enum": [], "maximum": "9"}),
