@@ -152,11 +152,11 @@ fn fields_are_held_to_their_schemas() {
 fn fields_are_read_as_their_encoding_writes_them() {
     let style = ValueStyle { style: Style::DeepObject, explode: true, allow_reserved: false };
     let fields = [
-        ("json", of_type("application/json")),
+        ("json/~", of_type("application/json")),
         ("deep", BodyField { style: Some(style), ..BodyField::default() }),
     ];
     let schema = json!({"properties": {
-        "json": {"type": "array", "items": {"type": "integer"}},
+        "json/~": {"type": "array", "items": {"type": "integer"}},
         "deep": {
             "type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}},
         },
@@ -164,9 +164,10 @@ fn fields_are_read_as_their_encoding_writes_them() {
     for media_type in [FORM, MULTIPART] {
         let contract = taking(media_type, schema.clone(), &fields);
         let check = |value, expected| check_body(&contract, value, expected);
-        check(json!({"json": [1, 2], "deep": {"n": "5"}}), "sent");
-        let expected = "`.json[0]` is not of the type integer (schema: properties/json/items/type)";
-        check(json!({"json": ["1"]}), expected);
+        check(json!({"json/~": [1, 2], "deep": {"n": "5"}}), "sent");
+        let expected =
+            "`.json/~[0]` is not of the type integer (schema: properties/json~1~0/items/type)";
+        check(json!({"json/~": ["1"]}), expected);
         let expected =
             "`.deep.n` is not of the type integer (schema: properties/deep/properties/n/type)";
         check(json!({"deep": {"n": "x"}}), expected);
@@ -228,7 +229,7 @@ fn text_is_held_to_the_schema_of_a_text() {
         check_body(&contract, json!("abc"), "sent");
         check_body(&contract, json!("abcd"), expected);
     }
-    let text = taking("text/plain", short.clone(), &[]);
+    let text = taking("text/plain", short, &[]);
     check_body(&text, json!(123), "sent");
     check_body(&text, json!(1234), expected);
     check_body(&text, json!({"text": "abcd"}), expected);
@@ -263,6 +264,28 @@ fn what_is_sent_as_json_under_another_name_is_held_to_its_schema() {
     }
     let any = taking("*/*", json!({"type": "object"}), &[]);
     check_body(&any, json!({"base64": "aGk="}), "sent");
+}
+
+#[test]
+fn a_parameter_that_is_json_keeps_its_type() {
+    let mut task = operation(Method::Get, "https://a.example", "/", &["queryParameters.q"]);
+    task.parameters[0].schema = json!({"type": "integer"});
+    for (content, expected) in [(None, "sent"), (Some("application/json"), "refused")] {
+        task.parameters[0].content = content.and_then(MediaType::parse);
+        let told = refused(&of(task.clone()), [("queryParameters.q", json!("5"))]);
+        assert_eq!(told == "sent", expected == "sent", "{told}");
+    }
+}
+
+#[test]
+fn a_body_that_is_not_sent_is_held_to_nothing() {
+    let mut task = operation(Method::Post, "https://api.example", "/", &["body"]);
+    let body = task.body.as_mut().unwrap();
+    body.required = false;
+    body.schema = json!({"type": "object"});
+    let contract = of(task);
+    assert_eq!(refused(&contract, [("body", json!(null))]), "sent");
+    assert_ne!(refused(&contract, [("body", json!(1))]), "sent");
 }
 
 #[test]
@@ -316,8 +339,12 @@ fn answering() -> Contract {
         ("200".to_owned(), media(json!({"type": "object", "required": ["id"]}))),
         ("204".to_owned(), json!({"description": "nothing"})),
         (
-            "2XX".to_owned(),
-            json!({"content": {"text/*": {}, "application/json": {"schema": {"type": "array"}}}}),
+            "2xx".to_owned(),
+            json!({"content": {
+                "text/*": {"schema": {"type": "array"}},
+                "application/*": {"schema": {"type": "string"}},
+                "application/json": {"schema": {"type": "array"}},
+            }}),
         ),
     ];
     of(task)
@@ -334,6 +361,17 @@ fn check_answer(status: u16, content_type: &'static str, body: &str, expected: &
     let value = serde_json::from_slice(&response.body).unwrap_or_default();
     let told = answering().check_answer(&response, &value);
     assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_answer_without_a_body_by_its_method_is_no_misfit() {
+    for (method, misfits) in [(Method::Head, 0), (Method::Get, 1)] {
+        let mut task = operation(method, "https://api.example", "/", &[]);
+        task.responses = vec![("200".to_owned(), json!({"content": {"text/plain": {}}}))];
+        let (headers, body) = (HeaderMap::new(), Bytes::new());
+        let response = RawResponse { status: 200, headers, body, redirects: 0 };
+        assert_eq!(of(task).check_answer(&response, &Value::Null).len(), misfits);
+    }
 }
 
 #[test]

@@ -206,6 +206,10 @@ mod tests {
             assert!(effort.is_bearable(&json!([1, 2, 3])), "{schema}");
             assert!(!effort.is_bearable(&Value::Array(vec![json!("x"); 5000])), "{schema}");
         }
+        let named = json!({"propertyNames": {"enum": choices}, "$defs": {}});
+        let names = |count| (0..count).map(|n| (n.to_string(), json!(1))).collect::<Value>();
+        let effort = Effort::of(named);
+        assert!(effort.is_bearable(&names(9)) && !effort.is_bearable(&names(5000)));
         let plain = Effort::of(json!({"allOf": [{"items": {"type": "integer"}}]}));
         assert!(plain.is_bearable(&Value::Array(vec![json!(1); 500_000])));
     }

@@ -86,8 +86,67 @@ fn the_words_of_3_0_are_read() {
         ["it is not more than 0 (schema: exclusiveMinimum)"]
     );
     assert!(told(check_of(version, &open), &json!(9)).is_empty());
+    let below = told(check_of(version, &open), &json!(-1));
+    assert_eq!(below, ["it is not more than 0 (schema: exclusiveMinimum)"]);
     // `const` is not one of its words, and neither is what stands beside a `$ref`.
     assert!(told(check_of(version, &json!({"const": 1, "type": "integer"})), &json!(2)).is_empty());
+    let beside = json!({"$ref": "#/components/schemas/Any", "maxLength": 1});
+    let told_by = |version| {
+        let task = task(version, json!({"schemas": {"Any": {"type": "string"}}}));
+        told(Check::of_schema(&task, &beside, Direction::Request), &json!("ab"))
+    };
+    assert_eq!(told_by(OpenApiVersion::V3_0), [""; 0]);
+    let longer = "it is longer than 1 characters (schema: maxLength)";
+    assert_eq!(told_by(OpenApiVersion::V3_1), [longer]);
+}
+
+#[test]
+fn a_discriminator_tells_which_alternative_is_meant() {
+    let either = |more: Value| {
+        let mut schema = json!({"oneOf": [
+            {"type": "object", "required": ["kind"]}, {"type": "object", "required": ["kind", "n"]},
+        ]});
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let both = json!({"kind": "x", "n": 1});
+    check(&either(json!({})), &[json!({"kind": "x"})], &[both.clone(), json!({})]);
+    check(&either(json!({"discriminator": {"propertyName": "kind"}})), &[both], &[json!({})]);
+}
+
+#[test]
+fn only_what_surely_fits_is_counted() {
+    let most =
+        |format: &str| json!({"contains": {"type": "string", "format": format}, "maxContains": 1});
+    let two = json!(["2026-11-22", "2026-11-23"]);
+    check(&most("date"), &[json!(["2026-11-22", "x"])], &[two.clone()]);
+    check(&most("email"), &[two], &[]);
+}
+
+#[test]
+fn a_large_value_is_told_of_once_and_others_in_part() {
+    let numbers = check_of(OpenApiVersion::V3_1, &json!({"items": {"type": "integer"}})).unwrap();
+    let wrong = |count| numbers.misfits(&Value::Array(vec![json!("x"); count])).len();
+    assert_eq!((wrong(3), wrong(9), wrong(60_000)), (3, 4, 1));
+}
+
+#[test]
+fn names_of_members_are_shown_whole_or_not_at_all() {
+    let closed = json!({
+        "properties": {"a/b~c": {"type": "integer"}, "d": {"additionalProperties": {"type": "null"}}},
+        "additionalProperties": false,
+    });
+    let told = |value: Value| told(check_of(OpenApiVersion::V3_1, &closed), &value);
+    let at = "`.a/b~c` is not of the type integer (schema: properties/a~1b~0c/type)";
+    assert_eq!(told(json!({"a/b~c": "x"})), [at]);
+    let long = "n".repeat(61);
+    let unknown = json!({"p": 1, "q\u{1b}[2J": 1, (long.clone()): 1, "s": 1, "t": 1});
+    let unknown = told(unknown).remove(0);
+    assert!(unknown.starts_with("it has members that are not known: `"), "{unknown}");
+    assert!(unknown.contains(" and 2 more (schema: additionalProperties)"), "{unknown}");
+    assert!(!unknown.contains("2J") && !unknown.contains("nnn"), "{unknown}");
+    let hidden = told(json!({"d": {(long): 1}})).remove(0);
+    assert!(hidden.starts_with("`.d.…` is not of the type null"), "{hidden}");
 }
 
 #[test]
@@ -184,6 +243,7 @@ fn what_only_the_service_sets_is_not_sent_and_not_missed() {
     assert_eq!(told(request(), &json!({"name": "a"})).len(), 1);
     let response = || Check::of_schema(&task, &schema, Direction::Response);
     assert!(told(response(), &json!({"id": "1", "name": "a"})).is_empty());
+    assert!(told(response(), &json!({"id": "1", "name": "a", "password": "b"})).is_empty());
     assert_eq!(told(response(), &json!({"name": "a"})).len(), 1);
     // One part may require what another describes.
     let parts = json!({"allOf": [{"$ref": "#/components/schemas/User"}, {"required": ["id"]}]});
