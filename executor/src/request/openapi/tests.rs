@@ -194,6 +194,16 @@ fn a_template_is_encoded_but_what_is_encoded_in_it_stays() {
 }
 
 #[test]
+fn the_query_of_a_server_stays_and_its_fragment_goes() {
+    let server = "https://api.example/v1?key=a#part";
+    let task = openapi(Method::Get, server, "/b", &["queryParameters.q"]);
+    let url = |given| prepare(&task, &given).unwrap().url().to_string();
+    assert_eq!(url(inputs([])), "https://api.example/v1/b?key=a");
+    let given = inputs([("queryParameters.q", json!(1))]);
+    assert_eq!(url(given), "https://api.example/v1/b?key=a&q=1");
+}
+
+#[test]
 fn what_success_is_declared_as_is_asked_for_json_first() {
     let mut operation = operation(Method::Get, SERVER, "/a", &[]);
     let types = |types: &[&str]| {

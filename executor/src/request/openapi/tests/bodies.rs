@@ -237,14 +237,14 @@ fn a_multipart_body_has_a_part_for_each_value() {
 fn several_files_share_a_name() {
     let value = json!({"files": [
         {"base64": "aGk=", "filename": "a.png", "content_type": "image/png"},
-        {"text": "x", "filename": "é b\"\r\n\\"},
+        {"text": "x", "filename": "é b\"\r\n\\\u{1}"},
     ]});
     let image = BodyField { content_types: vec![media("image/*"), media("text/plain")], ..file() };
     assert_eq!(
         parts_of(&[("files", image)], value),
         [
             part("name=\"files\"; filename=\"a.png\"", "image/png", "hi"),
-            part("name=\"files\"; filename=\"é b%22%0D%0A%5C\"", "text/plain", "x"),
+            part("name=\"files\"; filename=\"é b%22%0D%0A%5C%01\"", "text/plain", "x"),
         ]
     );
 }
