@@ -3,6 +3,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better without `&`")]
 
+mod answering;
 mod canary;
 mod conform;
 mod credentials;

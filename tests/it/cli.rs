@@ -199,6 +199,20 @@ fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
 }
 
 #[test]
+fn an_answer_that_is_not_as_declared_is_a_warning_or_an_error() {
+    let plain = r#"responses: {"200": {description: The thing}}"#;
+    let declared = r#"responses: {"200": {description: The thing, content: {application/json: {schema: {
+                type: object, properties: {weather: {type: object, required: [humidity], properties: {description: {type: integer}}}}}}}}}"#;
+    for (name, flags) in [("Remarked", &[][..]), ("Misfit", &["--check-answers", "error"])] {
+        let world = World::up(flags);
+        let path = document(&world, name, plain, declared);
+        world.a2s(&["publish", &path]).exits(0);
+        let ran = world.a2s(&["run", name, "--input", "city=Paris"]);
+        assert_snapshot!(format!("answer_{name}"), ran.transcript());
+    }
+}
+
+#[test]
 fn publishing_mistakes_reports_them_all() {
     let world = World::up(&[]);
     let foreign = document(&world, "Foreign", "https://api.weather.com", "https://evil.example");

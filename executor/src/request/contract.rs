@@ -7,8 +7,8 @@ use a2s::{GraphqlTask, MediaType, OpenApiTask, OperationParameter, Place, Task};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::openapi::{input, is_sent};
-use super::schema::{Check, Direction, Misfit};
+use super::openapi::{Seen, input, is_sent};
+use super::schema::{Check, Direction, Misfit, Spelling};
 use super::{Error, RawResponse};
 
 /// The most tasks of a run whose compiled schemas are kept.
@@ -90,17 +90,16 @@ impl Contract {
             let check =
                 check.get_or_init(|| Check::of_schema(task, &parameter.schema, Direction::Request));
             let Some(check) = check else { continue };
-            let misfits = match is_exact(parameter) {
-                true => check.misfits(value),
-                false => check.misfits_as_text(value),
-            };
-            fits(place, misfits)?;
+            let spelling = if is_exact(parameter) { Spelling::Exact } else { Spelling::Text };
+            fits(place, check.misfits_as_spelled(value, |_| spelling))?;
         }
         let value = inputs.get(&Place::Body).filter(|value| !value.is_null());
-        let schema = task.body.as_ref().and_then(|body| body.value_schema());
-        let (Some(schema), Some(value)) = (schema, value) else { return Ok(()) };
-        let check = self.body.get_or_init(|| Check::of_schema(task, schema, Direction::Request));
-        fits(Place::Body, check.as_ref().map_or_else(Vec::new, |check| check.misfits(value)))
+        let (Some(body), Some(value)) = (&task.body, value) else { return Ok(()) };
+        let Some(seen) = Seen::of(task, body, value) else { return Ok(()) };
+        let check =
+            self.body.get_or_init(|| Check::of_schema(task, &body.schema, Direction::Request));
+        let misfits = |check: &Check| check.misfits_as_spelled(&seen.value, |at| seen.spelling(at));
+        fits(Place::Body, check.as_ref().map_or_else(Vec::new, misfits))
     }
 
     fn check_variables(

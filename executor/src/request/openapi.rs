@@ -5,6 +5,7 @@ mod body;
 mod form;
 mod multipart;
 mod parameter;
+mod seen;
 
 use a2s::{MediaType, Method, OpenApiTask, OperationParameter, ParameterPlace, Place};
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use serde_json::Value;
 use url::Url;
 
 use self::parameter::Given;
+pub(super) use self::seen::Seen;
+use super::style::Shape;
 use super::{Error, PreparedRequest, header_value, is_reserved_header};
 
 /// The characters of a path template that are not part of a segment: everything but those that
@@ -129,12 +132,13 @@ fn given<'a>(
     Ok(found)
 }
 
-/// Whether a value is sent for a parameter, so that its schema counts. An empty text that a
-/// parameter allows counts as sent without a value.
+/// Whether a value is sent for a parameter, so that its schema counts. What is empty counts as sent
+/// without a value where a parameter allows that.
 pub(super) fn is_sent(parameter: &OperationParameter, value: &Value) -> bool {
     let is_ignored =
         parameter.place == ParameterPlace::Header && is_ignored_header(&parameter.name);
-    let is_empty = parameter.allow_empty_value && value.as_str().is_some_and(str::is_empty);
+    let has_nothing = value.as_str().map_or_else(|| Shape::of(value).is_none(), str::is_empty);
+    let is_empty = parameter.allow_empty_value && has_nothing;
     let given = Given { parameter, place: parameter.input_place(), value };
     !is_ignored && !is_empty && given.is_defined()
 }

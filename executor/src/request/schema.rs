@@ -7,19 +7,27 @@
 
 mod dialect;
 mod effort;
+mod reading;
 mod words;
 
 use a2s::OpenApiTask;
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 
-use effort::Effort;
+use effort::{Effort, size_of};
+pub(crate) use reading::Spelling;
 pub(crate) use words::Misfit;
 
 /// The most memory that one pattern may take, in bytes.
-const MAX_PATTERN_BYTES: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 18;
+/// The most memory that a pattern may take for what it has found out of texts, in bytes.
+const MAX_DFA_BYTES: usize = 1 << 18;
 /// The most misfits that are told of one value.
 const MAX_MISFITS: usize = 4;
+/// The most errors of a value that are looked at.
+const MAX_ERRORS: usize = 100;
+/// The largest value, in values within one another, of which more than one error is looked for.
+const MAX_LISTED: u64 = 50_000;
 /// Stack that a check may use, in bytes: [`effort::MAX_DEPTH`] bounds how much it needs.
 const STACK: usize = 16 << 20;
 
@@ -66,82 +74,44 @@ impl Check {
     }
 
     fn compiled(schema: Value, origins: Vec<String>) -> Option<Self> {
-        let validator = compile(&schema)?;
+        let validator = compile(&schema, MAX_PATTERN_BYTES)?;
         Some(Self { validator, effort: Effort::of(schema), origins })
     }
 
     /// What of a value does not fit; nothing when it does.
     pub(crate) fn misfits(&self, value: &Value) -> Vec<Misfit> {
+        let errors = self.errors(value).unwrap_or_default();
+        errors.iter().take(MAX_MISFITS).map(|error| Misfit::of(error, &self.origins)).collect()
+    }
+
+    /// The errors of a value; none when it is too much work to find them. Of a large value it is
+    /// the first one, as there may be as many as it has members.
+    fn errors<'v>(&'v self, value: &'v Value) -> Option<Vec<ValidationError<'v>>> {
         if !self.effort.is_bearable(value) {
-            return Vec::new();
+            return None;
         }
-        stacker::maybe_grow(STACK / 2, STACK, || {
+        Some(stacker::maybe_grow(STACK / 2, STACK, || {
             if self.validator.is_valid(value) {
                 return Vec::new();
             }
-            let errors = self.validator.iter_errors(value).take(MAX_MISFITS);
-            errors.map(|error| Misfit::of(&error, &self.origins)).collect()
-        })
-    }
-
-    /// What of a value does not fit that is written as text, so that its types are lost on the
-    /// way: `5` and `"5"` are one. A single value stands for a list of one.
-    pub(crate) fn misfits_as_text(&self, value: &Value) -> Vec<Misfit> {
-        let misfits = self.misfits(value);
-        if misfits.is_empty() {
-            return misfits;
-        }
-        let readings = [value.clone(), as_text(value), as_read(value)];
-        let fits = readings.into_iter().any(|reading| {
-            let alone = !reading.is_array() && !reading.is_object();
-            self.misfits(&reading).is_empty()
-                || (alone && self.misfits(&Value::Array(vec![reading])).is_empty())
-        });
-        if fits { Vec::new() } else { misfits }
+            if size_of(value) > MAX_LISTED {
+                return self.validator.validate(value).err().into_iter().collect();
+            }
+            self.validator.iter_errors(value).take(MAX_ERRORS).collect()
+        }))
     }
 }
 
-/// Compiles a schema of JSON Schema 2020-12; none when it is none.
-fn compile(schema: &Value) -> Option<Validator> {
-    let patterns =
-        PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
+/// Compiles a schema of JSON Schema 2020-12; none when it is none, or when one of its patterns takes
+/// more than `pattern_bytes`.
+fn compile(schema: &Value, pattern_bytes: usize) -> Option<Validator> {
+    let patterns = PatternOptions::regex().size_limit(pattern_bytes).dfa_size_limit(MAX_DFA_BYTES);
     let options = jsonschema::options()
         .with_draft(Draft::Draft202012)
         .with_pattern_options(patterns)
         .should_validate_formats(true)
         .offline();
     stacker::maybe_grow(STACK / 2, STACK, || options.build(schema).ok())
-}
-
-/// The value with every scalar as the text that it is sent as.
-fn as_text(value: &Value) -> Value {
-    map_scalars(value, &|scalar| match scalar {
-        Value::Number(_) | Value::Bool(_) => Value::String(scalar.to_string()),
-        other => other.clone(),
-    })
-}
-
-/// The value with every text as the number or boolean that it may be read as.
-fn as_read(value: &Value) -> Value {
-    map_scalars(value, &|scalar| match scalar {
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(read @ (Value::Number(_) | Value::Bool(_))) => read,
-            _ => scalar.clone(),
-        },
-        other => other.clone(),
-    })
-}
-
-/// Parameters nest as deep as documents and answers do, which is bounded where they are read.
-fn map_scalars(value: &Value, change: &impl Fn(&Value) -> Value) -> Value {
-    match value {
-        Value::Array(items) => items.iter().map(|item| map_scalars(item, change)).collect(),
-        Value::Object(members) => {
-            let members = members.iter();
-            members.map(|(name, member)| (name.clone(), map_scalars(member, change))).collect()
-        }
-        scalar => change(scalar),
-    }
 }
 
 #[cfg(test)]

@@ -186,17 +186,24 @@ pub(super) fn write_path(name: &str, shape: Shape, style: ValueStyle) -> Result<
         (Style::Label, false) => format!(".{}", shape.flat(",")),
         (Style::Label, true) => format!(".{}", shape.paired(".")),
         (Style::Matrix, explode) => match shape {
-            Shape::Scalar(text) if text.is_empty() => format!(";{name}"),
+            Shape::Scalar(text) => matrix_pair(&name, &text),
             Shape::List(items) if explode => {
-                items.iter().map(|item| format!(";{name}={item}")).collect()
+                items.iter().map(|item| matrix_pair(&name, item)).collect()
             }
-            shape @ Shape::Map(_) if explode => format!(";{}", shape.paired(";")),
+            Shape::Map(members) if explode => {
+                members.iter().map(|(name, text)| matrix_pair(name, text)).collect()
+            }
             shape => format!(";{name}={}", shape.flat(",")),
         },
         (Style::Form | Style::SpaceDelimited | Style::PipeDelimited | Style::DeepObject, _) => {
             return Err("its style is not one of a path parameter");
         }
     })
+}
+
+/// What is empty stands without `=` (RFC 6570, section 3.2.7).
+fn matrix_pair(name: &str, text: &str) -> String {
+    if text.is_empty() { format!(";{name}") } else { format!(";{name}={text}") }
 }
 
 /// Writes a query parameter, or the field of a form, as pairs; none for what is undefined.

@@ -50,7 +50,20 @@ pub(super) fn write(
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    Ok((format!("{}; boundary={boundary}", declared.media_type.essence()), body))
+    Ok((format!("{}; boundary={boundary}", without_boundary(&declared.media_type)), body))
+}
+
+/// The media type with all its parameters but the boundary: `multipart/related` has others
+/// (RFC 2387, section 3).
+fn without_boundary(media_type: &MediaType) -> String {
+    let mut named = media_type.essence();
+    for parameter in media_type.as_str().split(';').skip(1) {
+        let name = parameter.split('=').next().unwrap_or_default();
+        if !name.trim().eq_ignore_ascii_case("boundary") && !parameter.trim().is_empty() {
+            named.extend([";", parameter.trim_end()]);
+        }
+    }
+    named
 }
 
 impl Part {
@@ -73,12 +86,14 @@ impl Part {
     }
 }
 
-/// A name inside quotes, as browsers write it: what would end it is percent-encoded.
+/// A name inside quotes, as browsers write it: what would end it is percent-encoded. So is `\`,
+/// which some read as the beginning of a quoted pair.
 fn quoted(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
             '"' => text.push_str("%22"),
+            '\\' => text.push_str("%5C"),
             '\r' => text.push_str("%0D"),
             '\n' => text.push_str("%0A"),
             c if c.is_control() => text.push_str(&style::encode(&c.to_string())),
@@ -116,7 +131,11 @@ fn write_part(name: &str, value: &Value, field: &BodyField) -> Result<Part, Reas
     if is_content {
         return write_content(name, value, field);
     }
-    let declared = field.content_types.iter().find(|media| !media.is_range());
+    let is_structure = matches!(value, Value::Array(_) | Value::Object(_));
+    let mut declared = field.content_types.iter().filter(|media| !media.is_range());
+    // Of several types, a structure takes the one that can hold it.
+    let json = declared.clone().find(|media| is_structure && media.is_json());
+    let declared = json.or_else(|| declared.next());
     let (content_type, bytes) = match (declared, value) {
         (Some(media), value) if media.is_json() => (Some(media.as_str()), value.to_string()),
         // Text is what a part is when nothing else is said.

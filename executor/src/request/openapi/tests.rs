@@ -194,6 +194,16 @@ fn a_template_is_encoded_but_what_is_encoded_in_it_stays() {
 }
 
 #[test]
+fn the_query_of_a_server_stays_and_its_fragment_goes() {
+    let server = "https://api.example/v1?key=a#part";
+    let task = openapi(Method::Get, server, "/b", &["queryParameters.q"]);
+    let url = |given| prepare(&task, &given).unwrap().url().to_string();
+    assert_eq!(url(inputs([])), "https://api.example/v1/b?key=a");
+    let given = inputs([("queryParameters.q", json!(1))]);
+    assert_eq!(url(given), "https://api.example/v1/b?key=a&q=1");
+}
+
+#[test]
 fn what_success_is_declared_as_is_asked_for_json_first() {
     let mut operation = operation(Method::Get, SERVER, "/a", &[]);
     let types = |types: &[&str]| {
@@ -205,9 +215,21 @@ fn what_success_is_declared_as_is_asked_for_json_first() {
         ("200".to_owned(), types(&["text/html", "application/vnd.github+json"])),
         ("404".to_owned(), types(&["application/problem+json"])),
     ];
-    let request = prepare(&Task::OpenApi(Box::new(operation)), &inputs([])).unwrap();
-    let accepted = "application/vnd.github+json, text/html;q=0.5, */*;q=0.1";
-    assert_eq!(request.headers()["accept"], accepted);
+    let accepted = |operation: &OpenApiTask| {
+        let task = Task::OpenApi(Box::new(operation.clone()));
+        let request = prepare(&task, &inputs([])).unwrap();
+        request.headers()["accept"].to_str().unwrap().to_owned()
+    };
+    let json_first = "application/vnd.github+json, text/html;q=0.5, */*;q=0.1";
+    assert_eq!(accepted(&operation), json_first);
+    // What would be read as several types, or has a weight of its own, is left to `*/*`.
+    let odd = ["text/csv;q=1", "text/x; a=\"b, c\"", "*/*", "text/plain"];
+    operation.responses = vec![("2XX".to_owned(), types(&odd))];
+    assert_eq!(accepted(&operation), "text/plain, */*;q=0.1");
+    let many: Vec<String> = (0..20).map(|n| format!("text/x{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    operation.responses = vec![("default".to_owned(), types(&many))];
+    assert_eq!(accepted(&operation).split(", ").count(), 9);
 }
 
 #[test]

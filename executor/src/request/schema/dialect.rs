@@ -5,7 +5,8 @@
 //! and nothing else. A keyword that is malformed says nothing, and neither does a `$ref` that leads
 //! nowhere: a request is refused for what its schema surely forbids, not for the schema's own
 //! faults. Where something was left out, keywords that would turn that round (`not`, `oneOf`,
-//! `unevaluatedProperties`) are left out or weakened, too.
+//! `unevaluatedProperties`) are left out or weakened, too. So is what stands around a part that is
+//! not checked, such as most formats: of two alternatives that differ in one, both would fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +21,13 @@ const MAX_SCHEMAS: usize = 20_000;
 const MAX_DEPTH: usize = 100;
 /// How many `$ref`s and `allOf`s are followed to find the properties that do not travel.
 const MAX_HOPS: usize = 16;
-/// The most schemas that are looked into for them.
+/// The most schemas that are looked into for them, and for what is not checked.
 const MAX_LOOKS: usize = 100_000;
+/// Memory that a pattern is given, in bytes: the least that will do.
+const PATTERN_BYTES: [usize; 3] = [1 << 11, 1 << 14, super::MAX_PATTERN_BYTES];
+/// Memory that all patterns of a translation may take, and that is tried for them. The time that it
+/// takes to read them grows with it.
+const MAX_PATTERNS_BYTES: usize = 4 << 20;
 /// The formats that leave no doubt. All others are the service's to judge.
 const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
 
@@ -34,7 +40,7 @@ pub(super) struct Translation {
     pub(super) origins: Vec<String>,
 }
 
-/// Names of properties that do not travel in this direction.
+/// Names of properties that are not missed, as they do not travel in this direction.
 type Names = BTreeSet<String>;
 
 /// Writes `schema` of `task` as 2020-12.
@@ -59,7 +65,9 @@ struct Translator<'t> {
     numbers: BTreeMap<(&'t str, Names), usize>,
     waiting: Vec<(&'t Value, Names)>,
     origins: Vec<String>,
-    patterns: BTreeMap<&'t str, bool>,
+    /// The memory that each pattern takes; none for what cannot be read.
+    patterns: BTreeMap<&'t str, Option<usize>>,
+    pattern_bytes: usize,
 }
 
 impl<'t> Translator<'t> {
@@ -75,6 +83,7 @@ impl<'t> Translator<'t> {
             waiting: Vec::new(),
             origins: Vec::new(),
             patterns: BTreeMap::new(),
+            pattern_bytes: MAX_PATTERNS_BYTES,
         }
     }
 
@@ -114,6 +123,9 @@ impl<'t> Translator<'t> {
             return self.omit();
         }
         self.left -= 1;
+        if members.contains_key("$dynamicRef") {
+            self.omit();
+        }
         if let Some(reference) = members.get("$ref") {
             let target = self.reference(reference, hidden);
             // OpenAPI 3.0 ignores what stands beside a `$ref`.
@@ -125,9 +137,6 @@ impl<'t> Translator<'t> {
                 written.extend(target);
             }
             return Value::Object(written);
-        }
-        if members.contains_key("$dynamicRef") {
-            self.omit();
         }
         Value::Object(self.nullable(members, hidden, depth))
     }
@@ -192,7 +201,10 @@ impl<'t> Translator<'t> {
                 "multipleOf" => value.as_f64().filter(|n| *n > 0.0).map(|_| value.clone()),
                 "maxLength" | "minLength" | "maxItems" | "minItems" | "maxProperties"
                 | "minProperties" | "minContains" => count(value),
-                "maxContains" => count(value).filter(|_| self.is_strict),
+                "maxContains" => {
+                    let is_sure = self.is_strict && !self.is_soft(members.get("contains"));
+                    count(value).filter(|_| is_sure)
+                }
                 "uniqueItems" => value.as_bool().map(Value::Bool),
                 "pattern" => self.pattern(value),
                 "format" => {
@@ -200,9 +212,11 @@ impl<'t> Translator<'t> {
                 }
                 // Without knowing all that does not travel, nothing is missed.
                 "required" => required(value, &hidden).filter(|_| self.looks > 0),
-                "dependentRequired" => lists(value),
-                "properties" => self.properties(value, &hidden, depth),
+                "dependentRequired" => dependents(value, &hidden).filter(|_| self.looks > 0),
+                "properties" => self.properties(value, depth),
                 "patternProperties" => self.pattern_properties(value, depth),
+                // A name may match a pattern that cannot be read.
+                "additionalProperties" if !self.reads_names(members) => None,
                 "dependentSchemas" => self.map(value, &hidden, depth),
                 "items" | "additionalProperties" | "contains" | "propertyNames" => {
                     self.below(value, depth)
@@ -212,7 +226,9 @@ impl<'t> Translator<'t> {
                 "oneOf" => {
                     let list = self.list(value, &hidden, depth);
                     // A discriminator tells which one is meant, whatever else would fit.
-                    let is_any = !self.is_strict || members.contains_key("discriminator");
+                    let is_any = !self.is_strict
+                        || members.contains_key("discriminator")
+                        || self.is_soft(Some(value));
                     if let Some(list) = list.clone().filter(|_| is_any)
                         && !members.contains_key("anyOf")
                     {
@@ -220,10 +236,17 @@ impl<'t> Translator<'t> {
                     }
                     list.filter(|_| !is_any)
                 }
-                "not" | "unevaluatedProperties" | "unevaluatedItems" => {
+                "not" => {
+                    let is_sure = self.is_strict && !self.is_soft(Some(value));
+                    self.alike(value, &hidden, depth).filter(|_| is_sure)
+                }
+                "unevaluatedProperties" | "unevaluatedItems" => {
                     self.below(value, depth).filter(|_| self.is_strict)
                 }
                 "if" | "then" | "else" if members.contains_key("if") => {
+                    if self.is_soft(members.get("if")) {
+                        self.omit();
+                    }
                     self.alike(value, &hidden, depth).filter(|_| self.is_strict)
                 }
                 _ => None,
@@ -266,15 +289,15 @@ impl<'t> Translator<'t> {
         Some(Value::Object(written.collect()))
     }
 
-    fn properties(&mut self, value: &'t Value, hidden: &Names, depth: usize) -> Option<Value> {
+    fn properties(&mut self, value: &'t Value, depth: usize) -> Option<Value> {
         let members = value.as_object()?;
         let mut written = Map::new();
         for (name, schema) in members {
             // What the service sets is not the caller's to send; what an answer should not have
             // told is no reason to refuse it.
-            let refused = hidden.contains(name) && self.direction == Direction::Request;
+            let refused = self.direction == Direction::Request && self.is_hidden(schema, true);
             let schema = match refused {
-                true => Value::Bool(false),
+                true => unsendable(),
                 false => self.schema(schema, &Names::new(), depth + 1),
             };
             written.insert(name.clone(), schema);
@@ -304,12 +327,83 @@ impl<'t> Translator<'t> {
         kept.then(|| value.clone())
     }
 
+    /// Whether a pattern can be read, and there is memory left for it once more.
     fn is_pattern(&mut self, pattern: &'t str) -> bool {
-        let known = self.patterns.entry(pattern);
-        *known.or_insert_with(|| super::compile(&json!({ "pattern": pattern })).is_some())
+        let bytes = match self.patterns.get(pattern) {
+            Some(known) => *known,
+            None => {
+                let bytes = self.measure(pattern);
+                *self.patterns.entry(pattern).or_insert(bytes)
+            }
+        };
+        bytes.is_some_and(|bytes| self.spend(bytes))
     }
 
-    /// Adds the properties that do not travel in this direction, of a schema and of its parts.
+    /// The memory that a pattern takes.
+    fn measure(&mut self, pattern: &'t str) -> Option<usize> {
+        let schema = json!({ "pattern": pattern });
+        PATTERN_BYTES
+            .into_iter()
+            .find(|bytes| self.spend(*bytes) && super::compile(&schema, *bytes).is_some())
+    }
+
+    fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.pattern_bytes.checked_sub(bytes);
+        self.pattern_bytes = left.unwrap_or(self.pattern_bytes);
+        left.is_some()
+    }
+
+    /// Whether all patterns of names can be read.
+    fn reads_names(&mut self, members: &'t Map<String, Value>) -> bool {
+        let patterns = members.get("patternProperties").and_then(Value::as_object);
+        patterns.into_iter().flatten().all(|(pattern, _)| self.is_pattern(pattern))
+    }
+
+    /// Whether a part of a schema is not checked, so that what seems to fit it may not.
+    fn is_soft(&mut self, schema: Option<&'t Value>) -> bool {
+        schema.is_some_and(|schema| self.has_soft_parts(schema, &mut BTreeSet::new(), 0))
+    }
+
+    fn has_soft_parts(
+        &mut self,
+        schema: &'t Value,
+        seen: &mut BTreeSet<&'t str>,
+        depth: usize,
+    ) -> bool {
+        if self.looks == 0 || depth > MAX_DEPTH {
+            return true;
+        }
+        self.looks -= 1;
+        let members = match schema {
+            Value::Array(items) => {
+                return items.iter().any(|item| self.has_soft_parts(item, seen, depth + 1));
+            }
+            Value::Object(members) => members,
+            _ => return false,
+        };
+        for (key, value) in members {
+            let is_soft = match (key.as_str(), value) {
+                ("format", Value::String(name)) => !FORMATS.contains(&name.as_str()),
+                ("type", Value::String(_) | Value::Array(_)) => types(value).is_none(),
+                ("pattern", Value::String(pattern)) => !self.is_pattern(pattern),
+                ("const", _) => self.task.version == OpenApiVersion::V3_0,
+                ("$dynamicRef", _) => true,
+                ("$ref", Value::String(text)) if seen.insert(text) => {
+                    let target = self.task.schema_at(text);
+                    target.is_none_or(|target| self.has_soft_parts(target, seen, depth + 1))
+                }
+                ("enum" | "default" | "example" | "examples", _) => false,
+                (_, below) => self.has_soft_parts(below, seen, depth + 1),
+            };
+            if is_soft {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Adds the properties that do not travel in this direction, of a schema, of its parts and of
+    /// its alternatives.
     fn collect_hidden(&mut self, members: &'t Map<String, Value>, hidden: &mut Names, hops: usize) {
         let properties = members.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
@@ -318,7 +412,7 @@ impl<'t> Translator<'t> {
                 return;
             }
             self.looks -= 1;
-            if self.is_hidden(property) {
+            if self.is_hidden(property, false) {
                 hidden.insert(name.clone());
             }
         }
@@ -328,25 +422,28 @@ impl<'t> Translator<'t> {
         self.looks -= 1;
         let target = members.get("$ref").and_then(Value::as_str);
         let target = target.and_then(|reference| self.task.schema_at(reference));
-        let parts = members.get("allOf").and_then(Value::as_array);
-        let parts = parts.into_iter().flatten().take(MAX_HOPS);
+        let lists = ["allOf", "anyOf", "oneOf"].map(|key| members.get(key));
+        let parts = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
         for part in parts.chain(target).filter_map(Value::as_object) {
-            self.collect_hidden(part, hidden, hops + (MAX_HOPS / 4));
+            self.collect_hidden(part, hidden, hops + 1);
         }
     }
 
-    /// Whether a property is `readOnly` on the way there, or `writeOnly` on the way back.
-    fn is_hidden(&self, property: &'t Value) -> bool {
+    /// Whether a property is `readOnly` on the way there, or `writeOnly` on the way back. It is not
+    /// surely so where OpenAPI 3.0 ignores the word, beside a `$ref`.
+    fn is_hidden(&self, property: &'t Value, surely: bool) -> bool {
         let key = match self.direction {
             Direction::Request => "readOnly",
             Direction::Response => "writeOnly",
         };
         let mut schema = property;
         for _ in 0..MAX_HOPS {
-            if schema.get(key) == Some(&Value::Bool(true)) {
+            let target = schema.get("$ref").and_then(Value::as_str);
+            let is_ignored =
+                surely && target.is_some() && self.task.version == OpenApiVersion::V3_0;
+            if schema.get(key) == Some(&Value::Bool(true)) && !is_ignored {
                 return true;
             }
-            let target = schema.get("$ref").and_then(Value::as_str);
             match target.and_then(|reference| self.task.schema_at(reference)) {
                 Some(target) => schema = target,
                 None => return false,
@@ -354,6 +451,11 @@ impl<'t> Translator<'t> {
         }
         false
     }
+}
+
+/// The schema of a property that only the service sets. No other one of ours has no values.
+fn unsendable() -> Value {
+    json!({ "enum": [] })
 }
 
 fn types(value: &Value) -> Option<Value> {
@@ -375,7 +477,11 @@ fn types(value: &Value) -> Option<Value> {
 /// makes them of words that lack quotes.
 fn values(members: &Map<String, Value>, value: &Value) -> Option<Value> {
     let mut values = value.as_array().filter(|values| !values.is_empty())?.clone();
-    if members.get("type").and_then(Value::as_str) == Some("string") {
+    let is_text = members.get("type").is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        kind => kind == "string",
+    });
+    if is_text {
         let texts = values.iter().filter(|value| value.is_number() || value.is_boolean());
         let texts: Vec<_> = texts.map(|value| Value::String(value.to_string())).collect();
         values.extend(texts);
@@ -414,9 +520,8 @@ fn required(value: &Value, hidden: &Names) -> Option<Value> {
     Some(json!(names))
 }
 
-fn lists(value: &Value) -> Option<Value> {
-    let members = value.as_object()?;
-    let is_list =
-        |value: &Value| value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
-    members.values().all(is_list).then(|| value.clone())
+fn dependents(value: &Value, hidden: &Names) -> Option<Value> {
+    let members = value.as_object()?.iter();
+    let lists = members.map(|(name, names)| Some((name.clone(), required(names, hidden)?)));
+    lists.collect::<Option<Map<_, _>>>().map(Value::Object)
 }

@@ -1,15 +1,16 @@
 //! How much work it is to check a value, added up before it is done.
 //!
 //! A schema whose `$ref`s lead back to it from several alternatives makes work that doubles with
-//! each level of a value; one that leads to itself without going deeper never ends. Where a schema
-//! has nothing of the kind, nothing is added up.
+//! each level of a value; one that leads to itself without going deeper never ends. A schema that
+//! does nothing of the kind is applied in parts, at most each part to each member of the value:
+//! where that is little, nothing is added up.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 /// The most work that one value may take, in schemas applied.
-const MAX_WORK: u64 = 2_000_000;
+const MAX_WORK: u64 = 5_000_000;
 /// The most schemas that are applied within one another.
 pub(super) const MAX_DEPTH: usize = 512;
 
@@ -17,20 +18,29 @@ pub(super) const MAX_DEPTH: usize = 512;
 #[derive(Debug)]
 pub(super) struct Effort {
     schema: Value,
-    /// Whether the schema is small and leads nowhere twice.
-    is_plain: bool,
+    /// How large the schema is; none if it may lead anywhere twice.
+    size: Option<u64>,
+}
+
+/// How many values stand within one another.
+pub(super) fn size_of(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().map(size_of).sum::<u64>() + 1,
+        Value::Object(members) => members.values().map(size_of).sum::<u64>() + 1,
+        _ => 1,
+    }
 }
 
 impl Effort {
     /// What a schema may cost.
     pub(super) fn of(schema: Value) -> Self {
-        let is_plain = schema.get("$defs").is_none();
-        Self { schema, is_plain }
+        let size = schema.get("$defs").is_none().then(|| size_of(&schema));
+        Self { schema, size }
     }
 
     /// Whether a value may be checked.
     pub(super) fn is_bearable(&self, value: &Value) -> bool {
-        if self.is_plain {
+        if self.size.is_some_and(|size| size.saturating_mul(size_of(value)) <= MAX_WORK) {
             return true;
         }
         let mut sum = Sum { root: &self.schema, known: BTreeMap::new() };
@@ -92,8 +102,20 @@ impl<'s> Sum<'s> {
                     }
                     work
                 }
+                "propertyNames" => {
+                    let names = value.as_object().map_or(0, Map::len);
+                    let each = self.add(below, &Value::Null, depth + 1)?;
+                    each.saturating_mul(u64::try_from(names).ok()?)
+                }
                 _ => 0,
             };
+            // Lists of values and names are gone through.
+            let listed = match below {
+                Value::Array(items) => items.len(),
+                Value::Object(members) => members.len(),
+                _ => 0,
+            };
+            let more = more.saturating_add(u64::try_from(listed).ok()?);
             work = work.saturating_add(more);
             if work > MAX_WORK {
                 return None;
@@ -169,6 +191,27 @@ mod tests {
         let schema =
             json!({"allOf": [{"$ref": "#/$defs/0"}], "$defs": {"0": {"$ref": "#/$defs/0"}}});
         assert!(!Effort::of(schema).is_bearable(&json!(1)));
+    }
+
+    #[test]
+    fn a_long_list_of_choices_is_an_effort_for_a_long_list() {
+        let choices: Vec<Value> = (0..5000).map(|n| json!(format!("choice {n}"))).collect();
+        let one_by_one: Vec<Value> = choices.iter().map(|one| json!({ "const": one })).collect();
+        for schema in [
+            json!({"items": {"enum": choices}}),
+            json!({"items": {"anyOf": one_by_one}}),
+            json!({"items": {"required": choices}}),
+        ] {
+            let effort = Effort::of(json!({ "allOf": [schema] }));
+            assert!(effort.is_bearable(&json!([1, 2, 3])), "{schema}");
+            assert!(!effort.is_bearable(&Value::Array(vec![json!("x"); 5000])), "{schema}");
+        }
+        let named = json!({"propertyNames": {"enum": choices}, "$defs": {}});
+        let names = |count| (0..count).map(|n| (n.to_string(), json!(1))).collect::<Value>();
+        let effort = Effort::of(named);
+        assert!(effort.is_bearable(&names(9)) && !effort.is_bearable(&names(5000)));
+        let plain = Effort::of(json!({"allOf": [{"items": {"type": "integer"}}]}));
+        assert!(plain.is_bearable(&Value::Array(vec![json!(1); 500_000])));
     }
 
     #[test]

@@ -86,8 +86,67 @@ fn the_words_of_3_0_are_read() {
         ["it is not more than 0 (schema: exclusiveMinimum)"]
     );
     assert!(told(check_of(version, &open), &json!(9)).is_empty());
+    let below = told(check_of(version, &open), &json!(-1));
+    assert_eq!(below, ["it is not more than 0 (schema: exclusiveMinimum)"]);
     // `const` is not one of its words, and neither is what stands beside a `$ref`.
     assert!(told(check_of(version, &json!({"const": 1, "type": "integer"})), &json!(2)).is_empty());
+    let beside = json!({"$ref": "#/components/schemas/Any", "maxLength": 1});
+    let told_by = |version| {
+        let task = task(version, json!({"schemas": {"Any": {"type": "string"}}}));
+        told(Check::of_schema(&task, &beside, Direction::Request), &json!("ab"))
+    };
+    assert_eq!(told_by(OpenApiVersion::V3_0), [""; 0]);
+    let longer = "it is longer than 1 characters (schema: maxLength)";
+    assert_eq!(told_by(OpenApiVersion::V3_1), [longer]);
+}
+
+#[test]
+fn a_discriminator_tells_which_alternative_is_meant() {
+    let either = |more: Value| {
+        let mut schema = json!({"oneOf": [
+            {"type": "object", "required": ["kind"]}, {"type": "object", "required": ["kind", "n"]},
+        ]});
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let both = json!({"kind": "x", "n": 1});
+    check(&either(json!({})), &[json!({"kind": "x"})], &[both.clone(), json!({})]);
+    check(&either(json!({"discriminator": {"propertyName": "kind"}})), &[both], &[json!({})]);
+}
+
+#[test]
+fn only_what_surely_fits_is_counted() {
+    let most =
+        |format: &str| json!({"contains": {"type": "string", "format": format}, "maxContains": 1});
+    let two = json!(["2026-11-22", "2026-11-23"]);
+    check(&most("date"), &[json!(["2026-11-22", "x"])], &[two.clone()]);
+    check(&most("email"), &[two], &[]);
+}
+
+#[test]
+fn a_large_value_is_told_of_once_and_others_in_part() {
+    let numbers = check_of(OpenApiVersion::V3_1, &json!({"items": {"type": "integer"}})).unwrap();
+    let wrong = |count| numbers.misfits(&Value::Array(vec![json!("x"); count])).len();
+    assert_eq!((wrong(3), wrong(9), wrong(60_000)), (3, 4, 1));
+}
+
+#[test]
+fn names_of_members_are_shown_whole_or_not_at_all() {
+    let closed = json!({
+        "properties": {"a/b~c": {"type": "integer"}, "d": {"additionalProperties": {"type": "null"}}},
+        "additionalProperties": false,
+    });
+    let told = |value: Value| told(check_of(OpenApiVersion::V3_1, &closed), &value);
+    let at = "`.a/b~c` is not of the type integer (schema: properties/a~1b~0c/type)";
+    assert_eq!(told(json!({"a/b~c": "x"})), [at]);
+    let long = "n".repeat(61);
+    let unknown = json!({"p": 1, "q\u{1b}[2J": 1, (long.clone()): 1, "s": 1, "t": 1});
+    let unknown = told(unknown).remove(0);
+    assert!(unknown.starts_with("it has members that are not known: `"), "{unknown}");
+    assert!(unknown.contains(" and 2 more (schema: additionalProperties)"), "{unknown}");
+    assert!(!unknown.contains("2J") && !unknown.contains("nnn"), "{unknown}");
+    let hidden = told(json!({"d": {(long): 1}})).remove(0);
+    assert!(hidden.starts_with("`.d.…` is not of the type null"), "{hidden}");
 }
 
 #[test]
@@ -122,6 +181,23 @@ fn common_words_mean_the_same_in_both() {
         &[json!("1"), json!("true")],
         &[json!("2")],
     );
+}
+
+#[test]
+fn words_without_quotes_stand_for_texts_where_null_may_stand_too() {
+    let check = check_of(OpenApiVersion::V3_1, &json!({"type": ["string", "null"], "enum": [1]}));
+    assert_eq!(told(check, &json!("1")), [""; 0]);
+}
+
+#[test]
+fn what_is_read_only_is_not_missed_beside_another_property() {
+    let schema = json!({
+        "properties": {"id": {"readOnly": true}},
+        "dependentRequired": {"a": ["id", "b"]},
+    });
+    let told = |value| told(check_of(OpenApiVersion::V3_1, &schema), &value);
+    assert_eq!(told(json!({"a": 1, "b": 1})), [""; 0]);
+    assert_eq!(told(json!({"a": 1})).len(), 1);
 }
 
 #[test]
@@ -167,6 +243,7 @@ fn what_only_the_service_sets_is_not_sent_and_not_missed() {
     assert_eq!(told(request(), &json!({"name": "a"})).len(), 1);
     let response = || Check::of_schema(&task, &schema, Direction::Response);
     assert!(told(response(), &json!({"id": "1", "name": "a"})).is_empty());
+    assert!(told(response(), &json!({"id": "1", "name": "a", "password": "b"})).is_empty());
     assert_eq!(told(response(), &json!({"name": "a"})).len(), 1);
     // One part may require what another describes.
     let parts = json!({"allOf": [{"$ref": "#/components/schemas/User"}, {"required": ["id"]}]});
@@ -233,28 +310,144 @@ fn hostile_schemas_end() {
 }
 
 #[test]
-fn what_is_sent_as_text_has_lost_its_type() {
-    let fits = |schema: Value, value: Value| {
-        let check = check_of(OpenApiVersion::V3_0, &schema).unwrap();
-        check.misfits_as_text(&value).is_empty()
-    };
-    assert!(fits(json!({"type": "integer", "maximum": 9}), json!("5")));
-    assert!(!fits(json!({"type": "integer", "maximum": 9}), json!("10")));
-    assert!(!fits(json!({"type": "integer"}), json!("five")));
-    assert!(fits(json!({"type": "string", "pattern": "^[0-9]+$"}), json!(5)));
-    assert!(fits(json!({"type": "boolean"}), json!("true")));
-    assert!(fits(json!({"type": "array", "items": {"type": "integer"}}), json!(["1", "2"])));
-    assert!(fits(json!({"type": "array", "items": {"type": "integer"}}), json!(1)));
-    assert!(!fits(json!({"type": "array", "minItems": 2}), json!(1)));
-    assert!(fits(
-        json!({"type": "object", "properties": {"a": {"type": "integer"}}}),
-        json!({"a": "1"})
-    ));
-}
-
-#[test]
 fn the_alternative_that_was_meant_is_told_of() {
     let schema = json!({"anyOf": [{"type": "null"}, {"type": "string", "maxLength": 2}]});
     let told = told(check_of(OpenApiVersion::V3_1, &schema), &json!("abc"));
     assert_eq!(told, ["it is longer than 2 characters (schema: anyOf/1/maxLength)"]);
+}
+
+#[test]
+fn what_only_a_format_tells_apart_is_not_told_apart() {
+    // Neither format is checked, so both alternatives seem to fit.
+    let formats = |key: &str| {
+        json!({key: [
+            {"type": "string", "format": "email"}, {"type": "string", "format": "uri"},
+        ]})
+    };
+    check(&formats("oneOf"), &[json!("a@b.example")], &[json!(1)]);
+    check(&json!({"not": {"type": "string", "format": "email"}}), &[json!("x")], &[]);
+    let choice = json!({"if": {"format": "email"}, "then": {"maxLength": 2}});
+    check(&choice, &[json!("abc")], &[]);
+    // Where nothing is left unchecked, exactly one has to fit.
+    let lengths = json!({"oneOf": [{"type": "string", "maxLength": 3}, {"minLength": 3}]});
+    check(&lengths, &[json!("ab"), json!("abcd")], &[json!("abc")]);
+    let reached = json!({"schemas": {"Mail": {"type": "string", "format": "email"}}});
+    let reached = task(OpenApiVersion::V3_1, reached);
+    let schema = json!({"oneOf": [{"$ref": "#/components/schemas/Mail"}, {"type": "string"}]});
+    let check = Check::of_schema(&reached, &schema, Direction::Request);
+    assert_eq!(told(check, &json!("x")), [""; 0]);
+}
+
+#[test]
+fn a_name_may_match_a_pattern_that_cannot_be_read() {
+    let closed = |pattern: &str| {
+        json!({
+            "patternProperties": {pattern: {"type": "integer"}},
+            "additionalProperties": false,
+        })
+    };
+    check(&closed("^x-"), &[json!({"x-a": 1})], &[json!({"y": 1}), json!({"x-a": "1"})]);
+    check(&closed("^(?!y)"), &[json!({"x-a": 1}), json!({"y": 1})], &[]);
+}
+
+#[test]
+fn what_is_read_only_far_above_or_in_an_alternative_is_not_missed() {
+    let part = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let components = json!({"schemas": {
+        "Base": {"properties": {"id": {"type": "string", "readOnly": true}}},
+        "One": {"allOf": [part("Base")]},
+        "Two": {"allOf": [part("One")]},
+        "Three": {"allOf": [part("Two")], "required": ["id"]},
+        "Either": {"required": ["id"], "oneOf": [part("Base")]},
+    }});
+    for version in [OpenApiVersion::V3_0, OpenApiVersion::V3_1] {
+        let task = task(version, components.clone());
+        for name in ["Three", "Either"] {
+            let schema = part(name);
+            let check = Check::of_schema(&task, &schema, Direction::Request);
+            assert_eq!(told(check, &json!({})), [""; 0], "{name}");
+        }
+    }
+}
+
+#[test]
+fn read_only_beside_a_reference_is_a_word_of_3_1() {
+    let schema = json!({
+        "type": "object",
+        "required": ["id"],
+        "properties": {"id": {"$ref": "#/components/schemas/Id", "readOnly": true}},
+    });
+    let components = json!({"schemas": {"Id": {"type": "string"}}});
+    let told = |version, value: Value| {
+        let task = task(version, components.clone());
+        told(Check::of_schema(&task, &schema, Direction::Request), &value)
+    };
+    assert_eq!(
+        told(OpenApiVersion::V3_1, json!({"id": "1"})),
+        ["`.id` may not be sent: only the service sets it (schema: properties/id/readOnly)"]
+    );
+    // There it is ignored, but whoever wrote it meant it: neither way is refused.
+    assert_eq!(told(OpenApiVersion::V3_0, json!({"id": "1"})), [""; 0]);
+    for version in [OpenApiVersion::V3_0, OpenApiVersion::V3_1] {
+        assert_eq!(told(version, json!({})), [""; 0]);
+    }
+}
+
+#[test]
+fn what_may_not_be_there_is_not_said_to_be_the_services() {
+    let pair = json!({"type": "array", "prefixItems": [{}], "items": false});
+    let task = task(OpenApiVersion::V3_1, Value::Null);
+    let told = told(Check::of_schema(&task, &pair, Direction::Response), &json!([1, 2]));
+    assert_eq!(told, ["`[1]` may not be there (schema: items)"]);
+}
+
+#[test]
+fn decimal_fractions_are_multiples() {
+    for (unit, value) in [(0.01, 19.99), (0.01, 4.35), (0.1, 0.3), (0.1, 1.1), (0.001, 8.291)] {
+        check(&json!({"multipleOf": unit}), &[json!(value)], &[json!(value + unit / 2.0)]);
+    }
+    check(&json!({"multipleOf": 0.01}), &[json!(1_234_567.89), json!(100), json!(1e20)], &[]);
+}
+
+#[test]
+fn long_chains_of_references_end() {
+    let name = |n: usize| format!("S{n}");
+    let reference = |n: usize| json!({"$ref": format!("#/components/schemas/{}", name(n))});
+    for link in ["ref", "property", "all"] {
+        let schemas: serde_json::Map<_, _> = (0..4_000)
+            .map(|n| {
+                let next = reference(n + 1);
+                let schema = match link {
+                    "ref" => next,
+                    "property" => json!({"properties": {"x": next}}),
+                    _ => json!({"allOf": [next]}),
+                };
+                (name(n), schema)
+            })
+            .collect();
+        let task = task(OpenApiVersion::V3_1, json!({ "schemas": schemas }));
+        let schema = reference(0);
+        let check = Check::of_schema(&task, &schema, Direction::Request);
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!({ "x": deep });
+        }
+        assert_eq!(check.map_or(0, |check| check.misfits(&deep).len()), 0, "{link}");
+    }
+}
+
+#[test]
+fn of_many_large_patterns_the_first_are_checked() {
+    let patterns = |pattern: &str| {
+        let property =
+            |n| (format!("p{n}"), json!({"pattern": pattern.replace("N", &format!("{n}"))}));
+        json!({"properties": (0..300).map(property).collect::<serde_json::Map<_, _>>()})
+    };
+    let misfits = |schema: Value, name: &str| {
+        check_of(OpenApiVersion::V3_1, &schema).unwrap().misfits(&json!({name: "?"})).len()
+    };
+    let large = patterns("^\\pL{5}N$");
+    assert_eq!((misfits(large.clone(), "p0"), misfits(large, "p299")), (1, 0));
+    let small = patterns("^[a-z]{1,9}N$");
+    assert_eq!((misfits(small.clone(), "p0"), misfits(small, "p299")), (1, 1));
 }

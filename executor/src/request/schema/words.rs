@@ -46,11 +46,14 @@ impl Misfit {
     /// What an error of the validator says. `origins` are where its `$defs` stand in the task.
     pub(super) fn of(error: &ValidationError<'_>, origins: &[String]) -> Self {
         let error = closest(error, 0);
-        Self {
-            at: place(error.instance_path().as_str()),
-            reason: reason(error.kind()),
-            rule: rule(error.schema_path().as_str(), origins),
+        let mut rule = rule(error.schema_path().as_str(), origins);
+        if let ValidationErrorKind::Enum { options } = error.kind()
+            && is_empty(options)
+            && let Some(property) = rule.strip_suffix("enum")
+        {
+            rule = format!("{property}readOnly");
         }
+        Self { at: place(error.instance_path().as_str()), reason: reason(error.kind()), rule }
     }
 }
 
@@ -88,13 +91,16 @@ fn reason(kind: &ValidationErrorKind) -> String {
             };
             format!("is not of the type {wanted}")
         }
+        K::Enum { options } if is_empty(options) => {
+            "may not be sent: only the service sets it".to_owned()
+        }
         K::Enum { options } => format!("is none of {}", stated(options)),
         K::Constant { expected_value } => format!("is not {}", stated(expected_value)),
         K::Required { property } => format!("has no member {}", stated(property)),
         K::AdditionalProperties { unexpected } | K::UnevaluatedProperties { unexpected } => {
             format!("has members that are not known: {}", listed(unexpected))
         }
-        K::FalseSchema => "may not be sent: only the service sets it".to_owned(),
+        K::FalseSchema => "may not be there".to_owned(),
         K::Maximum { limit } => format!("is more than {limit}"),
         K::Minimum { limit } => format!("is less than {limit}"),
         K::ExclusiveMaximum { limit } => format!("is not less than {limit}"),
@@ -124,6 +130,11 @@ fn reason(kind: &ValidationErrorKind) -> String {
         K::PropertyNames { .. } => "has a member of a name that it may not have".to_owned(),
         other => format!("does not do what `{}` asks for", other.keyword()),
     }
+}
+
+/// No description leaves no values at all: that is how `readOnly` is written.
+fn is_empty(options: &Value) -> bool {
+    options.as_array().is_some_and(Vec::is_empty)
 }
 
 /// A value that the schema states.
@@ -165,9 +176,13 @@ fn place(pointer: &str) -> String {
 fn rule(path: &str, origins: &[String]) -> String {
     let (origin, rest) = match path.strip_prefix("/$defs/") {
         Some(rest) => {
-            let (number, rest) = rest.split_once('/').unwrap_or((rest, ""));
+            let (number, below) = rest.split_once('/').unwrap_or((rest, ""));
             let origin = number.parse().ok().and_then(|number: usize| origins.get(number));
-            (origin.map_or("#", String::as_str), rest)
+            match origin {
+                Some(origin) => (origin.as_str(), below),
+                // A type of GraphQL goes by its name.
+                None => ("#", rest),
+            }
         }
         // The whole is wrapped, so that a `$ref` in it stands alone.
         None => ("", path.strip_prefix("/allOf/0/").unwrap_or(path)),

@@ -1,10 +1,13 @@
 //! The style table of the OpenAPI specification, and what it leaves open.
 
+use a2s::{Method, Place, Task};
+use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::request::fixture::{operation, parameter, prepare};
 
 fn styled(style: Style, explode: bool) -> ValueStyle {
     ValueStyle { style, explode, allow_reserved: false }
@@ -39,6 +42,107 @@ fn query(value: &Value, style: ValueStyle, escape: Escape) -> String {
 fn check_query(style: Style, explode: bool, expected: [&str; 4]) {
     let written = values().map(|value| query(&value, styled(style, explode), Escape::All));
     assert_eq!(written, expected);
+}
+
+/// What is sent for a parameter `color` that is empty, a text, an array and an object.
+#[track_caller]
+fn check_row(place: &str, style: Style, explode: bool, expected: [&str; 4]) {
+    let place: Place = format!("{place}.color").parse().unwrap();
+    let sent = [
+        json!(""),
+        json!("blue"),
+        json!(["blue", "black", "brown"]),
+        json!({"R": 100, "G": 200, "B": 150}),
+    ]
+    .map(|value| {
+        let mut operation = operation(Method::Get, "https://api.example", "/", &[]);
+        let mut declared = parameter(&place).unwrap();
+        declared.style = styled(style, explode);
+        if matches!(place, Place::Path(_)) {
+            operation.path = "/{color}".to_owned();
+        }
+        operation.parameters = vec![declared];
+        let task = Task::OpenApi(Box::new(operation));
+        let request = match prepare(&task, &IndexMap::from([(place.clone(), value)])) {
+            Ok(request) => request,
+            Err(refused) => {
+                let refused = refused.to_string();
+                return refused.rsplit(": ").next().unwrap().to_owned();
+            }
+        };
+        let header = |name: &str| request.headers()[name].to_str().unwrap().to_owned();
+        match place {
+            Place::Path(_) => request.url().path()[1..].to_owned(),
+            Place::Query(_) => request.url().query().unwrap().to_owned(),
+            Place::Header(_) => header("color"),
+            _ => header("cookie"),
+        }
+    });
+    assert_eq!(sent, expected, "{style:?} {explode}");
+}
+
+/// OpenAPI 3.0.4 and 3.1.1, "Style Examples". Their column of what is undefined holds what RFC 6570
+/// writes for an empty text; what has no value at all is not sent, see the tests of parameters.
+#[test]
+fn each_cell_of_the_table_is_sent_as_it_stands() {
+    let path = |style, explode, expected| check_row("pathParameters", style, explode, expected);
+    let list = ";color=blue,black,brown";
+    let object = ";color=R,100,G,200,B,150";
+    path(Style::Matrix, false, [";color", ";color=blue", list, object]);
+    let list = ";color=blue;color=black;color=brown";
+    path(Style::Matrix, true, [";color", ";color=blue", list, ";R=100;G=200;B=150"]);
+    // These two cells would not come through an address.
+    let dot = "`.` and `..` would change the path";
+    let nothing = "an empty segment would address something else";
+    path(Style::Label, false, [dot, ".blue", ".blue,black,brown", ".R,100,G,200,B,150"]);
+    path(Style::Label, true, [dot, ".blue", ".blue.black.brown", ".R=100.G=200.B=150"]);
+    let simple = ["blue", "blue,black,brown", "R,100,G,200,B,150"];
+    path(Style::Simple, false, [nothing, simple[0], simple[1], simple[2]]);
+    path(Style::Simple, true, [nothing, simple[0], simple[1], "R=100,G=200,B=150"]);
+
+    let header =
+        |explode, expected| check_row("headerParameters", Style::Simple, explode, expected);
+    header(false, ["", simple[0], simple[1], simple[2]]);
+    header(true, ["", simple[0], simple[1], "R=100,G=200,B=150"]);
+
+    let query = |style, explode, expected| check_row("queryParameters", style, explode, expected);
+    let (list, object) = ("color=blue,black,brown", "color=R,100,G,200,B,150");
+    query(Style::Form, false, ["color=", "color=blue", list, object]);
+    let exploded = "color=blue&color=black&color=brown";
+    query(Style::Form, true, ["color=", "color=blue", exploded, "R=100&G=200&B=150"]);
+
+    // A cookie's pairs are joined as RFC 6265 has it, section 4.2.1.
+    let cookie = |explode, expected| check_row("cookieParameters", Style::Form, explode, expected);
+    cookie(false, ["color=", "color=blue", list, object]);
+    let joined = "color=blue; color=black; color=brown";
+    cookie(true, ["color=", "color=blue", joined, "R=100; G=200; B=150"]);
+
+    // Of the others, the table has arrays and objects, and `deepObject` has objects alone: the
+    // cells that are `n/a` there hold what most services read.
+    let list = "color=blue%20black%20brown";
+    let object = "color=R%20100%20G%20200%20B%20150";
+    query(Style::SpaceDelimited, false, ["color=", "color=blue", list, object]);
+    let list = "color=blue%7Cblack%7Cbrown";
+    let object = "color=R%7C100%7CG%7C200%7CB%7C150";
+    query(Style::PipeDelimited, false, ["color=", "color=blue", list, object]);
+    for style in [Style::SpaceDelimited, Style::PipeDelimited] {
+        query(style, true, ["color=", "color=blue", exploded, "R=100&G=200&B=150"]);
+    }
+    let list = "color%5B%5D=blue&color%5B%5D=black&color%5B%5D=brown";
+    let object = "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150";
+    for explode in [false, true] {
+        query(Style::DeepObject, explode, ["color=", "color=blue", list, object]);
+    }
+}
+
+#[test]
+fn what_is_empty_in_a_matrix_has_no_equals_sign() {
+    let written = |value: Value, explode| {
+        write_path("a", Shape::of(&value).unwrap(), styled(Style::Matrix, explode)).unwrap()
+    };
+    assert_eq!(written(json!(["", "x", ""]), true), ";a;a=x;a");
+    assert_eq!(written(json!({"R": "", "G": 1}), true), ";R;G=1");
+    assert_eq!(written(json!(["", "x"]), false), ";a=,x");
 }
 
 #[test]

@@ -237,14 +237,14 @@ fn a_multipart_body_has_a_part_for_each_value() {
 fn several_files_share_a_name() {
     let value = json!({"files": [
         {"base64": "aGk=", "filename": "a.png", "content_type": "image/png"},
-        {"text": "x", "filename": "b\"\r\n.txt"},
+        {"text": "x", "filename": "é b\"\r\n\\\u{1}"},
     ]});
     let image = BodyField { content_types: vec![media("image/*"), media("text/plain")], ..file() };
     assert_eq!(
         parts_of(&[("files", image)], value),
         [
             part("name=\"files\"; filename=\"a.png\"", "image/png", "hi"),
-            part("name=\"files\"; filename=\"b%22%0D%0A.txt\"", "text/plain", "x"),
+            part("name=\"files\"; filename=\"é b%22%0D%0A%5C%01\"", "text/plain", "x"),
         ]
     );
 }
@@ -273,6 +273,16 @@ fn encoding_says_how_parts_are_written() {
             part("name=\"rows\"", "text/csv", "a,b"),
             part("name=\"deep[k k]\"", "", "v&"),
             part("name=\"note\"", "application/json", r#"{"text":"not a file"}"#),
+        ]
+    );
+    // Of several types, the value takes the first that can hold it.
+    let types = ["text/plain", "application/ld+json", "application/json"].map(media).to_vec();
+    let several = BodyField { content_types: types, ..BodyField::default() };
+    assert_eq!(
+        parts_of(&[("a", several)], json!({"a": ["x", {"y": 1}]})),
+        [
+            part("name=\"a\"", "text/plain", "x"),
+            part("name=\"a\"", "application/ld+json", r#"{"y":1}"#),
         ]
     );
     let rows = || multipart(&[("rows", of_type("text/csv", FieldKind::ByValue))]);
@@ -326,6 +336,10 @@ fn the_same_parts_are_the_same_bytes_and_others_are_not() {
     let body = declared("multipart/mixed; boundary=x", BodyFormat::Multipart, &[]);
     let (named, _) = send(body, json!({"a": 1})).unwrap();
     assert!(named.starts_with("multipart/mixed; boundary=a2s-"), "{named}");
+    let related = "multipart/related; Boundary=\"x\"; type=\"application/json\"";
+    let (named, _) = send(declared(related, BodyFormat::Multipart, &[]), json!({"a": 1})).unwrap();
+    let related = "multipart/related; type=\"application/json\"; boundary=a2s-";
+    assert!(named.starts_with(related), "{named}");
 }
 
 #[test]
@@ -348,7 +362,7 @@ proptest! {
     #[test]
     fn parts_read_back(
         fields in proptest::collection::btree_map(
-            "[^\"\\x00-\\x1f\\x7f-\\u{9f}]{1,9}",
+            "[^\"\\\\\\x00-\\x1f\\x7f-\\u{9f}]{1,9}",
             proptest::collection::vec(any::<u8>(), 0..60),
             1..6,
         ),

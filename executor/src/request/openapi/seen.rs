@@ -1,0 +1,184 @@
+//! A body as its service reads it: the value that the schema of the media type describes.
+
+use std::borrow::Cow;
+
+use a2s::{BodyField, BodyFormat, FieldKind, MediaType, OpenApiTask, RequestBody};
+use serde_json::{Map, Value};
+
+use super::binary::{Binary, is_binary};
+use crate::request::schema::Spelling;
+use crate::request::style::Shape;
+
+/// The most schemas that are looked at to find the type of one.
+const MAX_LOOKS: usize = 100;
+
+/// A body that can be held to its schema.
+#[derive(Debug)]
+pub(in crate::request) struct Seen<'v> {
+    body: &'v RequestBody,
+    /// What the service reads: fields without a value are left out, and files are texts, with a
+    /// character for each byte.
+    pub(in crate::request) value: Cow<'v, Value>,
+}
+
+impl<'v> Seen<'v> {
+    /// What a service reads of a body that can be sent. None where its schema does not describe
+    /// what is sent: text that stands for a structure, such as XML, and bytes of a media type of
+    /// their own.
+    pub(in crate::request) fn of(
+        task: &OpenApiTask,
+        body: &'v RequestBody,
+        value: &'v Value,
+    ) -> Option<Self> {
+        let value = match (body.format, value) {
+            (BodyFormat::Json, value) => Cow::Borrowed(value),
+            (BodyFormat::Form | BodyFormat::Multipart, Value::Object(fields)) => {
+                Cow::Owned(Value::Object(seen_fields(body, fields)))
+            }
+            (BodyFormat::Form | BodyFormat::Multipart, _) => return None,
+            (BodyFormat::Other, Value::String(_)) if !body.media_type.is_range() => {
+                seen_text(task, body, Cow::Owned(seen_file(value)?))?
+            }
+            (BodyFormat::Text | BodyFormat::Other, Value::Object(members))
+                if is_binary(members) =>
+            {
+                seen_text(task, body, Cow::Owned(seen_file(value)?))?
+            }
+            // YAML, or JSON under a range.
+            (BodyFormat::Text | BodyFormat::Other, Value::Array(_) | Value::Object(_)) => {
+                Cow::Borrowed(value)
+            }
+            (BodyFormat::Text | BodyFormat::Other, _) => {
+                seen_text(task, body, Cow::Borrowed(value))?
+            }
+        };
+        Some(Self { body, value })
+    }
+
+    /// How what stands at a place of the value (a JSON pointer) is written.
+    pub(in crate::request) fn spelling(&self, at: &str) -> Spelling {
+        match self.body.format {
+            BodyFormat::Json => Spelling::Exact,
+            BodyFormat::Text | BodyFormat::Other if at.is_empty() => Spelling::Text,
+            BodyFormat::Text | BodyFormat::Other => Spelling::Exact,
+            BodyFormat::Form | BodyFormat::Multipart => self.spelling_of_field(at),
+        }
+    }
+
+    fn spelling_of_field(&self, at: &str) -> Spelling {
+        let mut names = at.split('/').skip(1);
+        let Some(name) = names.next() else { return Spelling::Exact };
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let by_default = BodyField::default();
+        let field = self.body.fields.get(&name).unwrap_or(&by_default);
+        let is_item = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+        match (names.next(), names.next()) {
+            _ if field.style.is_some() => Spelling::Text,
+            _ if is_sent_as_json(self.body, field) => Spelling::Exact,
+            (None, _) => Spelling::Inline,
+            (Some(item), None) if is_item(item) => Spelling::Inline,
+            // An object without a style is sent as JSON.
+            _ => Spelling::Exact,
+        }
+    }
+}
+
+fn is_sent_as_json(body: &RequestBody, field: &BodyField) -> bool {
+    let sent = match body.format {
+        BodyFormat::Multipart => field.content_types.iter().find(|media| !media.is_range()),
+        _ => field.content_types.first(),
+    };
+    sent.is_some_and(MediaType::is_json)
+}
+
+/// The fields that are sent, as the service reads them.
+fn seen_fields(body: &RequestBody, fields: &Map<String, Value>) -> Map<String, Value> {
+    let by_default = BodyField::default();
+    let seen = fields.iter().filter_map(|(name, value)| {
+        let field = body.fields.get(name).unwrap_or(&by_default);
+        let value = match value {
+            Value::Null => return None,
+            value if field.style.is_some() => {
+                Shape::of(value)?;
+                without_nulls(value)
+            }
+            Value::Array(_) if is_sent_as_json(body, field) && body.format == BodyFormat::Form => {
+                value.clone()
+            }
+            Value::Array(items) => {
+                let items = items.iter().filter(|item| !item.is_null());
+                let items: Vec<Value> = items.map(|item| seen_item(body, field, item)).collect();
+                if items.is_empty() {
+                    return None;
+                }
+                Value::Array(items)
+            }
+            value => seen_item(body, field, value),
+        };
+        Some((name.clone(), value))
+    });
+    seen.collect()
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).cloned().collect(),
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, member)| !member.is_null());
+            members.map(|(name, member)| (name.clone(), member.clone())).collect()
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+fn seen_item(body: &RequestBody, field: &BodyField, value: &Value) -> Value {
+    let holds_binary = matches!(value, Value::Object(members) if is_binary(members));
+    let seen = match (body.format, field.kind) {
+        (_, FieldKind::Json) => None,
+        // A form is text: binary content stays Base64.
+        (BodyFormat::Form, _) if holds_binary => {
+            value.get("base64").or_else(|| value.get("text")).cloned()
+        }
+        (BodyFormat::Multipart, FieldKind::File) if holds_binary || value.is_string() => {
+            seen_file(value)
+        }
+        (BodyFormat::Multipart, FieldKind::ByValue) if holds_binary => seen_file(value),
+        _ => None,
+    };
+    seen.unwrap_or_else(|| value.clone())
+}
+
+/// Binary content as text with a character for each byte: the length of a file is that of its bytes
+/// (OpenAPI 3.1.1, "Working with Binary Data").
+fn seen_file(value: &Value) -> Option<Value> {
+    let bytes = Binary::read(value).ok()?.bytes;
+    Some(Value::String(bytes.into_iter().map(char::from).collect()))
+}
+
+/// Text, where the schema is that of a text, a number or a boolean.
+fn seen_text<'v>(
+    task: &OpenApiTask,
+    body: &RequestBody,
+    value: Cow<'v, Value>,
+) -> Option<Cow<'v, Value>> {
+    is_of_scalar(task, &body.schema).then_some(value)
+}
+
+/// Whether a schema says that its values are no arrays and no objects.
+fn is_of_scalar(task: &OpenApiTask, schema: &Value) -> bool {
+    let is_scalar = |kind: &Value| kind.as_str().is_some_and(|k| !matches!(k, "array" | "object"));
+    let mut waiting = vec![schema];
+    for _ in 0..MAX_LOOKS {
+        let Some(schema) = waiting.pop() else { break };
+        match schema.get("type") {
+            Some(Value::Array(kinds)) => return !kinds.is_empty() && kinds.iter().all(is_scalar),
+            Some(kind) => return is_scalar(kind),
+            None => {}
+        }
+        let target = schema.get("$ref").and_then(Value::as_str);
+        waiting.extend(target.and_then(|reference| task.schema_at(reference)));
+        let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        waiting.extend(parts.take(MAX_LOOKS));
+    }
+    false
+}

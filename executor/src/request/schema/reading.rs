@@ -1,0 +1,251 @@
+//! Values that are written as text, so that their types are lost on the way: `5` and `"5"` are one,
+//! and so are a value and the list of it alone. Such a value fits when one of its readings does.
+
+use std::collections::BTreeMap;
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::types::JsonType;
+use serde_json::Value;
+
+use super::{Check, MAX_MISFITS, Misfit};
+
+/// The most readings of a value that are tried.
+const MAX_READINGS: usize = 32;
+/// How many alternatives within one another are looked into.
+const MAX_NESTED: usize = 4;
+
+/// How what stands at a place of a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// As JSON: it is read as what it is.
+    Exact,
+    /// A scalar as its text.
+    Text,
+    /// A scalar as its text, an object as the text of its JSON.
+    Inline,
+}
+
+/// What is read otherwise, by its place.
+type Changes = BTreeMap<String, Value>;
+
+/// How far a reading is from fitting: its errors, and those of them that are about types.
+type Distance = (usize, usize);
+
+impl Check {
+    /// What of a value does not fit whose places (JSON pointers) are spelled in different ways.
+    /// What is told is about the reading that is nearest to fitting.
+    pub(crate) fn misfits_as_spelled(
+        &self,
+        value: &Value,
+        spelling: impl Fn(&str) -> Spelling,
+    ) -> Vec<Misfit> {
+        if self.misfits(value).is_empty() {
+            return Vec::new();
+        }
+        let mut nearest: Option<(Distance, Vec<Misfit>)> = None;
+        let mut waiting = vec![Changes::new()];
+        for _ in 0..MAX_READINGS {
+            let Some(changes) = waiting.pop() else { break };
+            let reading = changed(value, &changes);
+            let Some(errors) = self.errors(&reading) else { return Vec::new() };
+            if errors.is_empty() {
+                return Vec::new();
+            }
+            let about_types = errors.iter().filter(|error| wants(error).is_some()).count();
+            let distance = (errors.len(), about_types);
+            if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
+                let misfits = errors.iter().take(MAX_MISFITS);
+                let misfits = misfits.map(|error| Misfit::of(error, &self.origins)).collect();
+                nearest = Some((distance, misfits));
+            }
+            // Each alternative may want another reading.
+            for wanted in alternatives(&errors, 0).into_iter().rev() {
+                let mut next = changes.clone();
+                for error in wanted {
+                    let at = error.instance_path().as_str();
+                    if !changes.contains_key(at)
+                        && let Some(other) = reread(&reading, at, error, spelling(at))
+                    {
+                        next.insert(at.to_owned(), other);
+                    }
+                }
+                if next.len() > changes.len() {
+                    waiting.push(next);
+                }
+            }
+        }
+        nearest.map_or_else(Vec::new, |(_, misfits)| misfits)
+    }
+}
+
+fn changed(value: &Value, changes: &Changes) -> Value {
+    let mut reading = value.clone();
+    // A place stands before those in it.
+    for (at, other) in changes {
+        if let Some(place) = reading.pointer_mut(at) {
+            *place = other.clone();
+        }
+    }
+    reading
+}
+
+/// The errors that lead to further readings: those of the value itself, together with those of one
+/// alternative of each kind.
+fn alternatives<'e>(
+    errors: &'e [ValidationError<'_>],
+    depth: usize,
+) -> Vec<Vec<&'e ValidationError<'e>>> {
+    use ValidationErrorKind::{AnyOf, OneOfNotValid};
+    let direct: Vec<&ValidationError<'_>> = errors.iter().collect();
+    let mut all = Vec::new();
+    for error in errors {
+        if let AnyOf { context } | OneOfNotValid { context } = error.kind()
+            && depth < MAX_NESTED
+        {
+            for inner in context.iter().flat_map(|errors| alternatives(errors, depth + 1)) {
+                if all.len() < MAX_READINGS {
+                    all.push(direct.iter().copied().chain(inner).collect());
+                }
+            }
+        }
+    }
+    if all.is_empty() {
+        all.push(direct);
+    }
+    all
+}
+
+/// The type that an error asks for.
+fn wants<'e>(error: &'e ValidationError<'_>) -> Option<&'e TypeKind> {
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => Some(kind),
+        _ => None,
+    }
+}
+
+/// Another reading of what stands at a place, if it has one.
+fn reread(
+    reading: &Value,
+    at: &str,
+    error: &ValidationError<'_>,
+    spelling: Spelling,
+) -> Option<Value> {
+    if spelling == Spelling::Exact {
+        return None;
+    }
+    let value = reading.pointer(at)?;
+    let takes = |wanted: JsonType| match wants(error) {
+        Some(TypeKind::Single(kind)) => *kind == wanted,
+        Some(TypeKind::Multiple(kinds)) => kinds.contains(wanted),
+        None => false,
+    };
+    match value {
+        Value::Array(_) | Value::Null => None,
+        Value::Object(_) => {
+            let is_text = spelling == Spelling::Inline && takes(JsonType::String);
+            is_text.then(|| Value::String(value.to_string()))
+        }
+        alone if takes(JsonType::Array) => Some(Value::Array(vec![alone.clone()])),
+        Value::Number(_) | Value::Bool(_) => Some(Value::String(value.to_string())),
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(read @ (Value::Number(_) | Value::Bool(_))) => Some(read),
+            Ok(read @ Value::Object(_))
+                if spelling == Spelling::Inline && takes(JsonType::Object) =>
+            {
+                Some(read)
+            }
+            _ => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2s::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::request::fixture::operation;
+    use crate::request::schema::Direction;
+
+    /// What is told of a value that is spelled in one way.
+    fn told(schema: &Value, value: &Value, spelling: Spelling) -> Vec<String> {
+        let task = operation(Method::Post, "https://api.example", "/", &[]);
+        let check = Check::of_schema(&task, schema, Direction::Request).unwrap();
+        let misfits = check.misfits_as_spelled(value, |_| spelling);
+        misfits.iter().map(ToString::to_string).collect()
+    }
+
+    #[track_caller]
+    fn check(schema: &Value, fitting: &[Value], misfitting: &[Value]) {
+        for value in fitting {
+            assert_eq!(told(schema, value, Spelling::Text), [""; 0], "{value}");
+        }
+        for value in misfitting {
+            assert_ne!(told(schema, value, Spelling::Text), [""; 0], "{value}");
+        }
+    }
+
+    #[test]
+    fn text_is_read_as_what_the_schema_wants() {
+        let small = json!({"type": "integer", "maximum": 9});
+        check(&small, &[json!(5), json!("5")], &[json!("10"), json!("five"), json!(5.5)]);
+        let digits = json!({"type": "string", "pattern": "^[0-9]+$"});
+        check(&digits, &[json!(5), json!("5")], &[json!(-5), json!(true)]);
+        check(&json!({"type": "boolean"}), &[json!("true")], &[json!("yes"), json!(1)]);
+        check(&json!({"enum": ["1", "true"]}), &[json!(1), json!(true)], &[json!(2)]);
+        let numbers = json!({"type": "array", "items": {"type": "integer"}});
+        check(&numbers, &[json!(["1", 2]), json!(1), json!("1")], &[json!("x"), json!({})]);
+        check(&json!({"type": "array", "minItems": 2}), &[], &[json!(1)]);
+    }
+
+    #[test]
+    fn each_place_has_a_reading_of_its_own() {
+        let both = json!({
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
+        });
+        check(&both, &[json!({"n": "1", "s": 2})], &[json!({"n": "x", "s": 2})]);
+    }
+
+    #[test]
+    fn each_alternative_may_want_another_reading() {
+        let one = json!({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}});
+        let other = json!({
+            "required": ["c"],
+            "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+        });
+        let either = json!({"type": "object", "anyOf": [other, one]});
+        check(&either, &[json!({"a": "1", "b": 2}), json!({"a": 1, "b": "2", "c": 0})], &[]);
+        check(&either, &[json!({"a": "1", "b": "2"})], &[json!({"a": "x", "b": "2"})]);
+    }
+
+    #[test]
+    fn the_nearest_reading_is_told_of() {
+        let schema = json!({
+            "type": "object",
+            "required": ["name"],
+            "properties": {"n": {"type": "integer", "maximum": 9}},
+        });
+        let told = |value: Value| told(&schema, &value, Spelling::Text);
+        assert_eq!(told(json!({"n": "5"})), [r#"it has no member "name" (schema: required)"#]);
+        let large = "`.n` is more than 9 (schema: properties/n/maximum)";
+        assert_eq!(told(json!({"n": "10", "name": "x"})), [large]);
+        assert_eq!(told(json!({"n": 10, "name": "x"})), [large]);
+    }
+
+    #[test]
+    fn what_is_sent_as_json_is_read_as_what_it_is() {
+        let number = json!({"type": "integer"});
+        assert!(!told(&number, &json!("5"), Spelling::Exact).is_empty());
+        let text = json!({"type": "string"});
+        for spelling in [Spelling::Exact, Spelling::Text] {
+            assert!(!told(&text, &json!({"a": 1}), spelling).is_empty());
+            assert!(!told(&json!({"type": "object"}), &json!("{}"), spelling).is_empty());
+        }
+        assert!(told(&text, &json!({"a": 1}), Spelling::Inline).is_empty());
+        assert!(told(&json!({"type": "object"}), &json!("{}"), Spelling::Inline).is_empty());
+        assert!(!told(&json!({"type": "object"}), &json!("{"), Spelling::Inline).is_empty());
+    }
+}
