@@ -5,17 +5,16 @@
 //! out by the same way with the same address rules. It runs in a task of its own: a refresh token
 //! that the server has changed is stored, whatever becomes of the step that asked.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod grant;
+mod kept;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use a2s::api::{ClientAuthentication, Credential};
 use a2s::{Domain, Secret, SecurityRequirement};
 use http::header::AUTHORIZATION;
-use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
-use serde_json::Value;
+use jiff::SignedDuration;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
@@ -24,18 +23,15 @@ use super::{Failure, Outbound, authority};
 use crate::access::Grant;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
-use crate::request::{PreparedRequest, RawResponse, one_line};
+use crate::request::{PreparedRequest, one_line};
 use crate::secrets::Secrets;
 use crate::vault::Opened;
+use grant::read_grant;
+pub(super) use kept::Tokens;
+use kept::{Key, Slot, Token};
 
 /// How long before its end a token is not used any more, unless a tenth of its life is shorter.
 const EARLY: SignedDuration = SignedDuration::from_secs(30);
-/// The longest life of a token that is believed, in seconds.
-const MAX_LIFE: f64 = 365.0 * 86_400.0;
-/// The longest token.
-const MAX_TOKEN: usize = 16 << 10;
-/// Tokens that are kept; those that nobody uses are forgotten first.
-const MAX_KEPT: usize = 1_024;
 
 /// A token that a request needs.
 #[derive(Debug, Clone)]
@@ -57,57 +53,9 @@ pub(super) struct Used {
     kept: bool,
 }
 
-/// The tokens that are kept.
-#[derive(Debug, Default)]
-pub(super) struct Tokens {
-    slots: Mutex<BTreeMap<Key, Arc<Slot>>>,
-}
-
-/// What a token was got for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    host: Domain,
-    scheme: String,
-    set_at: Timestamp,
-    url: String,
-    scopes: Vec<String>,
-}
-
-/// One token, and whoever waits for it: it is fetched once at a time.
-#[derive(Debug, Default)]
-struct Slot {
-    state: Arc<tokio::sync::Mutex<State>>,
-    fetches: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    token: Option<Token>,
-    /// Why the last one could not be fetched.
-    failure: Option<Failure>,
-}
-
-#[derive(Debug, Clone)]
-struct Token {
-    value: Secret,
-    /// When it is not used any more; none when nobody said.
-    until: Option<Timestamp>,
-}
-
 impl Used {
     pub(super) fn token(&self) -> &Secret {
         &self.token
-    }
-}
-
-impl Tokens {
-    fn slot(&self, key: Key) -> Arc<Slot> {
-        // Nothing panics while it holds the lock.
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if MAX_KEPT <= slots.len() && !slots.contains_key(&key) {
-            slots.retain(|_, slot| 1 < Arc::strong_count(slot));
-        }
-        Arc::clone(slots.entry(key).or_default())
     }
 }
 
@@ -284,122 +232,4 @@ fn foreign(need: &Need, url: &Url) -> Error {
         "If you trust {host} with it, set the credential again with `--token-host {host}`."
     );
     Error::new(Kind::CredentialRefused, message).hint(hint)
-}
-
-/// What an authorization server gives (RFC 6749, section 5.1).
-#[derive(Debug)]
-struct Granted {
-    access_token: Secret,
-    refresh_token: Option<Secret>,
-    life: Option<SignedDuration>,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    access_token: Option<Secret>,
-    token_type: Option<String>,
-    expires_in: Option<Value>,
-    refresh_token: Option<Secret>,
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    error: String,
-}
-
-fn read_grant(response: &RawResponse, host: &str) -> Result<Granted, Error> {
-    let refused = |why: String| Error::new(Kind::TokenRefused, format!("{host} {why}"));
-    if response.status != 200 {
-        // Words of the server may repeat what it was sent; its code is one of a few.
-        let refusal = serde_json::from_slice::<Refusal>(&response.body).ok();
-        let known = |c: char| c.is_ascii_lowercase() || c == '_';
-        let code = refusal.map(|refusal| refusal.error);
-        let code = code.filter(|code| code.len() <= 40 && code.chars().all(known));
-        let code = code.map_or_else(String::new, |code| format!(" and says `{code}`"));
-        return Err(refused(format!(
-            "gave none: it answered with status {}{code}",
-            response.status
-        )));
-    }
-    // The words of the parser could quote the token.
-    let answer: Answer = serde_json::from_slice(&response.body)
-        .map_err(|_| refused("gave none: its answer is not that of a token endpoint".to_owned()))?;
-    let kind = answer.token_type.as_deref().unwrap_or("bearer");
-    if !kind.eq_ignore_ascii_case("bearer") {
-        return Err(refused("gave one of a type that is not sent; only `bearer` is".to_owned()));
-    }
-    let fits = |token: &Secret| {
-        let text = token.reveal();
-        (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let access_token = answer.access_token.filter(fits);
-    let access_token =
-        access_token.ok_or_else(|| refused("gave none that can stand in a header".to_owned()))?;
-    Ok(Granted {
-        access_token,
-        refresh_token: answer.refresh_token.filter(fits),
-        life: answer.expires_in.as_ref().and_then(read_life),
-    })
-}
-
-/// Seconds, as a number or, as some servers have it, a string.
-fn read_life(value: &Value) -> Option<SignedDuration> {
-    let seconds = match value {
-        Value::Number(number) => number.as_f64()?,
-        Value::String(text) => text.trim().parse().ok()?,
-        _ => return None,
-    };
-    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(0.0, MAX_LIFE) };
-    SignedDuration::try_from(Duration::from_secs_f64(seconds)).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use http::HeaderMap;
-    use serde_json::json;
-
-    use super::*;
-
-    fn read(status: u16, body: &Value) -> Result<Granted, String> {
-        let body = Bytes::from(body.to_string());
-        let response = RawResponse { status, headers: HeaderMap::new(), body, redirects: 0 };
-        read_grant(&response, "login.example").map_err(|error| error.message)
-    }
-
-    #[test]
-    fn answers_of_token_endpoints_are_read_with_care() {
-        let life = |value: Value| {
-            read(200, &json!({"access_token": "t", "expires_in": value})).unwrap().life
-        };
-        assert_eq!(life(json!(3600)), Some(SignedDuration::from_secs(3_600)));
-        assert_eq!(life(json!("60")), Some(SignedDuration::from_secs(60)));
-        assert_eq!(life(json!(-5)), Some(SignedDuration::ZERO));
-        assert_eq!(life(json!(1e300)), Some(SignedDuration::from_secs(365 * 86_400)));
-        assert_eq!((life(json!("NaN")), life(json!([]))), (Some(SignedDuration::ZERO), None));
-        for (status, body, expected) in [
-            (
-                400,
-                json!({"error": "invalid_client", "error_description": "canary"}),
-                "status 400 and says `invalid_client`",
-            ),
-            (
-                400,
-                json!({"error": "Canary is wrong"}),
-                "login.example gave none: it answered with status 400",
-            ),
-            (503, json!("canary"), "status 503"),
-            (201, json!({"access_token": "canary"}), "status 201"),
-            (200, json!({"access_token": 12}), "not that of a token endpoint"),
-            (200, json!({"token": "canary"}), "none that can stand"),
-            (200, json!({"access_token": "can ary"}), "none that can stand"),
-            (200, json!({"access_token": "canary", "token_type": "mac"}), "only `bearer` is"),
-        ] {
-            let message = read(status, &body).unwrap_err();
-            assert!(message.contains(expected) && !message.contains("anary"), "{message}");
-        }
-        let granted =
-            read(200, &json!({"access_token": "t", "token_type": "Bearer", "refresh_token": "r"}));
-        assert_eq!(granted.unwrap().refresh_token, Some(Secret::new("r")));
-    }
 }
