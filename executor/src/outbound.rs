@@ -53,7 +53,8 @@ use failure::{explain, innermost, refuse};
 use lane::{Health, Lanes};
 pub(crate) use lane::{Turn, Wait};
 use resolve::Resolver;
-pub(crate) use retry::Retries;
+pub(crate) use retry::{Pause, Retries};
+pub(crate) use token::Fetch;
 use token::Tokens;
 
 /// How many redirects are followed.
@@ -150,7 +151,8 @@ impl Outbound {
     }
 
     /// Gets the tokens that a request is to be sent with, within `time` if that is less than the
-    /// limit of a request. Before its turn: both may be at one host.
+    /// limit of a request. Before its turn: both may be at one host. `on_fetch` is told of each that
+    /// was asked for.
     ///
     /// # Errors
     /// When one of them cannot be had.
@@ -159,9 +161,10 @@ impl Outbound {
         request: &Permitted<PreparedRequest>,
         authorization: &mut Authorization<'_>,
         time: Option<Duration>,
+        on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<(), Failure> {
         let time = self.bounded(time);
-        let equipped = timeout(time, self.get_tokens(request, authorization)).await;
+        let equipped = timeout(time, self.get_tokens(request, authorization, on_fetch)).await;
         equipped.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("no token for {host} came within {} s", time.as_secs_f32());

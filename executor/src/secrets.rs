@@ -140,6 +140,11 @@ impl Secrets {
             EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
                 *reason = self.mask_text(reason);
             }
+            EventKind::TokenRequested { failure, .. } => {
+                if let Some(failure) = failure {
+                    failure.message = self.mask_text(&failure.message);
+                }
+            }
             EventKind::Warned { warning, .. } => {
                 warning.message = self.mask_text(&warning.message);
             }

@@ -1,6 +1,7 @@
 //! Why there is no answer, told without more of an address than its host.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use url::Url;
 
@@ -16,15 +17,23 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
     /// False when surely no byte of the request left, so that nothing can have come of it.
     pub(crate) sent: bool,
+    /// Set when the other side says that it cannot answer now, and may soon: how long it wants to
+    /// be left alone.
+    pub(crate) busy: Option<Duration>,
 }
 
 impl Failure {
+    /// Something went wrong before anything was sent.
+    pub(crate) fn before(error: Error) -> Self {
+        Self { error, sent: false, busy: None }
+    }
+
     pub(super) fn unsent(kind: Kind, message: impl Into<String>) -> Self {
-        Self { error: Error::new(kind, message), sent: false }
+        Self::before(Error::new(kind, message))
     }
 
     pub(super) fn sent(kind: Kind, message: impl Into<String>) -> Self {
-        Self { error: Error::new(kind, message), sent: true }
+        Self { sent: true, ..Self::unsent(kind, message) }
     }
 }
 
@@ -32,7 +41,7 @@ pub(super) fn refuse(url: &Url, rule: &str) -> Failure {
     let message = format!("{} may not be reached: {rule}", authority(url));
     let hint =
         "If this is meant, allow the address in the executor's configuration, or set an upstream.";
-    Failure { error: Error::new(Kind::AddressRefused, message).hint(hint), sent: false }
+    Failure::before(Error::new(Kind::AddressRefused, message).hint(hint))
 }
 
 /// What an error of the client means.

@@ -4,6 +4,9 @@
 //! person who stored the secret. The request for a token is derived from the permitted one, and goes
 //! out by the same way with the same address rules. It runs in a task of its own: a refresh token
 //! that the server has changed is stored, whatever becomes of the step that asked.
+//!
+//! A server that does not answer now, or says that it is busy, is asked again with the next attempt
+//! of the step, as a service would be. One that refuses the client is not.
 
 mod grant;
 mod kept;
@@ -18,20 +21,25 @@ use jiff::SignedDuration;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::credentials::{Authorization, Wire, basic, learn};
+use super::credentials::{Authorization, Wire, basic, gone, learn};
+use super::retry::retry_after;
 use super::{Failure, Outbound, authority};
-use crate::access::Grant;
+use crate::access::{Grant, client_command};
+use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::request::{PreparedRequest, one_line};
 use crate::secrets::Secrets;
 use crate::vault::Opened;
-use grant::read_grant;
+use grant::{Refusal, read_grant};
 pub(super) use kept::Tokens;
 use kept::{Key, Slot, Token};
 
 /// How long before its end a token is not used any more, unless a tenth of its life is shorter.
 const EARLY: SignedDuration = SignedDuration::from_secs(30);
+/// The life of a token of which the server does not say how long it is: services that refuse an old
+/// one with another status than 401 would refuse it for ever.
+const UNTOLD_LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A token that a request needs.
 #[derive(Debug, Clone)]
@@ -51,6 +59,21 @@ pub(super) struct Used {
     token: Secret,
     /// Whether it had been fetched for an earlier request.
     kept: bool,
+}
+
+/// What is told of a token that was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Fetch {
+    /// Host and port of the authorization server.
+    pub(crate) host: String,
+    /// The name of the scheme that wants it.
+    pub(crate) scheme: String,
+    /// Whether it takes the place of an earlier one.
+    pub(crate) renewed: bool,
+    /// How long it took, in milliseconds.
+    pub(crate) duration_ms: u64,
+    /// Why none came.
+    pub(crate) failure: Option<Error>,
 }
 
 impl Used {
@@ -76,17 +99,18 @@ impl Authorization<'_> {
 }
 
 impl Outbound {
-    /// Gets every token that a request needs.
+    /// Gets every token that a request needs. `on_fetch` is told of those that were asked for.
     pub(super) async fn get_tokens(
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
         authorization: &mut Authorization<'_>,
+        on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<(), Failure> {
         let mut used = Vec::new();
         for need in &authorization.needs {
-            used.push(self.get_token(request, need, authorization.secrets).await?);
+            used.push(self.get_token(request, need, authorization.secrets, on_fetch).await?);
         }
-        authorization.equip(used).map_err(|error| Failure { error, sent: false })
+        authorization.equip(used).map_err(Failure::before)
     }
 
     /// The token that is kept for a need, or a new one.
@@ -95,9 +119,9 @@ impl Outbound {
         permitted: &Permitted<PreparedRequest>,
         need: &Need,
         secrets: &Secrets,
+        on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<Used, Failure> {
-        let unsent = |error| Failure { error, sent: false };
-        let (request, _) = self.prepare(permitted, need, secrets).map_err(unsent)?;
+        let (request, _) = self.prepare(permitted, need, secrets).map_err(Failure::before)?;
         let slot = self.tokens.slot(Key {
             host: need.host.clone(),
             scheme: need.wanted.name.clone(),
@@ -107,9 +131,8 @@ impl Outbound {
         });
         let before = slot.fetches.load(Ordering::Acquire);
         let mut state = Arc::clone(&slot.state).lock_owned().await;
-        let now = self.clock.now();
-        let good = |token: &&Token| token.until.is_none_or(|until| now < until);
-        if let Some(token) = state.token.as_ref().filter(good) {
+        let began = self.clock.now();
+        if let Some(token) = state.token.as_ref().filter(|token| token.is_good(began)) {
             let token = token.value.clone();
             return Ok(Used { slot, token, kept: true });
         }
@@ -119,25 +142,43 @@ impl Outbound {
             // Somebody has tried just now, while this request was waiting.
             return Err(failure.clone());
         }
-        // A refresh token is good for one use with some servers: the newest one is in the store.
-        let newest = self.vault.reveal(&need.host, &need.wanted.name).await.map_err(unsent)?;
+        // A refresh token is good for one use with some servers, whatever it is used for: one after
+        // another they read the newest one, and store what comes.
+        let renewal = self.tokens.renewal(&need.host, &need.wanted.name);
+        let renewing = match &need.opened.credential {
+            Credential::Oauth2 { refresh_token: Some(_), .. } => Some(renewal.lock_owned().await),
+            _ => None,
+        };
+        let newest = self.vault.reveal(&need.host, &need.wanted.name).await;
+        let newest = newest.map_err(Failure::before)?;
         let newest = newest.filter(|newest| newest.set_at == need.opened.set_at);
-        let opened = newest.unwrap_or_else(|| need.opened.clone());
+        let opened = newest.ok_or_else(|| Failure::before(gone(&need.host, &need.wanted)))?;
         let need = Need { opened, ..need.clone() };
-        learn(&need.opened.credential, secrets).map_err(unsent)?;
-        let (request, wire) = self.prepare(permitted, &need, secrets).map_err(unsent)?;
+        learn(&need.opened.credential, secrets).map_err(Failure::before)?;
+        let (request, wire) = self.prepare(permitted, &need, secrets).map_err(Failure::before)?;
+        let (host, scheme) = (authority(request.url()), need.wanted.name.clone());
+        let renewed = state.had_one;
         let (this, counted) = (Arc::clone(self), Arc::clone(&slot));
         let fetching = tokio::spawn(async move {
             let fetched = this.fetch(&request, &wire, &need).await;
+            drop(renewing);
             counted.fetches.fetch_add(1, Ordering::AcqRel);
+            state.had_one |= fetched.is_ok();
             state.token = fetched.as_ref().ok().cloned();
             state.failure = fetched.as_ref().err().cloned();
             fetched
         });
-        let fetched = fetching
-            .await
-            .map_err(|_| unsent(Error::new(Kind::Internal, "the token was not fetched")))??;
-        Ok(Used { slot, token: fetched.value, kept: false })
+        let fetched = fetching.await.unwrap_or_else(|_| {
+            Err(Failure::before(Error::new(Kind::Internal, "the token was not fetched")))
+        });
+        on_fetch(Fetch {
+            host,
+            scheme,
+            renewed,
+            duration_ms: milliseconds_between(began, self.clock.now()),
+            failure: fetched.as_ref().err().map(|failure| failure.error.clone()),
+        });
+        fetched.map(|token| Used { slot, token: token.value, kept: false })
     }
 
     /// The request for a token, and the client's credentials for it.
@@ -197,15 +238,19 @@ impl Outbound {
         let host = authority(request.url());
         tracing::debug!(%host, "fetching a token");
         // That a token was asked for changes nothing for the step: its own request has not left.
-        let at = |error: Error| Failure {
-            error: error.at(format_args!("the token for `{}`", one_line(&need.wanted.name, 100))),
-            sent: false,
+        let at = |failure: Failure| {
+            let place = format_args!("the token for `{}`", one_line(&need.wanted.name, 100));
+            Failure { error: failure.error.at(place), sent: false, ..failure }
         };
-        let turn = self.turn(request.url(), None, &|_| {}).await;
-        let turn = turn.map_err(|failure| at(failure.error))?;
-        let response = self.transmit(request, turn, wire, None, 0).await;
-        let response = response.map_err(|failure| at(failure.error))?;
-        let granted = read_grant(&response, &host).map_err(at)?;
+        let turn = self.turn(request.url(), None, &|_| {}).await.map_err(at)?;
+        let response = self.transmit(request, turn, wire, None, 0).await.map_err(at)?;
+        let now = self.clock.now();
+        let granted = read_grant(&response).map_err(|refusal| Failure {
+            error: explain(&refusal, need, &host),
+            sent: false,
+            busy: matches!(refusal, Refusal::Busy(_))
+                .then(|| retry_after(&response.headers, now).unwrap_or_default()),
+        })?;
         if let Some(token) = &granted.refresh_token {
             let name = &need.wanted.name;
             let stored = self.vault.rotate(&need.host, name, &need.opened, token).await;
@@ -214,12 +259,47 @@ impl Outbound {
                 tracing::error!(%error, %host, "a new refresh token could not be stored");
             }
         }
-        let until = granted.life.map(|life| {
-            let early = (life / 10).min(EARLY);
-            let now = self.clock.now();
-            now.checked_add(life - early).unwrap_or(now)
-        });
-        Ok(Token { value: granted.access_token, until })
+        let life = granted.life.unwrap_or(UNTOLD_LIFE);
+        let until = now.checked_add(life - (life / 10).min(EARLY)).unwrap_or(now);
+        Ok(Token { value: granted.access_token, from: now, until })
+    }
+}
+
+/// Why an authorization server gave no token, and what to do about it.
+fn explain(refusal: &Refusal, need: &Need, host: &str) -> Error {
+    let name = one_line(&need.wanted.name, 100);
+    match refusal {
+        Refusal::Busy(status) => {
+            let message =
+                format!("the token for `{name}`: {host} gave none now, but the status {status}");
+            Error::new(Kind::TokenUnavailable, message)
+        }
+        Refusal::Unusable(why) => {
+            Error::new(Kind::TokenRefused, format!("the token for `{name}`: {host} {why}"))
+                .hint("Ask the author of the capability whether tokens are got there.")
+        }
+        Refusal::Refused(status, code) => {
+            let says = code.map_or_else(String::new, |code| format!(" and `{code}`"));
+            let message = format!(
+                "{host} refused the credential `{name}` of {}, with the status {status}{says}",
+                need.host
+            );
+            let command = client_command(&need.host, &need.wanted.name, &need.opened.credential);
+            let hint = match *code {
+                Some("invalid_scope") => {
+                    let scopes = one_line(&need.wanted.scopes.join(" "), 200);
+                    format!("Ask who runs {host} to give the client these scopes: {scopes}.")
+                }
+                Some("unauthorized_client" | "unsupported_grant_type") => {
+                    format!("Ask who runs {host} to let the client get tokens in this way.")
+                }
+                Some("invalid_grant") => {
+                    format!("Get a new refresh token, and store it: `{command}`.")
+                }
+                _ => format!("Store it anew: `{command}`."),
+            };
+            Error::new(Kind::TokenRefused, message).hint(hint)
+        }
     }
 }
 

@@ -88,6 +88,7 @@ impl<'e> Folding<'e> {
             EventKind::RunStarted { .. }
             | EventKind::BranchTaken { .. }
             | EventKind::Throttled { .. }
+            | EventKind::TokenRequested { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
             EventKind::RunResumed {} => {
@@ -308,6 +309,7 @@ impl Progress {
             | EventKind::RunResumed {}
             | EventKind::Decided { .. }
             | EventKind::Throttled { .. }
+            | EventKind::TokenRequested { .. }
             | EventKind::Received { .. }
             | EventKind::Warned { .. }
             | EventKind::RunWaiting { .. }
