@@ -36,6 +36,7 @@ pub(crate) use response::{RawResponse, asks_for_query, read_response};
 pub(crate) use schema::Misfit;
 #[cfg(test)]
 pub(crate) use schema::{Check, Direction};
+pub(crate) use text::decode as decode_text;
 pub(crate) use token::token_request;
 
 /// The longest address that is sent.

@@ -23,6 +23,16 @@ fn a_secret_is_found_in_every_spelling() {
     check("pä\"s/s", r#""p\u00e4\"s\/s""#, r#""(secret)""#);
     check("😀😀😀😀", r"x\ud83d\ude00\uD83D\uDE00😀😀", "x(secret)");
     check("pässwort", "p%C3%A4sswort", "(secret)");
+    check("k&\"'<ä", "<p>k&amp;&quot;&#39;&lt;&#xE4;</p>", "<p>(secret)</p>");
+    check("s3cret", "&#115;3cret &#x73;&#x33;cret; &s3cret &", "(secret) (secret); &(secret) &");
+    check("k\"ey", r#"{"page": "<p>k&quot;ey</p>"}"#, r#"{"page": "<p>(secret)</p>"}"#);
+    check("k\"ey", "&lt;p&gt;k&amp;quot;ey", "&lt;p&gt;(secret)");
+    check("k/ey", "href=&quot;?k%2Fey&quot;", "href=&quot;?(secret)&quot;");
+    check(
+        "k&ey",
+        "é&notanentity;é&#xZZ;é&#99999999;k&amp;ey&",
+        "é&notanentity;é&#xZZ;é&#99999999;(secret)&",
+    );
     check("s3cret", "s3cre t 100% a\\", "s3cre t 100% a\\");
 }
 
