@@ -185,9 +185,7 @@ impl<'r> Engine<'r> {
         if self.secrets.is_empty() {
             return Err(error);
         }
-        let mut masked = response.clone();
-        masked.body = self.secrets.mask_bytes(&response.body).into();
-        match read_response(task, &masked) {
+        match read_response(task, &self.secrets.mask_response(response)) {
             Err(masked) => Err(masked.into()),
             Ok(_) => Err(Error { message: error.kind.code().title.to_owned(), ..error }),
         }

@@ -10,7 +10,6 @@ use super::failure::{Failure, innermost};
 use super::resolve::Resolver;
 use crate::config::Limits;
 use crate::error::{Error, Kind};
-use crate::request::one_line;
 
 /// The most that the headers of an answer may come to.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
@@ -56,9 +55,15 @@ pub(super) fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failu
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     match encodings.into_iter().find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
         Some(encoding) => {
-            let encoding = one_line(&String::from_utf8_lossy(encoding.as_bytes()), 40);
-            let message =
-                format!("{host} answered in the encoding `{encoding}`, though asked for none");
+            // Another word may be what was sent there: half of it could not be found again.
+            let known = ["br", "compress", "deflate", "gzip", "x-gzip", "zstd"];
+            let known = known
+                .into_iter()
+                .find(|known| encoding.as_bytes().eq_ignore_ascii_case(known.as_bytes()));
+            let which = known.map_or("an encoding of its own".to_owned(), |known| {
+                format!("the encoding `{known}`")
+            });
+            let message = format!("{host} answered in {which}, though asked for none");
             Err(Failure::sent(Kind::NotJson, message))
         }
         None => Ok(()),

@@ -37,6 +37,19 @@ fn a_secret_is_found_in_every_spelling() {
 }
 
 #[test]
+fn signs_that_are_not_shown_do_not_hide_a_secret_in_a_quotation() {
+    let secrets = secrets(&[json!("s3cret")]);
+    let headers = http::HeaderMap::from_iter([(
+        http::header::RETRY_AFTER,
+        HeaderValue::from_static("in s%33cret days"),
+    )]);
+    let body = bytes::Bytes::from_static("s\03\0c\0r\0e\0t\0 s3\u{200b}cr\u{202e}et\n".as_bytes());
+    let masked = secrets.mask_response(&RawResponse { status: 500, headers, body, redirects: 0 });
+    assert_eq!(&masked.body[..], b"(secret) (secret)\n");
+    assert_eq!(masked.headers[http::header::RETRY_AFTER], "in (secret) days");
+}
+
+#[test]
 fn the_longest_secret_is_replaced_as_a_whole() {
     let secrets = secrets(&[json!("abcd"), json!({"k": ["abcdef", 12345]})]);
     assert_eq!(secrets.mask_text("abcdefg abcdx 123456"), "(secret)g (secret)x (secret)6");
