@@ -40,7 +40,7 @@ impl Spelling {
 
 /// What a text may be spelt in, the outermost first: JSON is quoted in JSON that is quoted again, and
 /// addresses stand in addresses, in JSON and in pages.
-const LAYERS: [&[Spelling]; 14] = [
+const LAYERS: [&[Spelling]; 15] = [
     &[Spelling::Percent],
     &[Spelling::Escapes],
     &[Spelling::Entities],
@@ -53,6 +53,7 @@ const LAYERS: [&[Spelling]; 14] = [
     &[Spelling::Percent, Spelling::Entities],
     &[Spelling::Entities, Spelling::Percent],
     &[Spelling::Entities, Spelling::Escapes],
+    &[Spelling::Entities, Spelling::Escapes, Spelling::Escapes],
     &[Spelling::Escapes, Spelling::Escapes, Spelling::Escapes],
     &[Spelling::Percent, Spelling::Escapes, Spelling::Escapes],
 ];
