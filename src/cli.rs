@@ -338,7 +338,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_enum, env = "A2S_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
     /// What is logged: a level, or rules such as `info,executor=debug` [default: info, with
-    /// errors alone from the vector engine]
+    /// errors alone from the vector engine]. Libraries that carry credentials log errors alone,
+    /// whatever is asked for
     #[arg(long, env = "A2S_LOG")]
     pub(crate) log: Option<String>,
 }

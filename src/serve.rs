@@ -3,22 +3,19 @@
 mod folder;
 mod front;
 mod keyring;
+mod logs;
 mod settings;
 mod shipped;
 mod stack;
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal;
-use tracing_subscriber::EnvFilter;
 use url::Url;
 
 use self::settings::{Common, File};
-use crate::cli::{
-    ExecutorArgs, Global, GuardianArgs, GuardianChoice, LogFormat, ServeArgs, UpArgs,
-};
+use crate::cli::{ExecutorArgs, Global, GuardianArgs, GuardianChoice, ServeArgs, UpArgs};
 use crate::commands::data_dir;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
@@ -130,7 +127,7 @@ fn local(port: u16, path: &str) -> Result<Url, Failure> {
 
 /// Serves until it is told to stop.
 async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
-    start_logs(&common)?;
+    logs::start(&common)?;
     let folder = Folder::open(&data_dir(global), if parts.registry { "registry" } else { name })?;
     let token = folder.token(global.token.as_deref())?;
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {
@@ -172,27 +169,6 @@ fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output)
     output.line(format_args!("  {DIM}data and token in {}{DIM:#}", data.display()));
     output.line(format_args!("  {DIM}API described at {url}docs/{DIM:#}"));
     output.line(format_args!("  {DIM}stop with Ctrl-C{DIM:#}"));
-}
-
-fn start_logs(common: &Common) -> Result<(), Failure> {
-    let mut filter = EnvFilter::try_new(&common.log).map_err(|error| {
-        Failure::argument(format!("`{}` is no log filter: {error}", common.log))
-    })?;
-    // At their finest levels these show headers and addresses, in which credentials are.
-    for library in ["h2=error", "hyper=error", "hyper_util=error", "reqwest=error", "rustls=error"]
-    {
-        let directive = library.parse();
-        filter = filter.add_directive(directive.map_err(|_| Failure::argument(library))?);
-    }
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
-    let started = match common.log_format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().try_init(),
-    };
-    started.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string()))
 }
 
 /// Ends at Ctrl-C or, as service managers send it, SIGTERM. Both are heard from the call on, not

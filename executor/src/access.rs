@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use a2s::api::{CredentialKind, PlannedCredential, StoredCredential};
+use a2s::api::{
+    ClientAuthentication, Credential, CredentialKind, PlannedCredential, StoredCredential,
+};
 use a2s::{Domain, SecurityRequirement, SecurityScheme, Task};
 use url::Url;
 
@@ -246,8 +248,30 @@ fn want(wanted: &SecurityRequirement) -> Want {
 
 /// The command that stores a credential. Names come from documents, so they are quoted.
 pub(crate) fn command(host: &Domain, scheme: &str, kind: CredentialKind) -> String {
-    let kind = kind.as_str().replace('_', "-");
+    let kind = match kind {
+        CredentialKind::ApiKey => "api-key",
+        CredentialKind::Basic => "basic --user USER",
+        CredentialKind::Bearer => "bearer",
+        CredentialKind::Oauth2 => "oauth2 --client-id ID",
+    };
     format!("a2s secrets set {host} {} --kind {kind}", Quoted(scheme))
+}
+
+/// The command that stores a credential like this one in its place.
+pub(crate) fn client_command(host: &Domain, scheme: &str, like: &Credential) -> String {
+    let mut command = command(host, scheme, like.kind());
+    if let Credential::Oauth2 { refresh_token, token_hosts, client_authentication, .. } = like {
+        for host in token_hosts {
+            command.push_str(&format!(" --token-host {host}"));
+        }
+        if refresh_token.is_some() {
+            command.push_str(" --refresh-token");
+        }
+        if *client_authentication == ClientAuthentication::Body {
+            command.push_str(" --client-auth body");
+        }
+    }
+    command
 }
 
 /// A word as a POSIX shell takes it.
@@ -318,7 +342,7 @@ mod tests {
         let hint = chosen(&closed, &Held::default()).unwrap_err();
         assert_eq!(
             hint,
-            "Store it: `a2s secrets set api.example login --kind basic`. \
+            "Store it: `a2s secrets set api.example login --kind basic --user USER`. \
              Store it: `a2s secrets set api.example token --kind bearer`."
         );
         // A credential of another kind is none.

@@ -122,6 +122,7 @@ table! {
     TokenRefused = "A2S382", 502, Service, AskOperator, Failed, "no token from the authorization server", "Check client id, client secret and refresh token, and set them anew with `a2s secrets set`.";
     VaultKey = "A2S383", 500, Executor, AskOperator, Failed, "stored credentials that do not open", "Start the executor with the key that they were sealed with, or set them anew.";
     CredentialNotFound = "A2S384", 404, Caller, ChangeRequest, Failed, "credential not stored", "See what is stored with `a2s secrets list`.";
+    TokenUnavailable = "A2S385", 503, Service, Repeat, Failed, "authorization server does not answer now", "Wait until it gives tokens again, and run again: the step's own request was not sent.";
     // The executor.
     Store = "A2S390", 500, Executor, AskOperator, Failed, "run database failed", "See the executor's log; the disk may be full.";
     Internal = "A2S391", 500, Executor, AskOperator, Failed, "internal error", "See the executor's log, and report it.";

@@ -17,7 +17,9 @@
 
 mod address;
 mod certificate;
+mod client;
 mod credentials;
+mod failure;
 mod lane;
 mod redirect;
 mod resolve;
@@ -25,41 +27,38 @@ mod retry;
 mod token;
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Domain;
 use a2s::api::HostState;
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
-use http::{HeaderMap, HeaderValue, Method};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::{HeaderValue, Method};
 use tokio::time::timeout;
 use url::Url;
 
 use crate::clock::Clock;
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
-use crate::request::{PreparedRequest, RawResponse, one_line};
+use crate::request::{PreparedRequest, RawResponse};
 use crate::vault::Vault;
 use address::Allowed;
+use client::{build_client, check_headers};
 pub(crate) use credentials::Authorization;
 use credentials::Wire;
+pub(crate) use failure::Failure;
+use failure::{explain, innermost, refuse};
 use lane::{Health, Lanes};
 pub(crate) use lane::{Turn, Wait};
-use resolve::{Refused, Resolver};
-pub(crate) use retry::Retries;
+use resolve::Resolver;
+pub(crate) use retry::{Pause, Retries};
+pub(crate) use token::Fetch;
 use token::Tokens;
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: u32 = 5;
-/// The most that the headers of an answer may come to.
-const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// How long a connection is kept without use. Common servers close theirs after five seconds; a
-/// request that meets such an end would have to be reported as perhaps sent.
-const POOL_IDLE: Duration = Duration::from_secs(4);
-
 /// Sends permitted requests.
 #[derive(Debug)]
 pub(crate) struct Outbound {
@@ -79,25 +78,6 @@ pub(crate) struct Outbound {
     max_pause: Duration,
     lanes: Lanes,
     clock: Arc<dyn Clock>,
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// What happened, for a person.
-    pub(crate) error: Error,
-    /// False when surely no byte of the request left, so that nothing can have come of it.
-    pub(crate) sent: bool,
-}
-
-impl Failure {
-    fn unsent(kind: Kind, message: impl Into<String>) -> Self {
-        Self { error: Error::new(kind, message), sent: false }
-    }
-
-    fn sent(kind: Kind, message: impl Into<String>) -> Self {
-        Self { error: Error::new(kind, message), sent: true }
-    }
 }
 
 impl Outbound {
@@ -171,7 +151,8 @@ impl Outbound {
     }
 
     /// Gets the tokens that a request is to be sent with, within `time` if that is less than the
-    /// limit of a request. Before its turn: both may be at one host.
+    /// limit of a request. Before its turn: both may be at one host. `on_fetch` is told of each that
+    /// was asked for.
     ///
     /// # Errors
     /// When one of them cannot be had.
@@ -180,9 +161,10 @@ impl Outbound {
         request: &Permitted<PreparedRequest>,
         authorization: &mut Authorization<'_>,
         time: Option<Duration>,
+        on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<(), Failure> {
         let time = self.bounded(time);
-        let equipped = timeout(time, self.get_tokens(request, authorization)).await;
+        let equipped = timeout(time, self.get_tokens(request, authorization, on_fetch)).await;
         equipped.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("no token for {host} came within {} s", time.as_secs_f32());
@@ -365,34 +347,6 @@ impl Outbound {
     }
 }
 
-fn build_client(
-    builder: reqwest::ClientBuilder,
-    resolver: Resolver,
-    limits: &Limits,
-) -> Result<reqwest::Client, Error> {
-    builder
-        .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(Arc::new(resolver))
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        // Other crates may have compiled these in; an answer that unpacks has no size.
-        .no_gzip()
-        .no_brotli()
-        .no_deflate()
-        .no_zstd()
-        .connect_timeout(limits.connect_timeout)
-        .read_timeout(limits.read_timeout)
-        .pool_idle_timeout(POOL_IDLE)
-        .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
-        .build()
-        .map_err(|error| {
-            let message = format!("no client for services can be made: {}", innermost(&error));
-            Error::new(Kind::Configuration, message)
-        })
-}
-
 fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
     let is_plain = matches!(url.scheme(), "http" | "https")
         && url.has_host()
@@ -407,25 +361,6 @@ fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
         "the upstream of {domain} is not an http or https address without user, query and fragment"
     );
     Err(Error::new(Kind::Configuration, message))
-}
-
-/// Refuses what the connection let through: too many headers, and compressed bodies.
-fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failure> {
-    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    if MAX_HEADER_BYTES < size {
-        let message = format!("{host} answered with more than {MAX_HEADER_BYTES} bytes of headers");
-        return Err(Failure::sent(Kind::ResponseTooLarge, message));
-    }
-    let encodings = headers.get_all(CONTENT_ENCODING).iter();
-    match encodings.into_iter().find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        Some(encoding) => {
-            let encoding = one_line(&String::from_utf8_lossy(encoding.as_bytes()), 40);
-            let message =
-                format!("{host} answered in the encoding `{encoding}`, though asked for none");
-            Err(Failure::sent(Kind::NotJson, message))
-        }
-        None => Ok(()),
-    }
 }
 
 /// What the end of a request tells of its host.
@@ -446,46 +381,6 @@ fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
 fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn refuse(url: &Url, rule: &str) -> Failure {
-    let message = format!("{} may not be reached: {rule}", authority(url));
-    let hint =
-        "If this is meant, allow the address in the executor's configuration, or set an upstream.";
-    Failure { error: Error::new(Kind::AddressRefused, message).hint(hint), sent: false }
-}
-
-/// What an error of the client means.
-fn explain(error: &reqwest::Error, url: &Url) -> Failure {
-    let host = authority(url);
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        if let Some(refused) = source.downcast_ref::<Refused>() {
-            return refuse(url, &refused.to_string());
-        }
-        cause = source.source();
-    }
-    let cause = innermost(error);
-    if error.is_connect() {
-        let message = match error.is_timeout() {
-            true => format!("no connection to {host} came up in time"),
-            false => format!("no connection to {host}: {cause}"),
-        };
-        return Failure::unsent(Kind::ConnectFailed, message);
-    }
-    if error.is_builder() {
-        return Failure::unsent(Kind::InvalidInput, format!("no request to {host}: {cause}"));
-    }
-    Failure::sent(Kind::ConnectionLost, format!("the connection to {host} was lost: {cause}"))
-}
-
-/// The text of the innermost cause: outer ones name the whole address, which may hold a secret.
-fn innermost(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else { return "the client gave no reason".to_owned() };
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    one_line(&cause.to_string(), 200)
 }
 
 #[cfg(test)]

@@ -30,12 +30,13 @@ use crate::access::Access;
 use crate::error::Kind;
 
 pub(crate) use contract::{Contract, Contracts};
-pub(crate) use excerpt::one_line;
+pub(crate) use excerpt::{is_shown, one_line};
 pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};
 pub(crate) use schema::Misfit;
 #[cfg(test)]
 pub(crate) use schema::{Check, Direction};
+pub(crate) use text::decode as decode_text;
 pub(crate) use token::token_request;
 
 /// The longest address that is sent.

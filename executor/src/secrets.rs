@@ -14,10 +14,12 @@ use std::sync::{PoisonError, RwLock};
 use a2s::Digest;
 use a2s::api::{Decision, EventKind, RunError};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Kind};
+use crate::request::{RawResponse, is_shown};
 
 mod credential;
 mod spelling;
@@ -147,9 +149,21 @@ impl Secrets {
         }
     }
 
-    /// The body of an answer as an error may quote it.
-    pub(crate) fn mask_bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        self.mask_text(&String::from_utf8_lossy(bytes)).into_bytes()
+    /// An answer as an error may quote it: without signs that no quotation shows, which could stand
+    /// in the middle of a secret.
+    pub(crate) fn mask_response(&self, response: &RawResponse) -> RawResponse {
+        let mask = |bytes: &[u8]| {
+            let text: String =
+                String::from_utf8_lossy(bytes).chars().filter(|c| is_shown(*c)).collect();
+            self.mask_text(&text)
+        };
+        let mut masked = response.clone();
+        masked.body = mask(&response.body).into();
+        for value in masked.headers.values_mut() {
+            let text = HeaderValue::try_from(mask(value.as_bytes()));
+            *value = text.unwrap_or_else(|_| HeaderValue::from_static(PLACEHOLDER));
+        }
+        masked
     }
 
     /// An error without secrets.
@@ -178,6 +192,11 @@ impl Secrets {
             EventKind::Sending { url, .. } => *url = self.mask_text(url),
             EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
                 *reason = self.mask_text(reason);
+            }
+            EventKind::TokenRequested { failure, .. } => {
+                if let Some(failure) = failure {
+                    failure.message = self.mask_text(&failure.message);
+                }
             }
             EventKind::Warned { warning, .. } => {
                 warning.message = self.mask_text(&warning.message);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use a2s::api::{Credential, StoredCredential};
 use a2s::{Domain, Secret, is_scheme_name};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sqlx::SqlitePool;
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -107,15 +107,20 @@ impl Vault {
     ) -> Result<(StoredCredential, bool), Error> {
         if !is_scheme_name(scheme) {
             let message = "the name of a scheme has 1 to 100 characters, no control characters \
-                           among them, and neither a dash nor a space at its beginning";
+                           among them, neither a dash nor a space at its beginning, and is not a dot or \
+                           two alone";
             return Err(Error::new(Kind::BadRequest, message));
         }
         check::check(credential)?;
-        if self.table.count().await? >= MAX_STORED {
+        let before = self.table.get(&host, scheme).await?.map(|row| row.set_at);
+        if before.is_none() && self.table.count().await? >= MAX_STORED {
             let message = format!("{MAX_STORED} credentials are stored, and that is the most");
             return Err(Error::new(Kind::BadRequest, message));
         }
-        let set_at = self.clock.now();
+        // Tokens are kept by this time: it is another one even if the clock was put back.
+        let next =
+            before.and_then(|before| before.checked_add(SignedDuration::from_millis(1)).ok());
+        let set_at = next.map_or(self.clock.now(), |next| next.max(self.clock.now()));
         let row = self.seal(&host, scheme, credential, set_at)?;
         let created = self.table.put(&host, scheme, &row).await?;
         // To the millisecond, as it will be read again.

@@ -1,9 +1,9 @@
 //! The world that tests run in: `a2s up` as a process of its own, stand-ins for the services, and
 //! the command as a user types it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
 use a2s_cli::standin::{Service, Standin};
@@ -124,28 +124,36 @@ pub(crate) struct World {
 /// A process that serves. It is killed when it is dropped.
 pub(crate) struct Server {
     child: Child,
+    stdout: BufReader<ChildStdout>,
     url: String,
     data: PathBuf,
 }
 
 impl Server {
-    /// Starts `a2s` with `arguments`, and waits until it says that it is ready.
-    fn start(arguments: &[&str], data: PathBuf, flags: &[String]) -> Self {
+    /// Starts `a2s` with `arguments`, and waits until it says that it is ready. Its log goes by
+    /// `rules` to `log`.
+    fn start(
+        arguments: &[&str],
+        data: PathBuf,
+        flags: &[String],
+        (rules, log): (&str, Stdio),
+    ) -> Self {
         let mut child = command(&[])
             .args(arguments)
-            .args(["--json", "--listen", "127.0.0.1:0", "--log", "error", "--data-dir"])
+            .args(["--json", "--listen", "127.0.0.1:0", "--log", rules, "--data-dir"])
             .arg(&data)
             .args(flags)
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
         let ready: Value =
             serde_json::from_str(&line).unwrap_or_else(|_| panic!("not ready: {line}"));
         let url = ready["url"].as_str().unwrap().to_owned();
-        Self { child, url, data }
+        Self { child, stdout, url, data }
     }
 
     /// Where it answers.
@@ -166,6 +174,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Errors alone, where the tests show them.
+fn quiet() -> (&'static str, Stdio) {
+    ("error", Stdio::inherit())
 }
 
 impl World {
@@ -205,13 +218,19 @@ impl World {
 
     /// Starts the services and waits until they say that they are ready.
     pub(crate) fn start(&mut self) {
-        self.server = Some(Server::start(&["up"], self.data(), &self.flags));
+        self.server = Some(Server::start(&["up"], self.data(), &self.flags, quiet()));
+    }
+
+    /// The same, with a log by `rules` in a file.
+    pub(crate) fn start_talking(&mut self, rules: &str, log: &Path) {
+        let log = Stdio::from(std::fs::File::create(log).unwrap());
+        self.server = Some(Server::start(&["up"], self.data(), &self.flags, (rules, log)));
     }
 
     /// One service alone, on the same data folder.
     pub(crate) fn service(&self, name: &str, flags: &[&str]) -> Server {
         let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        Server::start(&["serve", name], self.data(), &flags)
+        Server::start(&["serve", name], self.data(), &flags, quiet())
     }
 
     /// The flags that send connections to the stand-ins.
@@ -224,13 +243,17 @@ impl World {
         self.server = None;
     }
 
-    /// Asks the services to stop, and waits until they have.
-    pub(crate) fn stop(&mut self) {
+    /// Asks the services to stop, and waits until they have. Gives what they have printed since they
+    /// were ready.
+    pub(crate) fn stop(&mut self) -> String {
+        let mut printed = String::new();
         if let Some(mut server) = self.server.take() {
             let pid = server.child.id().to_string();
             assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            server.stdout.read_to_string(&mut printed).unwrap();
             assert!(server.child.wait().unwrap().success());
         }
+        printed
     }
 
     /// Runs the command against the services.

@@ -20,7 +20,7 @@ fn everything_is_still_there_after_a_restart() {
 
     for restart in ["stop", "kill"] {
         match restart {
-            "stop" => world.stop(),
+            "stop" => drop(world.stop()),
             _ => world.kill(),
         }
         world.a2s(&["runs"]).exits(4);

@@ -358,7 +358,7 @@ pub struct StepSummary {
     pub duration_ms: Option<u64>,
 }
 
-/// What is not as it should be, and keeps nothing from going on.
+/// What is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Warning {
     /// The code: `A2S365`.
@@ -512,6 +512,25 @@ pub enum EventKind {
         /// How long, in milliseconds, when that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_ms: Option<u64>,
+    },
+    /// A token was asked for (OAuth 2.0), which a request needs to be let in. The token itself is
+    /// told to nobody.
+    TokenRequested {
+        /// Path of the step.
+        step: String,
+        /// The attempt that it is for, from 1.
+        attempt: u32,
+        /// Host and port of the authorization server.
+        host: String,
+        /// The name of the security scheme that wants it.
+        scheme: String,
+        /// Whether it takes the place of an earlier one, which has ended or was refused.
+        renewed: bool,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+        /// Why none came; absent when one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Warning>,
     },
     /// A request is about to leave; from here on its effect is possible.
     Sending {

@@ -102,7 +102,8 @@ pub struct OAuthFlow {
 
 impl SecurityRequirement {
     /// Whether a credential can be stored under the name: 1 to 100 characters, none of them a
-    /// control character, and no dash or space first, which a command line would misread.
+    /// control character, no dash or space first, which a command line would misread, and not a
+    /// dot or two alone, which an address would.
     #[must_use]
     pub fn has_storable_name(&self) -> bool {
         is_scheme_name(&self.name)
@@ -123,6 +124,10 @@ impl SecurityRequirement {
 #[must_use]
 pub fn is_scheme_name(name: &str) -> bool {
     let first = name.chars().next();
+    // An address has no such segments, however they are spelt.
+    if matches!(name, "." | "..") {
+        return false;
+    }
     first.is_some_and(|c| c != '-' && !c.is_whitespace())
         && name.chars().count() <= MAX_NAME
         && !name.chars().any(char::is_control)

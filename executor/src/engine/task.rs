@@ -15,7 +15,7 @@ use crate::clock::{execution_id, milliseconds_between};
 use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Inputs, Permitted};
-use crate::outbound::{Failure, Wait};
+use crate::outbound::{Failure, Fetch, Pause, Wait};
 use crate::plan::Unit;
 use crate::request::{
     self, Contract, PreparedRequest, RawResponse, asks_for_query, is_same_place, read_response,
@@ -185,9 +185,7 @@ impl<'r> Engine<'r> {
         if self.secrets.is_empty() {
             return Err(error);
         }
-        let mut masked = response.clone();
-        masked.body = self.secrets.mask_bytes(&response.body).into();
-        match read_response(task, &masked) {
+        match read_response(task, &self.secrets.mask_response(response)) {
             Err(masked) => Err(masked.into()),
             Ok(_) => Err(Error { message: error.kind.code().title.to_owned(), ..error }),
         }
@@ -210,22 +208,30 @@ impl<'r> Engine<'r> {
         let effect = usize::from(!repeat_safe);
         let mut whole: Option<Permitted<PreparedRequest>> = None;
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
-        let mut authorization = match Box::pin(self.outbound.authorize(request, self.secrets)).await
-        {
-            Ok(authorization) => authorization,
-            Err(error) => return Ok((Err(Failure { error, sent: false }), attempt.max(1))),
-        };
         let mut renewed = false;
         loop {
             let request = whole.as_ref().unwrap_or(request);
             attempt += 1;
+            // Anew for each attempt: what was taken away during a pause is not sent any more.
+            let authorized = Box::pin(self.outbound.authorize(request, self.secrets)).await;
+            let mut authorization = match authorized {
+                Ok(authorization) => authorization,
+                Err(error) => return Ok((Err(Failure::before(error)), attempt)),
+            };
+            let on_fetch = |fetch: Fetch| self.note_fetch(path, attempt, fetch);
+            let (going, time) = (&mut authorization, halt.remaining());
             let equipped = tokio::select! {
                 biased;
                 why = halt.halted() => return Err(Stop::Halted(why)),
-                equipped = Box::pin(self.outbound.equip(request, &mut authorization, halt.remaining())) => equipped,
+                equipped = Box::pin(self.outbound.equip(request, going, time, &on_fetch)) => equipped,
             };
             if let Err(failure) = equipped {
-                return Ok((Err(failure), attempt));
+                // Nothing of the step's own request has left.
+                let (now, random) = (self.clock.now(), self.ids.random());
+                let pause = retries.pause(true, attempt, Err(&failure), now, random);
+                let Some(pause) = pause else { return Ok((Err(failure), attempt)) };
+                self.rest(path, attempt, pause, halt).await?;
+                continue;
             }
             let on_wait = |wait: Wait| self.note_wait(path, wait);
             let turn = tokio::select! {
@@ -312,17 +318,38 @@ impl<'r> Engine<'r> {
             let (now, random) = (self.clock.now(), self.ids.random());
             let pause = retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
             let Some(pause) = pause else { return Ok((outcome, attempt)) };
-            self.journal.note(EventKind::Retrying {
-                step: path.to_owned(),
-                attempt,
-                reason: pause.reason,
-                pause_ms: u64::try_from(pause.length.as_millis()).unwrap_or(u64::MAX),
-            });
-            tokio::select! {
-                () = tokio::time::sleep(pause.length) => {}
-                why = halt.halted() => return Err(Stop::Halted(why)),
-            }
+            self.rest(path, attempt, pause, halt).await?;
         }
+    }
+
+    /// Pauses before another attempt.
+    async fn rest(&self, path: &str, attempt: u32, pause: Pause, halt: &Halt) -> Result<(), Stop> {
+        self.journal.note(EventKind::Retrying {
+            step: path.to_owned(),
+            attempt,
+            reason: pause.reason,
+            pause_ms: u64::try_from(pause.length.as_millis()).unwrap_or(u64::MAX),
+        });
+        tokio::select! {
+            () = tokio::time::sleep(pause.length) => Ok(()),
+            why = halt.halted() => Err(Stop::Halted(why)),
+        }
+    }
+
+    /// A token was asked for.
+    fn note_fetch(&self, path: &str, attempt: u32, fetch: Fetch) {
+        let Fetch { host, scheme, renewed, duration_ms, failure } = fetch;
+        let failure = failure
+            .map(|error| Warning { code: error.kind.code().id.to_owned(), message: error.message });
+        self.journal.note(EventKind::TokenRequested {
+            step: path.to_owned(),
+            attempt,
+            host,
+            scheme,
+            renewed,
+            duration_ms,
+            failure,
+        });
     }
 
     /// A request has to wait for its turn.

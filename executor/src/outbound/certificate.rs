@@ -9,7 +9,7 @@ use a2s::Domain;
 use zeroize::Zeroizing;
 
 use super::address::Allowed;
-use super::build_client;
+use super::client::build_client;
 use super::resolve::Resolver;
 use crate::config::{ClientCertificate, Config};
 use crate::error::{Error, Kind};

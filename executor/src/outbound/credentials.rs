@@ -5,7 +5,7 @@
 //! neither an error nor an answer can tell it.
 
 use a2s::api::Credential;
-use a2s::{ApiKeyPlace, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
+use a2s::{ApiKeyPlace, Domain, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -83,6 +83,12 @@ impl Outbound {
             secrets,
         };
         let Some(access) = request.access() else { return Ok(authorization) };
+        // Whatever an input may have made of the address, credentials are for one host.
+        if !access.host().covers(request.url()) {
+            let (to, host) = (authority(request.url()), access.host());
+            let message = format!("the request goes to {to}, and its credentials are for {host}");
+            return Err(Error::new(Kind::CredentialRefused, message));
+        }
         let held = self.held().await?;
         for wanted in access.choose(&held).map_err(|lack| lack.into_error())? {
             // The certificate is the connection's.
@@ -90,7 +96,7 @@ impl Outbound {
                 self.check_target(request.url())?;
                 let opened = self.vault.reveal(access.host(), &wanted.name).await?;
                 // Somebody may have removed it just now.
-                let opened = opened.ok_or_else(|| gone(access, wanted))?;
+                let opened = opened.ok_or_else(|| gone(access.host(), wanted))?;
                 authorization.add(access, wanted, opened)?;
             }
         }
@@ -159,8 +165,8 @@ impl Authorization<'_> {
                     }
                     ApiKeyPlace::Query => {
                         let value = utf8_percent_encode(value, ADDRESS).to_string();
-                        self.known.query.push((name.clone(), Zeroizing::new(value)));
-                        Ok(())
+                        let query = &mut self.known.query;
+                        add_once(query, "query parameter", name, Zeroizing::new(value))
                     }
                     ApiKeyPlace::Cookie => {
                         // What a cookie may hold (RFC 6265, section 4.1.1).
@@ -169,8 +175,7 @@ impl Authorization<'_> {
                             return Err(unfit("cookie"));
                         }
                         let value = Zeroizing::new(value.to_owned());
-                        self.known.cookies.push((name.clone(), value));
-                        Ok(())
+                        add_once(&mut self.known.cookies, "cookie", name, value)
                     }
                 }
             }
@@ -198,16 +203,36 @@ impl Authorization<'_> {
                 Ok(())
             }
             // A credential of another kind was set just now.
-            _ => Err(gone(access, wanted)),
+            _ => Err(gone(access.host(), wanted)),
         }
     }
 }
 
 /// The credential that was chosen is not there any more.
-fn gone(access: &Access, wanted: &SecurityRequirement) -> Error {
+pub(super) fn gone(host: &Domain, wanted: &SecurityRequirement) -> Error {
     let name = one_line(&wanted.name, 100);
-    let message = format!("the credential `{name}` for {} was taken away", access.host());
-    Error::new(Kind::CredentialMissing, message)
+    let message = format!("the credential `{name}` for {host} was removed or set anew just now");
+    Error::new(Kind::CredentialMissing, message).hint("Run it again, or store it again.")
+}
+
+/// Adds a key at its place, once: which of two a service takes is anybody's guess.
+fn add_once(
+    keys: &mut Vec<(String, Zeroizing<String>)>,
+    place: &str,
+    name: &str,
+    value: Zeroizing<String>,
+) -> Result<(), Error> {
+    if keys.iter().any(|(known, _)| known == name) {
+        return Err(crowded(place, name));
+    }
+    keys.push((name.to_owned(), value));
+    Ok(())
+}
+
+fn crowded(place: &str, name: &str) -> Error {
+    let message = format!("two credentials want the {place} `{}`", one_line(name, 100));
+    let hint = "Ask the author of the capability to correct its `security`.";
+    Error::new(Kind::CredentialRefused, message).hint(hint)
 }
 
 /// Keeps every secret part of a credential from being told.
@@ -267,9 +292,7 @@ impl Wire {
     /// Adds a header, once: two credentials cannot stand in one.
     pub(super) fn add_header(&mut self, name: HeaderName, value: HeaderValue) -> Result<(), Error> {
         if self.headers.iter().any(|(known, _)| *known == name) {
-            let message = format!("two credentials want the header `{name}`");
-            let hint = "Ask the author of the capability to correct its `security`.";
-            return Err(Error::new(Kind::CredentialRefused, message).hint(hint));
+            return Err(crowded("header", name.as_str()));
         }
         self.headers.push((name, value));
         Ok(())

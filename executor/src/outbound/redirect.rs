@@ -4,10 +4,13 @@ use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::authority;
-use crate::request::one_line;
 
 /// The longest `Location` that is read.
 const MAX_LOCATION: usize = 4 * 1024;
+
+/// The longest host or scheme that an error quotes: a host name has at most 253 characters, and
+/// perhaps a port.
+const MAX_QUOTED: usize = 260;
 
 /// The next request.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,14 +64,11 @@ fn check_next(url: &Url, next: &Url) -> Result<(), String> {
         return Err(format!("{host} redirects to an address with a user name or a password"));
     }
     if !matches!(next.scheme(), "http" | "https") {
-        let scheme = one_line(next.scheme(), 20);
-        return Err(format!("{host} redirects to the scheme `{scheme}`"));
+        return Err(format!("{host} redirects to {}", quote("the scheme", next.scheme())));
     }
     if url.host() != next.host() {
-        let other = one_line(&authority(next), 100);
-        return Err(format!(
-            "{host} redirects to another host, `{other}`, which needs a task of its own"
-        ));
+        let other = quote("another host,", &authority(next));
+        return Err(format!("{host} redirects to {other}, which needs a task of its own"));
     }
     let is_default = |url: &Url| url.port().is_none();
     match (url.scheme(), next.scheme()) {
@@ -76,6 +76,16 @@ fn check_next(url: &Url, next: &Url) -> Result<(), String> {
         ("http", "https") if is_default(url) && is_default(next) => Ok(()),
         _ if url.port_or_known_default() == next.port_or_known_default() => Ok(()),
         _ => Err(format!("{host} redirects to another port, `{}`", authority(next))),
+    }
+}
+
+/// What a service says, whole or not at all: it may be a credential, of which a part would not be
+/// found again.
+fn quote(what: &str, word: &str) -> String {
+    if word.len() <= MAX_QUOTED {
+        format!("{what} `{word}`")
+    } else {
+        format!("{what} too long to tell")
     }
 }
 
@@ -151,6 +161,7 @@ mod tests {
             ("javascript:alert(1)", "scheme `javascript`"),
             ("file:///etc/passwd", "scheme `file`"),
             ("https://", "not an address"),
+            (&format!("https://{}/", "canary".repeat(50)), "another host, too long to tell"),
             (&format!("/{}", "x".repeat(MAX_LOCATION)), "not an address"),
         ] {
             let refused = follow(from, location).unwrap_err();

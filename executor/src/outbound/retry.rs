@@ -98,11 +98,11 @@ impl Retries {
                 let may_help = matches!(
                     failure.error.kind,
                     Kind::ConnectFailed | Kind::ConnectionLost | Kind::Timeout
-                );
+                ) || failure.busy.is_some();
                 if !(may_help && (repeat_safe || !failure.sent)) {
                     return None;
                 }
-                (failure.error.message.clone(), None)
+                (failure.error.message.clone(), failure.busy)
             }
         };
         let wanted = wanted.unwrap_or_default();
@@ -204,6 +204,14 @@ mod tests {
             assert_eq!(pause(false, 1, Err(&unsent)).is_some(), may_help, "{kind:?}");
             assert_eq!(pause(false, 1, Err(&sent)), None, "{kind:?}");
         }
+        // An authorization server that is busy says how long.
+        let busy = |seconds| Failure {
+            busy: Some(Duration::from_secs(seconds)),
+            ..Failure::unsent(Kind::TokenUnavailable, "")
+        };
+        assert_eq!(pause(false, 1, Err(&busy(7))), Some(Duration::from_secs(7)));
+        assert_eq!(pause(false, 1, Err(&busy(31))), None);
+        assert_eq!(pause(true, 1, Err(&Failure::unsent(Kind::TokenRefused, ""))), None);
     }
 
     #[test]

@@ -448,6 +448,13 @@ async fn a_compressed_answer_is_refused() {
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
     assert_eq!(failure.error.kind, Kind::NotJson);
     assert!(failure.error.message.contains("`gzip`"));
+    // A word that could be a credential is not told: what is cut off could not be found again.
+    let word = "canary".repeat(20);
+    let server =
+        serve(Router::new().fallback(async move || ([("content-encoding", word)], "x"))).await;
+    let outbound = open(&config(Some(server), "")).unwrap();
+    let failure = get(&outbound, "https://api.example/").await.unwrap_err();
+    assert!(!failure.error.message.contains("canary"), "{}", failure.error.message);
 }
 
 #[tokio::test]

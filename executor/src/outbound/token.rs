@@ -4,38 +4,42 @@
 //! person who stored the secret. The request for a token is derived from the permitted one, and goes
 //! out by the same way with the same address rules. It runs in a task of its own: a refresh token
 //! that the server has changed is stored, whatever becomes of the step that asked.
+//!
+//! A server that does not answer now, or says that it is busy, is asked again with the next attempt
+//! of the step, as a service would be. One that refuses the client is not.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod grant;
+mod kept;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use a2s::api::{ClientAuthentication, Credential};
 use a2s::{Domain, Secret, SecurityRequirement};
 use http::header::AUTHORIZATION;
-use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
-use serde_json::Value;
+use jiff::SignedDuration;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::credentials::{Authorization, Wire, basic, learn};
+use super::credentials::{Authorization, Wire, basic, gone, learn};
+use super::retry::retry_after;
 use super::{Failure, Outbound, authority};
-use crate::access::Grant;
+use crate::access::{Grant, client_command};
+use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
-use crate::request::{PreparedRequest, RawResponse, one_line};
+use crate::request::{PreparedRequest, one_line};
 use crate::secrets::Secrets;
 use crate::vault::Opened;
+use grant::{Refusal, read_grant};
+pub(super) use kept::Tokens;
+use kept::{Key, Slot, Token};
 
 /// How long before its end a token is not used any more, unless a tenth of its life is shorter.
 const EARLY: SignedDuration = SignedDuration::from_secs(30);
-/// The longest life of a token that is believed, in seconds.
-const MAX_LIFE: f64 = 365.0 * 86_400.0;
-/// The longest token.
-const MAX_TOKEN: usize = 16 << 10;
-/// Tokens that are kept; those that nobody uses are forgotten first.
-const MAX_KEPT: usize = 1_024;
+/// The life of a token of which the server does not say how long it is: services that refuse an old
+/// one with another status than 401 would refuse it for ever.
+const UNTOLD_LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A token that a request needs.
 #[derive(Debug, Clone)]
@@ -57,57 +61,24 @@ pub(super) struct Used {
     kept: bool,
 }
 
-/// The tokens that are kept.
-#[derive(Debug, Default)]
-pub(super) struct Tokens {
-    slots: Mutex<BTreeMap<Key, Arc<Slot>>>,
-}
-
-/// What a token was got for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    host: Domain,
-    scheme: String,
-    set_at: Timestamp,
-    url: String,
-    scopes: Vec<String>,
-}
-
-/// One token, and whoever waits for it: it is fetched once at a time.
-#[derive(Debug, Default)]
-struct Slot {
-    state: Arc<tokio::sync::Mutex<State>>,
-    fetches: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    token: Option<Token>,
-    /// Why the last one could not be fetched.
-    failure: Option<Failure>,
-}
-
+/// What is told of a token that was asked for.
 #[derive(Debug, Clone)]
-struct Token {
-    value: Secret,
-    /// When it is not used any more; none when nobody said.
-    until: Option<Timestamp>,
+pub(crate) struct Fetch {
+    /// Host and port of the authorization server.
+    pub(crate) host: String,
+    /// The name of the scheme that wants it.
+    pub(crate) scheme: String,
+    /// Whether it takes the place of an earlier one.
+    pub(crate) renewed: bool,
+    /// How long it took, in milliseconds.
+    pub(crate) duration_ms: u64,
+    /// Why none came.
+    pub(crate) failure: Option<Error>,
 }
 
 impl Used {
     pub(super) fn token(&self) -> &Secret {
         &self.token
-    }
-}
-
-impl Tokens {
-    fn slot(&self, key: Key) -> Arc<Slot> {
-        // Nothing panics while it holds the lock.
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if MAX_KEPT <= slots.len() && !slots.contains_key(&key) {
-            slots.retain(|_, slot| 1 < Arc::strong_count(slot));
-        }
-        Arc::clone(slots.entry(key).or_default())
     }
 }
 
@@ -128,17 +99,18 @@ impl Authorization<'_> {
 }
 
 impl Outbound {
-    /// Gets every token that a request needs.
+    /// Gets every token that a request needs. `on_fetch` is told of those that were asked for.
     pub(super) async fn get_tokens(
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
         authorization: &mut Authorization<'_>,
+        on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<(), Failure> {
         let mut used = Vec::new();
         for need in &authorization.needs {
-            used.push(self.get_token(request, need, authorization.secrets).await?);
+            used.push(self.get_token(request, need, authorization.secrets, on_fetch).await?);
         }
-        authorization.equip(used).map_err(|error| Failure { error, sent: false })
+        authorization.equip(used).map_err(Failure::before)
     }
 
     /// The token that is kept for a need, or a new one.
@@ -147,9 +119,9 @@ impl Outbound {
         permitted: &Permitted<PreparedRequest>,
         need: &Need,
         secrets: &Secrets,
+        on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<Used, Failure> {
-        let unsent = |error| Failure { error, sent: false };
-        let (request, _) = self.prepare(permitted, need, secrets).map_err(unsent)?;
+        let (request, _) = self.prepare(permitted, need, secrets).map_err(Failure::before)?;
         let slot = self.tokens.slot(Key {
             host: need.host.clone(),
             scheme: need.wanted.name.clone(),
@@ -159,9 +131,8 @@ impl Outbound {
         });
         let before = slot.fetches.load(Ordering::Acquire);
         let mut state = Arc::clone(&slot.state).lock_owned().await;
-        let now = self.clock.now();
-        let good = |token: &&Token| token.until.is_none_or(|until| now < until);
-        if let Some(token) = state.token.as_ref().filter(good) {
+        let began = self.clock.now();
+        if let Some(token) = state.token.as_ref().filter(|token| token.is_good(began)) {
             let token = token.value.clone();
             return Ok(Used { slot, token, kept: true });
         }
@@ -171,25 +142,43 @@ impl Outbound {
             // Somebody has tried just now, while this request was waiting.
             return Err(failure.clone());
         }
-        // A refresh token is good for one use with some servers: the newest one is in the store.
-        let newest = self.vault.reveal(&need.host, &need.wanted.name).await.map_err(unsent)?;
+        // A refresh token is good for one use with some servers, whatever it is used for: one after
+        // another they read the newest one, and store what comes.
+        let renewal = self.tokens.renewal(&need.host, &need.wanted.name);
+        let renewing = match &need.opened.credential {
+            Credential::Oauth2 { refresh_token: Some(_), .. } => Some(renewal.lock_owned().await),
+            _ => None,
+        };
+        let newest = self.vault.reveal(&need.host, &need.wanted.name).await;
+        let newest = newest.map_err(Failure::before)?;
         let newest = newest.filter(|newest| newest.set_at == need.opened.set_at);
-        let opened = newest.unwrap_or_else(|| need.opened.clone());
+        let opened = newest.ok_or_else(|| Failure::before(gone(&need.host, &need.wanted)))?;
         let need = Need { opened, ..need.clone() };
-        learn(&need.opened.credential, secrets).map_err(unsent)?;
-        let (request, wire) = self.prepare(permitted, &need, secrets).map_err(unsent)?;
+        learn(&need.opened.credential, secrets).map_err(Failure::before)?;
+        let (request, wire) = self.prepare(permitted, &need, secrets).map_err(Failure::before)?;
+        let (host, scheme) = (authority(request.url()), need.wanted.name.clone());
+        let renewed = state.had_one;
         let (this, counted) = (Arc::clone(self), Arc::clone(&slot));
         let fetching = tokio::spawn(async move {
             let fetched = this.fetch(&request, &wire, &need).await;
+            drop(renewing);
             counted.fetches.fetch_add(1, Ordering::AcqRel);
+            state.had_one |= fetched.is_ok();
             state.token = fetched.as_ref().ok().cloned();
             state.failure = fetched.as_ref().err().cloned();
             fetched
         });
-        let fetched = fetching
-            .await
-            .map_err(|_| unsent(Error::new(Kind::Internal, "the token was not fetched")))??;
-        Ok(Used { slot, token: fetched.value, kept: false })
+        let fetched = fetching.await.unwrap_or_else(|_| {
+            Err(Failure::before(Error::new(Kind::Internal, "the token was not fetched")))
+        });
+        on_fetch(Fetch {
+            host,
+            scheme,
+            renewed,
+            duration_ms: milliseconds_between(began, self.clock.now()),
+            failure: fetched.as_ref().err().map(|failure| failure.error.clone()),
+        });
+        fetched.map(|token| Used { slot, token: token.value, kept: false })
     }
 
     /// The request for a token, and the client's credentials for it.
@@ -249,15 +238,19 @@ impl Outbound {
         let host = authority(request.url());
         tracing::debug!(%host, "fetching a token");
         // That a token was asked for changes nothing for the step: its own request has not left.
-        let at = |error: Error| Failure {
-            error: error.at(format_args!("the token for `{}`", one_line(&need.wanted.name, 100))),
-            sent: false,
+        let at = |failure: Failure| {
+            let place = format_args!("the token for `{}`", one_line(&need.wanted.name, 100));
+            Failure { error: failure.error.at(place), sent: false, ..failure }
         };
-        let turn = self.turn(request.url(), None, &|_| {}).await;
-        let turn = turn.map_err(|failure| at(failure.error))?;
-        let response = self.transmit(request, turn, wire, None, 0).await;
-        let response = response.map_err(|failure| at(failure.error))?;
-        let granted = read_grant(&response, &host).map_err(at)?;
+        let turn = self.turn(request.url(), None, &|_| {}).await.map_err(at)?;
+        let response = self.transmit(request, turn, wire, None, 0).await.map_err(at)?;
+        let now = self.clock.now();
+        let granted = read_grant(&response).map_err(|refusal| Failure {
+            error: explain(&refusal, need, &host),
+            sent: false,
+            busy: matches!(refusal, Refusal::Busy(_))
+                .then(|| retry_after(&response.headers, now).unwrap_or_default()),
+        })?;
         if let Some(token) = &granted.refresh_token {
             let name = &need.wanted.name;
             let stored = self.vault.rotate(&need.host, name, &need.opened, token).await;
@@ -266,12 +259,47 @@ impl Outbound {
                 tracing::error!(%error, %host, "a new refresh token could not be stored");
             }
         }
-        let until = granted.life.map(|life| {
-            let early = (life / 10).min(EARLY);
-            let now = self.clock.now();
-            now.checked_add(life - early).unwrap_or(now)
-        });
-        Ok(Token { value: granted.access_token, until })
+        let life = granted.life.unwrap_or(UNTOLD_LIFE);
+        let until = now.checked_add(life - (life / 10).min(EARLY)).unwrap_or(now);
+        Ok(Token { value: granted.access_token, from: now, until })
+    }
+}
+
+/// Why an authorization server gave no token, and what to do about it.
+fn explain(refusal: &Refusal, need: &Need, host: &str) -> Error {
+    let name = one_line(&need.wanted.name, 100);
+    match refusal {
+        Refusal::Busy(status) => {
+            let message =
+                format!("the token for `{name}`: {host} gave none now, but the status {status}");
+            Error::new(Kind::TokenUnavailable, message)
+        }
+        Refusal::Unusable(why) => {
+            Error::new(Kind::TokenRefused, format!("the token for `{name}`: {host} {why}"))
+                .hint("Ask the author of the capability whether tokens are got there.")
+        }
+        Refusal::Refused(status, code) => {
+            let says = code.map_or_else(String::new, |code| format!(" and `{code}`"));
+            let message = format!(
+                "{host} refused the credential `{name}` of {}, with the status {status}{says}",
+                need.host
+            );
+            let command = client_command(&need.host, &need.wanted.name, &need.opened.credential);
+            let hint = match *code {
+                Some("invalid_scope") => {
+                    let scopes = one_line(&need.wanted.scopes.join(" "), 200);
+                    format!("Ask who runs {host} to give the client these scopes: {scopes}.")
+                }
+                Some("unauthorized_client" | "unsupported_grant_type") => {
+                    format!("Ask who runs {host} to let the client get tokens in this way.")
+                }
+                Some("invalid_grant") => {
+                    format!("Get a new refresh token, and store it: `{command}`.")
+                }
+                _ => format!("Store it anew: `{command}`."),
+            };
+            Error::new(Kind::TokenRefused, message).hint(hint)
+        }
     }
 }
 
@@ -284,122 +312,4 @@ fn foreign(need: &Need, url: &Url) -> Error {
         "If you trust {host} with it, set the credential again with `--token-host {host}`."
     );
     Error::new(Kind::CredentialRefused, message).hint(hint)
-}
-
-/// What an authorization server gives (RFC 6749, section 5.1).
-#[derive(Debug)]
-struct Granted {
-    access_token: Secret,
-    refresh_token: Option<Secret>,
-    life: Option<SignedDuration>,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    access_token: Option<Secret>,
-    token_type: Option<String>,
-    expires_in: Option<Value>,
-    refresh_token: Option<Secret>,
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    error: String,
-}
-
-fn read_grant(response: &RawResponse, host: &str) -> Result<Granted, Error> {
-    let refused = |why: String| Error::new(Kind::TokenRefused, format!("{host} {why}"));
-    if response.status != 200 {
-        // Words of the server may repeat what it was sent; its code is one of a few.
-        let refusal = serde_json::from_slice::<Refusal>(&response.body).ok();
-        let known = |c: char| c.is_ascii_lowercase() || c == '_';
-        let code = refusal.map(|refusal| refusal.error);
-        let code = code.filter(|code| code.len() <= 40 && code.chars().all(known));
-        let code = code.map_or_else(String::new, |code| format!(" and says `{code}`"));
-        return Err(refused(format!(
-            "gave none: it answered with status {}{code}",
-            response.status
-        )));
-    }
-    // The words of the parser could quote the token.
-    let answer: Answer = serde_json::from_slice(&response.body)
-        .map_err(|_| refused("gave none: its answer is not that of a token endpoint".to_owned()))?;
-    let kind = answer.token_type.as_deref().unwrap_or("bearer");
-    if !kind.eq_ignore_ascii_case("bearer") {
-        return Err(refused("gave one of a type that is not sent; only `bearer` is".to_owned()));
-    }
-    let fits = |token: &Secret| {
-        let text = token.reveal();
-        (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let access_token = answer.access_token.filter(fits);
-    let access_token =
-        access_token.ok_or_else(|| refused("gave none that can stand in a header".to_owned()))?;
-    Ok(Granted {
-        access_token,
-        refresh_token: answer.refresh_token.filter(fits),
-        life: answer.expires_in.as_ref().and_then(read_life),
-    })
-}
-
-/// Seconds, as a number or, as some servers have it, a string.
-fn read_life(value: &Value) -> Option<SignedDuration> {
-    let seconds = match value {
-        Value::Number(number) => number.as_f64()?,
-        Value::String(text) => text.trim().parse().ok()?,
-        _ => return None,
-    };
-    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(0.0, MAX_LIFE) };
-    SignedDuration::try_from(Duration::from_secs_f64(seconds)).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use http::HeaderMap;
-    use serde_json::json;
-
-    use super::*;
-
-    fn read(status: u16, body: &Value) -> Result<Granted, String> {
-        let body = Bytes::from(body.to_string());
-        let response = RawResponse { status, headers: HeaderMap::new(), body, redirects: 0 };
-        read_grant(&response, "login.example").map_err(|error| error.message)
-    }
-
-    #[test]
-    fn answers_of_token_endpoints_are_read_with_care() {
-        let life = |value: Value| {
-            read(200, &json!({"access_token": "t", "expires_in": value})).unwrap().life
-        };
-        assert_eq!(life(json!(3600)), Some(SignedDuration::from_secs(3_600)));
-        assert_eq!(life(json!("60")), Some(SignedDuration::from_secs(60)));
-        assert_eq!(life(json!(-5)), Some(SignedDuration::ZERO));
-        assert_eq!(life(json!(1e300)), Some(SignedDuration::from_secs(365 * 86_400)));
-        assert_eq!((life(json!("NaN")), life(json!([]))), (Some(SignedDuration::ZERO), None));
-        for (status, body, expected) in [
-            (
-                400,
-                json!({"error": "invalid_client", "error_description": "canary"}),
-                "status 400 and says `invalid_client`",
-            ),
-            (
-                400,
-                json!({"error": "Canary is wrong"}),
-                "login.example gave none: it answered with status 400",
-            ),
-            (503, json!("canary"), "status 503"),
-            (201, json!({"access_token": "canary"}), "status 201"),
-            (200, json!({"access_token": 12}), "not that of a token endpoint"),
-            (200, json!({"token": "canary"}), "none that can stand"),
-            (200, json!({"access_token": "can ary"}), "none that can stand"),
-            (200, json!({"access_token": "canary", "token_type": "mac"}), "only `bearer` is"),
-        ] {
-            let message = read(status, &body).unwrap_err();
-            assert!(message.contains(expected) && !message.contains("anary"), "{message}");
-        }
-        let granted =
-            read(200, &json!({"access_token": "t", "token_type": "Bearer", "refresh_token": "r"}));
-        assert_eq!(granted.unwrap().refresh_token, Some(Secret::new("r")));
-    }
 }

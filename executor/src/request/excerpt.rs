@@ -11,7 +11,7 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
             is_gap = !line.is_empty();
             continue;
         }
-        if c.is_control() || is_invisible(c) {
+        if !is_shown(c) {
             continue;
         }
         if limit <= shown + usize::from(is_gap) {
@@ -34,6 +34,11 @@ pub(super) fn start_of(body: &[u8], limit: usize) -> String {
     // A character has at most four bytes, and one more tells that the text goes on.
     let start = &body[..body.len().min((limit + 1) * 4)];
     one_line(&String::from_utf8_lossy(start), limit)
+}
+
+/// Whether a character of foreign text is shown, if only as a gap.
+pub(crate) fn is_shown(c: char) -> bool {
+    c.is_whitespace() || !(c.is_control() || is_invisible(c))
 }
 
 /// Joiners, direction marks, separators, and the sign for bytes that are no text.

@@ -9,7 +9,7 @@ const MAX_DECLARATION: usize = 256;
 /// Decodes a body. A byte order mark counts most, then the charset of the media type, then that
 /// of an XML declaration; text that says nothing is UTF-8 when it can be, else Windows-1252, as
 /// the standard for encodings has it. What is no character of the charset becomes U+FFFD.
-pub(super) fn decode(media_type: Option<&MediaType>, body: &[u8]) -> String {
+pub(crate) fn decode(media_type: Option<&MediaType>, body: &[u8]) -> String {
     let named = media_type.and_then(|media_type| media_type.parameter("charset"));
     let named = named.and_then(|label| Encoding::for_label(label.as_bytes()));
     let encoding = named.or_else(|| declared_encoding(media_type?, body)).unwrap_or_else(|| {

@@ -87,6 +87,7 @@ impl<'e> Folding<'e> {
             EventKind::RunStarted { .. }
             | EventKind::BranchTaken { .. }
             | EventKind::Throttled { .. }
+            | EventKind::TokenRequested { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
             EventKind::RunResumed {} => {
@@ -301,6 +302,7 @@ impl Progress {
             | EventKind::RunResumed {}
             | EventKind::Decided { .. }
             | EventKind::Throttled { .. }
+            | EventKind::TokenRequested { .. }
             | EventKind::Received { .. }
             | EventKind::Warned { .. }
             | EventKind::RunWaiting { .. }

@@ -7,17 +7,19 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
+use a2s::MediaType;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use bytes::Bytes;
+use encoding_rs::WINDOWS_1252;
 use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
 use super::{Known, MIN_CHARS, PLACEHOLDER, Secrets, build, spelling};
 use crate::error::{Error, Kind};
-use crate::request::RawResponse;
+use crate::request::{RawResponse, decode_text};
 
 /// The most that the credentials of one run may come to, in all their spellings, in bytes. Tokens
 /// change during a long run.
@@ -25,8 +27,9 @@ const MAX_BYTES: usize = 512 << 10;
 /// What stays as it is in an address: the unreserved characters of RFC 3986.
 pub(crate) const ADDRESS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The longest credential whose other spellings are looked for as well.
-const MAX_SPELT: usize = 512;
+/// The longest credential whose other spellings are looked for as well: tokens that say something
+/// themselves (RFC 9068) have a thousand bytes and more.
+const MAX_SPELT: usize = 2 << 10;
 
 impl Secrets {
     /// From now on `text` is a credential: told to nobody, and taken out of answers.
@@ -53,61 +56,58 @@ impl Secrets {
     /// An answer without credentials, in headers and body.
     pub(crate) fn scrub(&self, mut response: RawResponse) -> RawResponse {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.credentials.is_empty() {
-            return response;
-        }
+        let Some(finder) = &known.credential_finder else { return response };
         for value in response.headers.values_mut() {
-            if let Some(scrubbed) = known.scrub_bytes(value.as_bytes()) {
+            let text = String::from_utf8_lossy(value.as_bytes());
+            let scrubbed = spelling::replace(finder, &text);
+            if scrubbed != text {
                 let placeholder = || HeaderValue::from_static(PLACEHOLDER);
-                *value = HeaderValue::from_bytes(&scrubbed).unwrap_or_else(|_| placeholder());
+                *value = HeaderValue::from_str(&scrubbed).unwrap_or_else(|_| placeholder());
             }
         }
-        if let Some(scrubbed) = known.scrub_body(&response.body) {
-            response.body = scrubbed;
+        // As it will be read: another charset is another spelling.
+        let media_type = response.content_type().and_then(MediaType::parse);
+        let text = decode_text(media_type.as_ref(), &response.body);
+        let is_utf8 = text.as_bytes() == &response.body[..];
+        if let Some(scrubbed) = known.scrub_text(&text) {
+            response.body = scrubbed.into();
+            if let Some(media_type) = media_type.filter(|_| !is_utf8) {
+                let now = format!("{}; charset=utf-8", media_type.essence());
+                response.headers.remove(CONTENT_TYPE);
+                response.headers.extend(HeaderValue::try_from(now).map(|now| (CONTENT_TYPE, now)));
+            }
+        } else if !is_utf8
+            && let Some(scrubbed) = known.scrub_text(&String::from_utf8_lossy(&response.body))
+        {
+            response.body = scrubbed.into();
         }
         response
     }
 }
 
 impl Known {
-    /// `bytes` without credentials; nothing when there are none in them.
-    fn scrub_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// `text` without credentials; nothing when there are none in it. What was JSON is JSON
+    /// afterwards: a number that is a credential becomes a string.
+    fn scrub_text(&self, text: &str) -> Option<String> {
         let finder = self.credential_finder.as_ref()?;
-        match std::str::from_utf8(bytes) {
-            Ok(text) => {
-                let scrubbed = spelling::replace(finder, text);
-                (scrubbed != text).then(|| scrubbed.into_bytes())
-            }
-            Err(_) if finder.find(bytes).is_some() => {
-                let placeholders = vec![PLACEHOLDER; self.credentials.len()];
-                Some(finder.replace_all_bytes(bytes, &placeholders))
-            }
-            Err(_) => None,
-        }
-    }
-
-    /// The same for a body. Of JSON every string is read, so that what was JSON is JSON afterwards: a
-    /// number that is a credential becomes a string.
-    fn scrub_body(&self, body: &[u8]) -> Option<Bytes> {
-        match serde_json::from_slice::<Value>(body) {
-            Ok(value) => {
-                let scrubbed = self.scrub_value(&value);
-                (scrubbed != value).then(|| scrubbed.to_string().into())
-            }
-            Err(_) => self.scrub_bytes(body).map(Bytes::from),
-        }
-    }
-
-    fn scrub_value(&self, value: &Value) -> Value {
-        let Some(finder) = &self.credential_finder else { return value.clone() };
-        super::mask_with(finder, &self.credentials, value)
+        let Ok(value) = serde_json::from_str::<Value>(text) else {
+            return Some(spelling::replace(finder, text)).filter(|scrubbed| scrubbed != text);
+        };
+        let scrubbed = super::mask_with(finder, &self.credentials, &value);
+        // Of members with one name the last one was read, and the others are in the text all the
+        // same, which may be used as such.
+        let is_clean = || scrubbed == value && spelling::replace(finder, text) == text;
+        (!is_clean()).then(|| scrubbed.to_string())
     }
 }
-
 /// A text in the spellings that a service may answer it in. Percent-encoding and the escapes of
 /// JSON are read where it is looked for; base64 and hexadecimal digits are looked for as such.
 fn spellings(text: &str) -> BTreeSet<String> {
     let mut texts = BTreeSet::from([text.to_owned()]);
+    // What is UTF-8 is often said to be something else; what says nothing is read so when one byte
+    // of it is no UTF-8.
+    let (misread, _) = WINDOWS_1252.decode_without_bom_handling(text.as_bytes());
+    texts.insert(misread.into_owned());
     if text.len() <= MAX_SPELT {
         // Whole addresses and JSON texts are packed into base64 as well.
         let quoted = Value::from(text).to_string();
@@ -144,17 +144,26 @@ fn in_base64(bytes: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use base64::engine::general_purpose::STANDARD;
+    use bytes::Bytes;
     use http::HeaderMap;
 
     use super::*;
 
     fn scrub(credential: &str, body: &[u8]) -> String {
+        scrub_as(credential, "text/plain", body)
+    }
+
+    /// The body as it is read afterwards.
+    fn scrub_as(credential: &str, media_type: &str, body: &[u8]) -> String {
         let secrets = Secrets::default();
         secrets.learn_credential(credential).unwrap();
-        let headers = HeaderMap::new();
+        let media_type = HeaderValue::from_str(media_type).unwrap();
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, media_type)]);
         let body = Bytes::copy_from_slice(body);
         let response = RawResponse { status: 200, headers, body, redirects: 0 };
-        String::from_utf8_lossy(&secrets.scrub(response).body).into_owned()
+        let scrubbed = secrets.scrub(response);
+        let media_type = scrubbed.content_type().and_then(MediaType::parse);
+        decode_text(media_type.as_ref(), &scrubbed.body)
     }
 
     #[test]
@@ -174,9 +183,8 @@ mod tests {
         }
         let hex: String = key.bytes().map(|byte| format!("{byte:02X}")).collect();
         assert_eq!(scrub(key, hex.as_bytes()), PLACEHOLDER);
-        let mut latin = b"\xe9 ".to_vec();
-        latin.extend_from_slice(key.as_bytes());
-        assert_eq!(scrub(key, &latin), "\u{fffd} (secret)");
+        let entities = "<p>k/ +&quot;canary?&gt;~</p>";
+        assert_eq!(scrub_as(key, "text/xml", entities.as_bytes()), "<p>(secret)</p>");
         assert_eq!(scrub(key, b"nothing here"), "nothing here");
     }
 
@@ -195,6 +203,57 @@ mod tests {
         let once = once.to_string();
         let twice = utf8_percent_encode(&once, NON_ALPHANUMERIC);
         assert_eq!(scrub(key, format!("x={twice}").as_bytes()), "x=(secret)");
+    }
+
+    #[test]
+    fn another_charset_hides_nothing() {
+        let key = "pé+canary";
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+        let marked = [&b"\xff\xfe"[..], &utf16("ß pé+canary")].concat();
+        for (media_type, body, expected) in [
+            ("text/plain; charset=utf-16le", &utf16("ß pé+canary")[..], "ß (secret)"),
+            ("text/plain; charset=utf-8", &marked, "ß (secret)"),
+            ("text/plain; charset=iso-8859-1", b"\xdf p\xe9+canary", "ß (secret)"),
+            ("text/plain", b"\xdf p\xe9+canary", "ß (secret)"),
+            ("text/plain; charset=iso-8859-1", "ß pé+canary".as_bytes(), "Ã\u{178} (secret)"),
+            // One byte that is no text does not make the rest unreadable.
+            ("text/plain", b"\xdf p%C3%A9%2Bcanary", "ß (secret)"),
+            ("application/octet-stream", b"\xff\x00\xc3 p\xc3\xa9+canary", "ÿ\0Ã (secret)"),
+        ] {
+            assert_eq!(scrub_as(key, media_type, body), expected, "{media_type}");
+        }
+        let json = utf16(r#"{"a": "pé+canary", "n": 1}"#);
+        let scrubbed = scrub_as(key, "application/json; charset=utf-16le", &json);
+        assert_eq!(scrubbed, r#"{"a":"(secret)","n":1}"#);
+        // In ISO-2022-JP a letter may stand behind any number of signs that mean nothing.
+        let body = b"c\x1b(Banary";
+        assert_eq!(scrub_as("canary", "text/plain; charset=iso-2022-jp", body), "(secret)");
+        // What has no credential in it stays as it is, to the byte.
+        let bytes = b"\xff\xd8\x00 100% of + it";
+        let response = RawResponse {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(bytes),
+            redirects: 0,
+        };
+        let secrets = Secrets::default();
+        secrets.learn_credential("canary").unwrap();
+        assert_eq!(&secrets.scrub(response).body[..], bytes);
+    }
+
+    #[test]
+    fn a_long_token_is_found_when_it_is_packed() {
+        let token = "eyJhbGciOiJSUzI1NiJ9.".repeat(60);
+        let packed = STANDARD.encode(format!("{{\"authorization\":\"Bearer {token}\"}}"));
+        assert!(!scrub(&token, packed.as_bytes()).contains(&packed[200..300]));
+    }
+
+    #[test]
+    fn what_stands_twice_is_taken_out_twice() {
+        let text = r#"{"a": "canary", "a": 1, "b": [true]}"#;
+        assert_eq!(scrub("canary", text.as_bytes()), r#"{"a":1,"b":[true]}"#);
+        let spelt = r#"{"a": "\u0063anary", "a": "x"}"#;
+        assert_eq!(scrub("canary", spelt.as_bytes()), r#"{"a":"x"}"#);
     }
 
     #[test]

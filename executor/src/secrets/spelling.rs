@@ -1,4 +1,4 @@
-//! Secret texts in the spellings in which addresses and JSON texts have them.
+//! Secret texts in the spellings in which addresses, JSON texts and pages have them.
 
 use aho_corasick::AhoCorasick;
 
@@ -14,6 +14,8 @@ enum Spelling {
     Percent,
     /// As in the strings of JSON.
     Escapes,
+    /// As in HTML and XML.
+    Entities,
 }
 
 impl Spelling {
@@ -22,38 +24,54 @@ impl Spelling {
         match self {
             Self::Percent => &['%', '+'],
             Self::Escapes => &['\\'],
+            Self::Entities => &['&'],
         }
     }
 
-    fn read(self, text: &str) -> Reading {
+    /// Gives each byte that `text` reads as, and where it is written.
+    fn read(self, text: &str, give: &mut impl FnMut(u8, usize, usize)) {
         match self {
-            Self::Percent => read_percent(text),
-            Self::Escapes => read_escapes(text),
+            Self::Percent => read_percent(text, give),
+            Self::Escapes => read_marked(text, '\\', read_escape, give),
+            Self::Entities => read_marked(text, '&', read_entity, give),
         }
     }
 }
 
 /// What a text may be spelt in, the outermost first: JSON is quoted in JSON that is quoted again, and
-/// addresses stand in addresses and in JSON.
-const LAYERS: [&[Spelling]; 8] = [
+/// addresses stand in addresses, in JSON and in pages.
+const LAYERS: [&[Spelling]; 15] = [
     &[Spelling::Percent],
     &[Spelling::Escapes],
+    &[Spelling::Entities],
     &[Spelling::Percent, Spelling::Percent],
     &[Spelling::Escapes, Spelling::Escapes],
+    &[Spelling::Entities, Spelling::Entities],
     &[Spelling::Escapes, Spelling::Percent],
+    &[Spelling::Escapes, Spelling::Entities],
     &[Spelling::Percent, Spelling::Escapes],
+    &[Spelling::Percent, Spelling::Entities],
+    &[Spelling::Entities, Spelling::Percent],
+    &[Spelling::Entities, Spelling::Escapes],
+    &[Spelling::Entities, Spelling::Escapes, Spelling::Escapes],
     &[Spelling::Escapes, Spelling::Escapes, Spelling::Escapes],
     &[Spelling::Percent, Spelling::Escapes, Spelling::Escapes],
 ];
 
 /// `text` with everything that `finder` finds replaced, however it is spelt there: as it is,
-/// percent-encoded as in an address, or with the escapes of JSON, one in another.
+/// percent-encoded as in an address, with the escapes of JSON or with those of a page, one in
+/// another.
 pub(super) fn replace(finder: &AhoCorasick, text: &str) -> String {
-    let plain = text.bytes().enumerate().map(|(at, byte)| (byte, at, at + 1)).collect();
-    let mut masked = replace_in(finder, text, &plain).unwrap_or_else(|| text.to_owned());
+    let plain = |at: usize| (at, at + 1);
+    let mut masked =
+        replace_in(finder, text, text.as_bytes(), plain).unwrap_or_else(|| text.to_owned());
     for layers in LAYERS {
-        if let Some(reading) = read(&masked, layers)
-            && let Some(replaced) = replace_in(finder, &masked, &reading)
+        // Where each byte is written takes many times the size of a text: it is only asked where
+        // there is something to be replaced.
+        let is_found = decode(&masked, layers).is_some_and(|decoded| finder.is_match(&decoded));
+        if is_found
+            && let Some(reading) = read(&masked, layers)
+            && let Some(replaced) = replace_spelt(finder, &masked, &reading)
         {
             masked = replaced;
         }
@@ -61,7 +79,25 @@ pub(super) fn replace(finder: &AhoCorasick, text: &str) -> String {
     masked
 }
 
-/// `text` read layer by layer; nothing when one of the layers changes nothing.
+/// What `text` reads as, layer by layer; nothing when one of the layers changes nothing.
+fn decode(text: &str, layers: &[Spelling]) -> Option<Vec<u8>> {
+    let mut decoded: Option<Vec<u8>> = None;
+    for layer in layers {
+        let now = match &decoded {
+            None => text,
+            Some(decoded) => std::str::from_utf8(decoded).ok()?,
+        };
+        if !now.contains(layer.marks()) {
+            return None;
+        }
+        let mut next = Vec::with_capacity(now.len());
+        layer.read(now, &mut |byte, _, _| next.push(byte));
+        decoded = Some(next);
+    }
+    decoded
+}
+
+/// The same, with the places.
 fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
     let mut reading: Option<Reading> = None;
     for layer in layers {
@@ -73,10 +109,8 @@ fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
                 std::str::from_utf8(&inner).ok()?
             }
         };
-        if !now.contains(layer.marks()) {
-            return None;
-        }
-        let next = layer.read(now);
+        let mut next = Reading::with_capacity(now.len());
+        layer.read(now, &mut |byte, from, to| next.push((byte, from, to)));
         reading = Some(match &reading {
             None => next,
             Some(outer) => {
@@ -92,21 +126,29 @@ fn read(text: &str, layers: &[Spelling]) -> Option<Reading> {
     reading
 }
 
-/// Replaces what is found in `reading`, which is how `text` reads; nothing when nothing is found.
-fn replace_in(finder: &AhoCorasick, text: &str, reading: &Reading) -> Option<String> {
+fn replace_spelt(finder: &AhoCorasick, text: &str, reading: &Reading) -> Option<String> {
     let bytes: Vec<u8> = reading.iter().map(|(byte, ..)| *byte).collect();
+    let place = |at: usize| reading.get(at).map_or((text.len(), text.len()), |(_, a, b)| (*a, *b));
+    replace_in(finder, text, &bytes, place)
+}
+
+/// Replaces in `text` what is found in `bytes`, which is how it reads; `place` tells from where to
+/// where each of them is written. Nothing when nothing is found.
+fn replace_in(
+    finder: &AhoCorasick,
+    text: &str,
+    bytes: &[u8],
+    place: impl Fn(usize) -> (usize, usize),
+) -> Option<String> {
     let mut replaced = String::with_capacity(text.len());
     let mut end = 0;
-    for found in finder.find_iter(&bytes) {
-        let (Some((_, from, _)), Some((.., to))) =
-            (reading.get(found.start()), reading.get(found.end().saturating_sub(1)))
-        else {
-            continue;
-        };
+    for found in finder.find_iter(bytes) {
+        let (from, _) = place(found.start());
+        let (_, to) = place(found.end().saturating_sub(1));
         // Secrets are whole characters, and so are escapes: this never cuts one.
-        replaced.push_str(text.get(end..*from)?);
+        replaced.push_str(text.get(end..from)?);
         replaced.push_str(PLACEHOLDER);
-        end = *to;
+        end = to;
     }
     if end == 0 {
         return None;
@@ -116,10 +158,9 @@ fn replace_in(finder: &AhoCorasick, text: &str, reading: &Reading) -> Option<Str
 }
 
 /// `%41` is `A`, and `+` a space.
-fn read_percent(text: &str) -> Reading {
+fn read_percent(text: &str, give: &mut impl FnMut(u8, usize, usize)) {
     let bytes = text.as_bytes();
     let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
-    let mut reading = Reading::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let (read, next) = match (byte, digit(at + 1), digit(at + 2)) {
@@ -129,56 +170,115 @@ fn read_percent(text: &str) -> Reading {
             (b'+', ..) => (b' ', at + 1),
             _ => (byte, at + 1),
         };
-        reading.push((read, at, next));
+        give(read, at, next);
         at = next;
     }
-    reading
 }
 
-/// `\"` is `"`, `\n` a line feed and `\u0041` is `A` (RFC 8259, section 7).
-fn read_escapes(text: &str) -> Reading {
-    let bytes = text.as_bytes();
-    let mut reading = Reading::with_capacity(bytes.len());
+/// Reads a text in which characters stand behind a mark, as `read_one` knows.
+fn read_marked(
+    text: &str,
+    mark: char,
+    read_one: impl Fn(&str) -> Option<(char, usize)>,
+    give: &mut impl FnMut(u8, usize, usize),
+) {
     let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let (read, next) = match (byte, bytes.get(at + 1)) {
-            (b'\\', Some(b'u')) => match read_unicode(text, at) {
-                Some(read) => read,
-                None => ('\\', at + 1),
-            },
-            (b'\\', Some(b'n')) => ('\n', at + 2),
-            (b'\\', Some(b't')) => ('\t', at + 2),
-            (b'\\', Some(b'r')) => ('\r', at + 2),
-            (b'\\', Some(b'b')) => ('\u{8}', at + 2),
-            (b'\\', Some(b'f')) => ('\u{c}', at + 2),
-            (b'\\', Some(b'"' | b'\\' | b'/')) => (char::from(bytes[at + 1]), at + 2),
-            _ => {
-                reading.push((byte, at, at + 1));
-                at += 1;
-                continue;
-            }
-        };
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let plain = rest.find(mark).unwrap_or(rest.len());
+        for (index, byte) in rest.bytes().take(plain).enumerate() {
+            give(byte, at + index, at + index + 1);
+        }
+        at += plain;
+        let Some(marked) = rest.get(plain..).filter(|marked| !marked.is_empty()) else { break };
+        let (read, length) = read_one(marked).unwrap_or((mark, mark.len_utf8()));
         let mut buffer = [0; 4];
         for byte in read.encode_utf8(&mut buffer).bytes() {
-            reading.push((byte, at, next));
+            give(byte, at, at + length);
         }
-        at = next;
+        at += length;
     }
-    reading
 }
 
-/// The character of `\uXXXX` at `at`, two of them for characters beyond the first plane, and where
-/// it ends.
-fn read_unicode(text: &str, at: usize) -> Option<(char, usize)> {
-    let unit = |at: usize| {
-        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let first = unit(at)?;
-    if let Some(read) = char::from_u32(first.into()) {
-        return Some((read, at + 6));
+/// The character of an escape at the beginning of `text`, and how long it is: `\"` is `"`, `\n` a
+/// line feed and `\u0041` is `A`; two of these for characters beyond the first plane (RFC 8259,
+/// section 7).
+fn read_escape(text: &str) -> Option<(char, usize)> {
+    let short = |c| Some((c, 2));
+    match text.as_bytes().get(1)? {
+        b'n' => short('\n'),
+        b't' => short('\t'),
+        b'r' => short('\r'),
+        b'b' => short('\u{8}'),
+        b'f' => short('\u{c}'),
+        byte @ (b'"' | b'\\' | b'/') => short(char::from(*byte)),
+        b'u' => {
+            let unit = |at: usize| {
+                let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+                u16::from_str_radix(digits, 16).ok()
+            };
+            let first = unit(0)?;
+            if let Some(read) = char::from_u32(first.into()) {
+                return Some((read, 6));
+            }
+            let read = char::decode_utf16([first, unit(6)?]).next()?.ok()?;
+            Some((read, 12))
+        }
+        _ => None,
     }
-    let pair = [first, unit(at + 6)?];
-    let read = char::decode_utf16(pair).next()?.ok()?;
-    Some((read, at + 12))
+}
+
+/// The names that HTML has for the signs of ASCII; XML has five of them.
+const NAMES: [(&str, char); 33] = [
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("nbsp", '\u{a0}'),
+    ("excl", '!'),
+    ("num", '#'),
+    ("dollar", '$'),
+    ("percnt", '%'),
+    ("lpar", '('),
+    ("rpar", ')'),
+    ("ast", '*'),
+    ("plus", '+'),
+    ("comma", ','),
+    ("period", '.'),
+    ("sol", '/'),
+    ("colon", ':'),
+    ("semi", ';'),
+    ("equals", '='),
+    ("quest", '?'),
+    ("commat", '@'),
+    ("lsqb", '['),
+    ("bsol", '\\'),
+    ("rsqb", ']'),
+    ("Hat", '^'),
+    ("lowbar", '_'),
+    ("grave", '`'),
+    ("lcub", '{'),
+    ("verbar", '|'),
+    ("rcub", '}'),
+    ("Tab", '\t'),
+    ("NewLine", '\n'),
+];
+
+/// The character of an entity at the beginning of `text`, and how long it is: `&amp;` is `&`,
+/// `&#65;` and `&#x41;` are `A`.
+fn read_entity(text: &str) -> Option<(char, usize)> {
+    const LONGEST: usize = 12;
+    let (name, _) = text.get(1..)?.split_at_checked(text.len().min(LONGEST) - 1)?;
+    let (name, _) = name.split_once(';')?;
+    let read = match name.strip_prefix('#') {
+        Some(number) => {
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => number.parse(),
+            };
+            char::from_u32(code.ok()?)?
+        }
+        None => NAMES.iter().find(|(known, _)| *known == name)?.1,
+    };
+    Some((read, name.len() + 2))
 }

@@ -23,7 +23,30 @@ fn a_secret_is_found_in_every_spelling() {
     check("pä\"s/s", r#""p\u00e4\"s\/s""#, r#""(secret)""#);
     check("😀😀😀😀", r"x\ud83d\ude00\uD83D\uDE00😀😀", "x(secret)");
     check("pässwort", "p%C3%A4sswort", "(secret)");
+    check("k&\"'<ä", "<p>k&amp;&quot;&#39;&lt;&#xE4;</p>", "<p>(secret)</p>");
+    check("s3cret", "&#115;3cret &#x73;&#x33;cret; &s3cret &", "(secret) (secret); &(secret) &");
+    check("k\"ey", r#"{"page": "<p>k&quot;ey</p>"}"#, r#"{"page": "<p>(secret)</p>"}"#);
+    check("k\"ey", "&lt;p&gt;k&amp;quot;ey", "&lt;p&gt;(secret)");
+    check("k/ey", "href=&quot;?k%2Fey&quot;", "href=&quot;?(secret)&quot;");
+    check(
+        "k&ey",
+        "é&notanentity;é&#xZZ;é&#99999999;k&amp;ey&",
+        "é&notanentity;é&#xZZ;é&#99999999;(secret)&",
+    );
     check("s3cret", "s3cre t 100% a\\", "s3cre t 100% a\\");
+}
+
+#[test]
+fn signs_that_are_not_shown_do_not_hide_a_secret_in_a_quotation() {
+    let secrets = secrets(&[json!("s3cret")]);
+    let headers = http::HeaderMap::from_iter([(
+        http::header::RETRY_AFTER,
+        HeaderValue::from_static("in s%33cret days"),
+    )]);
+    let body = bytes::Bytes::from_static("s\03\0c\0r\0e\0t\0 s3\u{200b}cr\u{202e}et\n".as_bytes());
+    let masked = secrets.mask_response(&RawResponse { status: 500, headers, body, redirects: 0 });
+    assert_eq!(&masked.body[..], b"(secret) (secret)\n");
+    assert_eq!(masked.headers[http::header::RETRY_AFTER], "in (secret) days");
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use a2s::Domain;
-use a2s::api::RunStatus;
+use a2s::api::{EventKind, RunStatus};
+use aho_corasick::AhoCorasick;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -15,12 +16,16 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tower::ServiceExt as _;
 use tracing_subscriber::fmt::MakeWriter;
+use uuid::Uuid;
 
 use super::credentials::{guarded, set};
-use super::world::{World, call, run, sequence, serve, task, with};
-use crate::App;
+use super::world::{
+    World, allow, call, deny, events, run, sequence, serve, start, task, wait_for, with,
+};
+use crate::{App, FailMode, Guardian};
 
 /// Each has characters that are spelt differently in addresses, JSON and base64 where its kind
 /// allows that, and a core that every spelling of the first two keeps.
@@ -63,12 +68,15 @@ fn spellings() -> Vec<(String, String)> {
 
 #[track_caller]
 fn search(surface: &str, bytes: &[u8]) {
-    for (what, text) in spellings() {
-        let found = bytes.windows(text.len()).position(|window| window == text.as_bytes());
-        if let Some(at) = found {
-            let around = &bytes[at.saturating_sub(150)..(at + text.len() + 50).min(bytes.len())];
-            panic!("{surface} tells {what}: …{}…", String::from_utf8_lossy(around));
-        }
+    static LOOKED_FOR: LazyLock<(AhoCorasick, Vec<String>)> = LazyLock::new(|| {
+        let (names, texts): (Vec<_>, Vec<_>) = spellings().into_iter().unzip();
+        (AhoCorasick::new(texts).unwrap(), names)
+    });
+    let (finder, names) = &*LOOKED_FOR;
+    if let Some(found) = finder.find(bytes) {
+        let around = &bytes[found.start().saturating_sub(150)..(found.end() + 50).min(bytes.len())];
+        let what = &names[found.pattern().as_usize()];
+        panic!("{surface} tells {what}: …{}…", String::from_utf8_lossy(around));
     }
 }
 
@@ -80,6 +88,8 @@ struct Parrot {
     carried: Mutex<Vec<u8>>,
     flaky: AtomicUsize,
     tokens: AtomicUsize,
+    /// A request to `/hold`, which gets no answer.
+    arrived: Notify,
 }
 
 async fn parrot(State(parrot): State<Arc<Parrot>>, request: Request) -> Response {
@@ -110,6 +120,25 @@ async fn parrot(State(parrot): State<Arc<Parrot>>, request: Request) -> Response
             .into_response()
         }
         "/fail" => (StatusCode::BAD_REQUEST, Html(format!("<p>{all}</p>"))).into_response(),
+        // In another charset, with bytes that are no text, twice under one name, and as an encoding.
+        "/wide" => {
+            let wide: Vec<u8> = all.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            ([(header::CONTENT_TYPE, "text/plain; charset=utf-16le")], wide).into_response()
+        }
+        "/broken" => {
+            let escape = |text: &str| text.replace('&', "&amp;").replace('"', "&quot;");
+            let broken = [b"\xff", uri.to_string().as_bytes(), escape(&all).as_bytes()].concat();
+            ([(header::CONTENT_TYPE, "text/plain")], broken).into_response()
+        }
+        "/twice" => format!(r#"{{"a": {all}, "a": 1, "list": [1]}}"#).into_response(),
+        "/packed" => {
+            let word = HeaderValue::from_str(&ascii(&all)).unwrap();
+            ([(header::CONTENT_ENCODING, word)], all).into_response()
+        }
+        "/hold" => {
+            parrot.arrived.notify_one();
+            std::future::pending().await
+        }
         "/page" => Html(format!("<h1>{all}</h1>")).into_response(),
         "/down" => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -197,6 +226,64 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
+/// What the whole process logs. There is one for all tests: one for a thread alone misses what other
+/// threads met first.
+fn log() -> Log {
+    static LOG: LazyLock<Log> = LazyLock::new(|| {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        log
+    });
+    LOG.clone()
+}
+
+/// A world with a parrot for a service, and a capability for each of `paths`.
+async fn world(paths: &[&str]) -> (World, Arc<Parrot>) {
+    let mut world = World::new().await;
+    let service = Arc::new(Parrot::default());
+    let address = serve(Router::new().fallback(parrot).with_state(Arc::clone(&service))).await;
+    let upstream = format!("http://{address}/").parse().unwrap();
+    world.config.upstreams.insert(Domain::new("api.example").unwrap(), upstream);
+    for path in paths {
+        let mut execution = sequence(steps(path));
+        // A step that fails leaves its outputs as they are here.
+        for number in 0..4 {
+            execution["variables"]["shared"][format!("all{number}")] = json!("object");
+            execution["variables"]["shared"][format!("header{number}")] = json!("string");
+        }
+        world.registry.publish_newer(&name(path), &json!({"execution": execution}));
+    }
+    (world, service)
+}
+
+fn name(path: &str) -> String {
+    format!("{}{}", path[..1].to_uppercase(), &path[1..])
+}
+
+/// Searches everything that is told of a run.
+async fn search_run(app: &App, world: &World, run: Uuid) {
+    search("a run", &get(app, &format!("/v1/executions/{run}")).await);
+    search("events", &get(app, &format!("/v1/executions/{run}/events")).await);
+    search("guardian messages", json!(world.guardian.asked()).to_string().as_bytes());
+    search("an outcome", world.registry.outcome().await.0.to_string().as_bytes());
+}
+
+/// Searches what is left when everything has ended.
+async fn search_rest(app: App, world: &World) {
+    search("metrics", world.metrics().as_bytes());
+    search("a database in use", &world.database_bytes());
+    app.shutdown(std::time::Duration::from_secs(5)).await;
+    search("the database", &world.database_bytes());
+    let log = log().0.lock().unwrap().clone();
+    assert!(log.len() > 10_000, "nothing was logged");
+    search("the log", &log);
+}
+
 fn schemes() -> Value {
     json!({
         "key": {"type": "apiKey", "in": "query", "name": "key"},
@@ -275,31 +362,12 @@ async fn get(app: &App, path: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn no_surface_tells_a_credential() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_ansi(false)
-        .with_writer(log.clone())
-        .finish();
-    // For the whole process: one for this thread alone misses what other threads met first.
-    tracing::subscriber::set_global_default(subscriber).unwrap();
-
-    let mut world = World::new().await;
-    let service = Arc::new(Parrot::default());
-    let address = serve(Router::new().fallback(parrot).with_state(Arc::clone(&service))).await;
-    let upstream = format!("http://{address}/").parse().unwrap();
-    world.config.upstreams.insert(Domain::new("api.example").unwrap(), upstream);
-    let paths = ["echo", "fail", "page", "down", "flaky", "away", "abroad", "cut"];
-    let name = |path: &str| format!("{}{}", path[..1].to_uppercase(), &path[1..]);
-    for path in paths {
-        let mut execution = sequence(steps(path));
-        // A step that fails leaves its outputs as they are here.
-        for number in 0..4 {
-            execution["variables"]["shared"][format!("all{number}")] = json!("object");
-            execution["variables"]["shared"][format!("header{number}")] = json!("string");
-        }
-        world.registry.publish_newer(&name(path), &json!({"execution": execution}));
-    }
+    log();
+    let paths = [
+        "echo", "fail", "page", "down", "flaky", "away", "abroad", "cut", "wide", "broken",
+        "twice", "packed",
+    ];
+    let (world, service) = world(&paths).await;
     let app = world.open().await;
     plant(&app).await;
 
@@ -309,22 +377,16 @@ async fn no_surface_tells_a_credential() {
         search("a plan", plan.body.to_string().as_bytes());
         let ended = run(&app, &name(path), json!({})).await;
         succeeded += usize::from(ended.status == RunStatus::Succeeded);
-        search("a run", json!(ended).to_string().as_bytes());
-        search("a run, read", &get(&app, &format!("/v1/executions/{}", ended.id)).await);
-        search("events", &get(&app, &format!("/v1/executions/{}/events", ended.id)).await);
-        let (outcome, _) = world.registry.outcome().await;
-        search("an outcome", outcome.to_string().as_bytes());
+        search("a run that was waited for", json!(ended).to_string().as_bytes());
+        search_run(&app, &world, ended.id).await;
     }
-    assert!(succeeded >= 3, "{succeeded} of the runs succeeded");
-    for path in ["/v1/executions", "/v1/secrets", "/healthz", "/readyz"] {
+    assert!(succeeded >= 6, "{succeeded} of the runs succeeded");
+    for path in ["/v1/executions", "/v1/secrets", "/v1/hosts", "/healthz", "/readyz"] {
         search(path, &get(&app, path).await);
     }
     let wrong = json!({"kind": "api_key", "value": [KEY], "x": BEARER, "password": PASSWORD});
     let answer = call(&app, Method::PUT, "/v1/secrets/api.example/key", &[], wrong).await;
     search("a problem", answer.body.to_string().as_bytes());
-    search("guardian messages", json!(world.guardian.asked()).to_string().as_bytes());
-    search("metrics", world.metrics().as_bytes());
-    search("a database in use", &world.database_bytes());
 
     // The services did get them, so that there was something to be kept; what was carried from one
     // answer to the next request had none.
@@ -339,9 +401,78 @@ async fn no_surface_tells_a_credential() {
     let carried = service.carried.lock().unwrap().clone();
     assert!(carried.len() > 10_000, "nothing was carried");
     search("the next request", &carried);
+    search_rest(app, &world).await;
+}
+
+/// What a guardian makes of the first step of each capability, and of what is carried on.
+fn interfere(question: &Value) -> Value {
+    let context = &question["params"]["context"];
+    let capability = context["capability"]["name"].as_str().unwrap_or_default();
+    let is_request = question["method"] == "steps/toolCallRequest";
+    let step = context["stepId"].as_str().unwrap_or_default();
+    let mut modified = question.clone();
+    match (capability, step, is_request) {
+        ("Refused", "s1", true) | ("Unused", "s1", false) => return deny(),
+        ("Garbled", "s1", _) => return json!({"decision": "perhaps"}),
+        ("Changed", "c0", true) => {
+            modified["params"]["toolCallRequest"]["inputs"][0]["value"][1] = json!("another");
+        }
+        ("Changed", "s0", false) => {
+            let text = &mut modified["params"]["toolCallResult"]["result"]["outputs"][0]["text"];
+            let mut value: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+            value["list"] = json!("gone");
+            *text = json!(value.to_string());
+        }
+        _ => return allow(),
+    }
+    json!({"decision": "modify", "message": "so", "modifiedRequest": modified})
+}
+
+#[tokio::test]
+async fn no_surface_tells_a_credential_when_somebody_steps_in() {
+    log();
+    let paths = ["refused", "unused", "garbled", "changed", "hold", "silent"];
+    let (mut world, service) = world(&paths).await;
+    world.guardian.decide(interfere);
+    let app = world.open().await;
+    plant(&app).await;
+    for (path, status, changes) in [
+        ("refused", RunStatus::Denied, 0),
+        ("unused", RunStatus::Denied, 0),
+        ("garbled", RunStatus::Denied, 0),
+        ("changed", RunStatus::Succeeded, 2),
+    ] {
+        let ended = run(&app, &name(path), json!({})).await;
+        assert_eq!(ended.status, status, "{path}: {:?}", ended.error);
+        let decisions = ended.steps.iter().flat_map(|step| &step.decisions);
+        assert_eq!(decisions.map(|decision| decision.changes.len()).sum::<usize>(), changes);
+        search("a run that was waited for", json!(ended).to_string().as_bytes());
+        search_run(&app, &world, ended.id).await;
+    }
+    let id = start(&app, "Hold", json!({})).await;
+    wait_for(&app, id, |event| matches!(event, EventKind::Sending { .. })).await;
+    service.arrived.notified().await;
+    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
+    let last = events(&app, id).await.pop().unwrap();
+    assert!(matches!(last.kind, EventKind::RunFinished { status: RunStatus::Cancelled, .. }));
+    search_run(&app, &world, id).await;
     app.shutdown(std::time::Duration::from_secs(5)).await;
-    search("the database", &world.database_bytes());
-    let log = log.0.lock().unwrap().clone();
-    assert!(log.len() > 10_000, "nothing was logged");
-    search("the log", &log);
+
+    // Away, once with either choice.
+    for (fail, status) in
+        [(FailMode::Closed, RunStatus::Denied), (FailMode::Open, RunStatus::Succeeded)]
+    {
+        let Guardian::At(guardian) = &mut world.config.guardian else { panic!() };
+        (guardian.url, guardian.fail) = (World::nowhere().await, fail);
+        let app = world.open().await;
+        let ended = run(&app, "Silent", json!({})).await;
+        assert_eq!(ended.status, status, "{:?}", ended.error);
+        search("a run that was waited for", json!(ended).to_string().as_bytes());
+        search_run(&app, &world, ended.id).await;
+        app.shutdown(std::time::Duration::from_secs(5)).await;
+    }
+    let heard = service.heard.lock().unwrap().clone();
+    assert!(heard.windows(12).any(|window| window == b"CanaryCookie"), "nothing was sent");
+    search("the next request", &service.carried.lock().unwrap().clone());
+    search_rest(world.open().await, &world).await;
 }

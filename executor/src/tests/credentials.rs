@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::{EventKind, RunStatus};
+use a2s::api::{EventKind, NextAction, Run, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::world::{
-    World, assert_succeeded, call, events, output, run, sequence, serve, task, transcript,
+    World, assert_succeeded, call, events, output, run, sequence, serve, task, transcript, wait_for,
 };
 use crate::App;
 
@@ -30,6 +31,10 @@ pub(super) struct Bouncer {
     refuses_below: AtomicUsize,
     /// What the token endpoint answers next, instead of a token.
     answers: Mutex<VecDeque<(u16, Value)>>,
+    /// The only refresh token that is good, once there is one; each is good for one use.
+    refresh: Mutex<Option<usize>>,
+    /// Lets answers to `/held` go, which are failures.
+    release: Notify,
 }
 
 impl Bouncer {
@@ -56,11 +61,29 @@ async fn bounce(
     bouncer.heard.lock().unwrap().push(heard);
     if uri.path() == "/token" {
         if let Some((status, answer)) = bouncer.answers.lock().unwrap().pop_front() {
-            return (StatusCode::from_u16(status).unwrap(), axum::Json(answer)).into_response();
+            let header = match status {
+                302 => (header::LOCATION, "/stolen"),
+                429 => (header::RETRY_AFTER, "7"),
+                _ => (header::CACHE_CONTROL, "no-store"),
+            };
+            let status = StatusCode::from_u16(status).unwrap();
+            return (status, [header], axum::Json(answer)).into_response();
         }
         let number = bouncer.tokens.fetch_add(1, Ordering::SeqCst) + 1;
-        let token = json!({"access_token": format!("token-{number}"), "token_type": "Bearer", "expires_in": 600});
+        let mut token = json!({"access_token": format!("token-{number}"), "token_type": "Bearer", "expires_in": 600});
+        if let Some(good) = &mut *bouncer.refresh.lock().unwrap() {
+            if !heard_ends_with(&bouncer, &format!("refresh_token=refresh-{good}")) {
+                let refusal = axum::Json(json!({"error": "invalid_grant"}));
+                return (StatusCode::BAD_REQUEST, refusal).into_response();
+            }
+            *good += 1;
+            token["refresh_token"] = json!(format!("refresh-{good}"));
+        }
         return axum::Json(token).into_response();
+    }
+    if uri.path() == "/held" {
+        bouncer.release.notified().await;
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     if let Some(number) = authorization.strip_prefix("Bearer token-")
         && number.parse::<usize>().unwrap() < bouncer.refuses_below.load(Ordering::SeqCst)
@@ -68,6 +91,10 @@ async fn bounce(
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")]).into_response();
     }
     axum::Json(json!({"said": authorization, "path": uri.path()})).into_response()
+}
+
+fn heard_ends_with(bouncer: &Bouncer, end: &str) -> bool {
+    bouncer.heard.lock().unwrap().iter().any(|heard| heard.ends_with(end))
 }
 
 /// A world whose services are a bouncer.
@@ -391,21 +418,225 @@ async fn a_refresh_token_that_the_server_changes_is_the_one_that_is_used_next() 
     assert_eq!(bouncer.count(&asked("refresh-2")), 1, "{:#?}", bouncer.heard());
 }
 
+/// What is told of tokens in the events of a run.
+async fn told_of_tokens(app: &App, run: &Run) -> Vec<String> {
+    let mut told = transcript(&events(app, run.id).await);
+    told.retain(|line| line.contains("login.example") || line.contains("again"));
+    told
+}
+
 #[tokio::test]
 async fn a_refusal_of_the_authorization_server_is_told_without_what_it_was_sent() {
     let (world, bouncer) = world().await;
     publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
+    let flows = json!({"flow": {"type": "oauth2", "flows": {"authorizationCode": {
+        "authorizationUrl": "https://login.example/ask", "tokenUrl": "https://login.example/token", "scopes": {},
+    }}}});
+    publish_flow(&world, "Renew", guarded("get", "GET /a", json!([{"flow": []}]), flows));
+    let app = world.open().await;
+    let mut refreshing = client();
+    refreshing["refresh_token"] = json!("r canary");
+    for (name, credential, status, said, says, options, advice) in [
+        ("Get", client(), 401, "invalid_client", " and `invalid_client`", "", "Store it anew"),
+        ("Get", client(), 401, "s canary", "", "", "Store it anew"),
+        (
+            "Renew",
+            refreshing,
+            400,
+            "invalid_grant",
+            " and `invalid_grant`",
+            " --refresh-token",
+            "Get a new refresh token, and store it",
+        ),
+    ] {
+        set(&app, "api.example", "flow", credential).await;
+        let refusal = json!({"error": said, "error_description": "s canary is wrong"});
+        bouncer.answers.lock().unwrap().push_back((status, refusal));
+        let ended = run(&app, name, json!({})).await;
+        let told = told_of_tokens(&app, &ended).await;
+        assert_eq!(told, ["get: 1 gets flow from login.example, A2S382"]);
+        let error = ended.error.unwrap();
+        assert_eq!((error.code.as_str(), error.next), ("A2S382", Some(NextAction::AskOperator)));
+        let message = format!(
+            "login.example refused the credential `flow` of api.example, with the status {status}{says}"
+        );
+        assert_eq!(error.message, message);
+        let command = "a2s secrets set api.example flow --kind oauth2 --client-id ID --token-host login.example";
+        assert_eq!(error.hint, format!("{advice}: `{command}{options}`."));
+    }
+    assert_eq!((bouncer.count("GET /a"), bouncer.count("POST /token")), (0, 3));
+}
+
+#[tokio::test]
+async fn each_token_that_is_asked_for_is_an_event() {
+    let (world, bouncer) = world().await;
+    publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
     let app = world.open().await;
     set(&app, "api.example", "flow", client()).await;
-    let refusal = json!({"error": "invalid_client", "error_description": "s canary is wrong"});
-    bouncer.answers.lock().unwrap().push_back((401, refusal));
-    let error = run(&app, "Get", json!({})).await.error.unwrap();
-    assert_eq!(error.code, "A2S382");
+    let told = async || told_of_tokens(&app, &run(&app, "Get", json!({})).await).await;
+    assert_eq!(told().await, ["get: 1 gets flow from login.example"]);
+    assert_eq!(told().await, [""; 0], "it is kept");
+    world.pass(Duration::from_secs(600));
+    assert_eq!(told().await, ["get: 1 renews flow from login.example"]);
+    bouncer.refuses_below.store(3, Ordering::SeqCst);
+    assert_eq!(told().await, ["get: 1 failed, again", "get: 2 renews flow from login.example"]);
+    let all = json!(events(&app, run(&app, "Get", json!({})).await.id).await).to_string();
+    assert!(!all.contains("token-"), "{all}");
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
+    let (mut world, bouncer) = world().await;
+    // What may be sent once alone has not been sent when there is no token for it.
+    publish_flow(&world, "Post", flow_step("post", "POST /a", "https://login.example/token"));
+    let away = json!({"domains": ["api.example", "away.example"], "execution": sequence(json!([
+        flow_step("post", "POST /a", "https://away.example/token"),
+    ]))});
+    world.registry.publish("Gone", "1.0.0", &away);
+    world.config.upstreams.insert(Domain::new("away.example").unwrap(), World::nowhere().await);
+    let app = world.open().await;
+    let mut both = client();
+    both["token_hosts"] = json!(["login.example", "away.example"]);
+    set(&app, "api.example", "flow", both).await;
+    let busy = (503, json!({"error": "invalid_client"}));
+    bouncer.answers.lock().unwrap().extend([busy.clone(), (500, json!("s canary"))]);
+    let ended = run(&app, "Post", json!({})).await;
+    assert_succeeded(&ended);
     assert_eq!(
-        error.message,
-        "the token for `flow`: login.example gave none: it answered with status 401 and says `invalid_client`"
+        told_of_tokens(&app, &ended).await,
+        [
+            "post: 1 gets flow from login.example, A2S385",
+            "post: 1 failed, again",
+            "post: 2 gets flow from login.example, A2S385",
+            "post: 2 failed, again",
+            "post: 3 gets flow from login.example",
+        ]
     );
-    assert_eq!(bouncer.count("GET /a"), 0);
+    assert_eq!((bouncer.count("POST /token"), bouncer.count("POST /a")), (3, 1));
+    // Not more often than any request, and no sooner than it asks: seven seconds are too long here.
+    world.pass(Duration::from_secs(600));
+    bouncer.answers.lock().unwrap().extend([busy.clone(), busy.clone(), busy]);
+    let error = run(&app, "Post", json!({})).await.error.unwrap();
+    assert_eq!((error.code.as_str(), error.attempt), ("A2S385", Some(3)));
+    assert_eq!(error.next, Some(NextAction::Repeat));
+    bouncer.answers.lock().unwrap().push_back((429, Value::Null));
+    let error = run(&app, "Post", json!({})).await.error.unwrap();
+    assert_eq!((error.code.as_str(), error.attempt), ("A2S385", Some(1)));
+    assert_eq!((bouncer.count("POST /token"), bouncer.count("POST /a")), (7, 1));
+    let error = run(&app, "Gone", json!({})).await.error.unwrap();
+    assert_eq!((error.code.as_str(), error.attempt), ("A2S351", Some(3)));
+    assert!(error.message.starts_with("the token for `flow`: no connection to away.example"));
+}
+
+#[tokio::test]
+async fn a_hostile_authorization_server_gets_nothing_and_gives_nothing() {
+    let (world, bouncer) = world().await;
+    publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
+    let app = world.open().await;
+    set(&app, "api.example", "flow", client()).await;
+    for (answer, code) in [
+        ((302, Value::Null), "A2S356"),
+        ((200, json!("<p>s canary</p>")), "A2S382"),
+        ((200, json!({"access_token": "s\r\nX-Evil: canary"})), "A2S382"),
+        ((200, json!({"access_token": "canary", "token_type": "mac"})), "A2S382"),
+        ((200, json!({"access_token": "canary", "padding": "x".repeat(9 << 20)})), "A2S355"),
+    ] {
+        bouncer.answers.lock().unwrap().push_back(answer);
+        let error = run(&app, "Get", json!({})).await.error.unwrap();
+        assert_eq!(error.code, code, "{}", error.message);
+        assert!(!error.message.contains("canary"), "{}", error.message);
+    }
+    assert!(
+        !bouncer.heard().iter().any(|heard| heard.contains("/stolen")),
+        "{:?}",
+        bouncer.heard()
+    );
+    // A token without life is used once; one whose life is not told is not kept for ever.
+    let spent = |life: Value| json!({"access_token": "token-0", "expires_in": life});
+    let lives = [json!(0), json!(-1), json!("0"), json!(1e-300), Value::Null];
+    bouncer.answers.lock().unwrap().extend(lives.map(|life| (200, spent(life))));
+    let before = bouncer.count("POST /token");
+    for _ in 0..6 {
+        assert_succeeded(&run(&app, "Get", json!({})).await);
+    }
+    assert_eq!(bouncer.count("POST /token") - before, 5);
+    world.pass(Duration::from_secs(3_600));
+    assert_succeeded(&run(&app, "Get", json!({})).await);
+    assert_eq!(bouncer.count("POST /token") - before, 6);
+}
+
+#[tokio::test]
+async fn a_refresh_token_that_is_good_for_one_use_is_used_once() {
+    let (world, bouncer) = world().await;
+    let flows = || {
+        json!({"flow": {"type": "oauth2", "flows": {"authorizationCode": {
+            "authorizationUrl": "https://login.example/ask", "tokenUrl": "https://login.example/token",
+            "scopes": {"a": "", "b": "", "c": ""},
+        }}}})
+    };
+    // Each of them needs a token of its own.
+    let steps: Vec<_> = ["a", "b", "c"]
+        .map(|scope| guarded(scope, "GET /a", json!([{"flow": [scope]}]), flows()))
+        .into();
+    world.registry.publish(
+        "Scopes",
+        "1.0.0",
+        &json!({
+            "domains": ["api.example", "login.example"],
+            "execution": {"type": "parallel", "steps": steps},
+        }),
+    );
+    let app = world.open().await;
+    let mut refreshing = client();
+    refreshing["refresh_token"] = json!("refresh-1");
+    set(&app, "api.example", "flow", refreshing).await;
+    *bouncer.refresh.lock().unwrap() = Some(1);
+    assert_succeeded(&run(&app, "Scopes", json!({})).await);
+    assert_eq!(*bouncer.refresh.lock().unwrap(), Some(4));
+}
+
+#[tokio::test]
+async fn a_credential_that_is_removed_is_not_sent_again() {
+    let (world, bouncer) = world().await;
+    let step = guarded(
+        "get",
+        "GET /held",
+        json!([{"t": []}]),
+        json!({"t": {"type": "http", "scheme": "bearer"}}),
+    );
+    world.registry.publish("Held", "1.0.0", &json!({"execution": sequence(json!([step]))}));
+    let app = world.open().await;
+    set(&app, "api.example", "t", json!({"kind": "bearer", "token": "canary"})).await;
+    let id = super::world::start(&app, "Held", json!({})).await;
+    wait_for(&app, id, |event| matches!(event, EventKind::Sending { .. })).await;
+    call(&app, Method::DELETE, "/v1/secrets/api.example/t", &[], Value::Null).await;
+    bouncer.release.notify_one();
+    let last = events(&app, id).await.pop().unwrap();
+    let EventKind::RunFinished { error: Some(error), .. } = last.kind else { panic!("{last:?}") };
+    assert_eq!((error.code.as_str(), error.attempt), ("A2S380", Some(2)));
+    assert_eq!(bouncer.count("GET /held"), 1);
+}
+
+#[tokio::test]
+async fn two_keys_do_not_share_a_place() {
+    let (world, bouncer) = world().await;
+    for place in ["query", "cookie", "header"] {
+        let key = json!({"type": "apiKey", "in": place, "name": "X-Key"});
+        let schemes = json!({"k": key.clone(), "l": key});
+        let step = guarded("get", "GET /a", json!([{"k": [], "l": []}]), schemes);
+        let name = format!("Two{}", &place[..1].to_uppercase());
+        world.registry.publish(&name, "1.0.0", &json!({"execution": sequence(json!([step]))}));
+    }
+    let app = world.open().await;
+    for scheme in ["k", "l"] {
+        set(&app, "api.example", scheme, json!({"kind": "api_key", "value": "canary"})).await;
+    }
+    for name in ["TwoQ", "TwoC", "TwoH"] {
+        let error = run(&app, name, json!({})).await.error.unwrap();
+        assert_eq!(error.code, "A2S381");
+        assert!(error.message.contains("two credentials want the"), "{}", error.message);
+    }
+    assert!(bouncer.heard().is_empty(), "{:?}", bouncer.heard());
 }
 
 #[tokio::test]

@@ -353,6 +353,11 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
             format!("{step}: {attempt} got {status}")
         }
         EventKind::Throttled { step, reason, .. } => format!("{step}: waits, {}", reason.as_str()),
+        EventKind::TokenRequested { step, attempt, host, scheme, renewed, failure, .. } => {
+            let what = if *renewed { "renews" } else { "gets" };
+            let failed = failure.as_ref().map_or_else(String::new, |f| format!(", {}", f.code));
+            format!("{step}: {attempt} {what} {scheme} from {host}{failed}")
+        }
         EventKind::Warned { step, warning } => format!("{step}: warned {}", warning.code),
         EventKind::Retrying { step, attempt, .. } => format!("{step}: {attempt} failed, again"),
         EventKind::StepFinished { step, outputs, .. } => {

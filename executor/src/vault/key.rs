@@ -1,7 +1,7 @@
 //! The key that credentials are sealed with.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use a2s::Digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use zeroize::{Zeroize as _, Zeroizing};
+use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
 
 use crate::clock::Ids;
 use crate::config::SecretKey;
@@ -113,9 +114,16 @@ impl Keys {
             bytes[16..].copy_from_slice(&ids.random());
             let mut text = Zeroizing::new(STANDARD.encode(*bytes));
             text.push('\n');
-            write_private(path, &text).map_err(|error| unusable(path, &error))?;
-            tracing::info!(path = %path.display(), "made a key for stored credentials");
-            *known = Some(Arc::new(Key::new(bytes)));
+            *known = if write_private(path, &text).map_err(|error| unusable(path, &error))? {
+                tracing::info!(path = %path.display(), "made a key for stored credentials");
+                Some(Arc::new(Key::new(bytes)))
+            } else {
+                // Another process has made one just now.
+                self.find()?
+            };
+            if known.is_none() {
+                return Err(unusable(path, &"it is a link that leads nowhere"));
+            }
         }
         known.clone().ok_or_else(|| Error::new(Kind::VaultKey, "there is no key"))
     }
@@ -151,9 +159,9 @@ fn read_file(path: &Path) -> Result<Option<Key>, Error> {
     check_private(path, &file)?;
     let mut text = Zeroizing::new(String::new());
     file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
-    let key = Key::parse(&text);
-    text.zeroize();
-    key.map(Some).ok_or_else(|| unusable(path, &"it does not hold 32 bytes in base64"))
+    Key::parse(&text)
+        .map(Some)
+        .ok_or_else(|| unusable(path, &"it does not hold 32 bytes in base64"))
 }
 
 #[cfg(unix)]
@@ -181,15 +189,24 @@ fn check_private(path: &Path, file: &File) -> Result<(), Error> {
     file.metadata().map(|_| ()).map_err(|error| unusable(path, &error))
 }
 
-/// Writes a file that only its owner can read. One that is there stays.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+/// Writes a file that only its owner can read. It is there as a whole or not at all: who finds it
+/// finds a key. One that is there stays, and the answer is false.
+fn write_private(path: &Path, text: &str) -> io::Result<bool> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    // Made for its owner alone.
+    let mut file = NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Ok(_) => {}
+        Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(refused) => return Err(refused.error),
+    }
+    // What is sealed with it may be on the disk before its name is.
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    Ok(true)
 }
 
 fn unusable(path: &Path, reason: &dyn fmt::Display) -> Error {

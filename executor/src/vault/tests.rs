@@ -32,8 +32,12 @@ async fn open(folder: &Path, key: SecretKey) -> Result<Vault, Error> {
     let mut config = Config::new(folder.join("executor.sqlite"), registry, Guardian::Off);
     config.secret_key = key;
     crate::run::make_database(&config).await.unwrap();
+    open_made(&config).await
+}
+
+async fn open_made(config: &Config) -> Result<Vault, Error> {
     let pool = crate::database::open(&config.database).await?;
-    Vault::open(&config, pool, Arc::new(Counter::default()), Arc::new(Counter::default())).await
+    Vault::open(config, pool, Arc::new(Counter::default()), Arc::new(Counter::default())).await
 }
 
 fn given(byte: u8) -> SecretKey {
@@ -185,6 +189,99 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     assert!(error.kind == Kind::VaultKey && error.message.contains("is gone"), "{}", error.message);
 }
 
+#[test]
+fn processes_that_make_the_key_at_once_have_one_key() {
+    const PROCESSES: usize = 8;
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let source = SecretKey::File(folder.path().join("secrets.key"));
+        let start = std::sync::Barrier::new(PROCESSES);
+        let ids: Arc<dyn Ids> = Arc::new(Counter::default());
+        let make = || {
+            start.wait();
+            // One that starts meanwhile finds a whole key or none.
+            let keys = Keys::new(source.clone())?;
+            Ok::<_, Error>(keys.to_seal(&ids)?.id().to_owned())
+        };
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..PROCESSES).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+        });
+        assert!(made.iter().all(|id| *id == made[0]), "{made:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+}
+
+#[tokio::test]
+async fn a_key_file_may_be_a_link_to_a_private_file_and_to_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, target) = (folder.path().join("secrets.key"), folder.path().join("target"));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let vault = open(folder.path(), SecretKey::File(link.clone())).await.unwrap();
+    let error = vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap_err();
+    assert!(error.message.contains("leads nowhere"), "{}", error.message);
+    std::fs::write(&target, STANDARD.encode([1; 32])).unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap_err();
+    assert!(error.message.contains("others than its owner"), "{}", error.message);
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o400)).unwrap();
+    vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::fs::create_dir(&link).unwrap();
+    let error = open(folder.path(), SecretKey::File(link)).await.unwrap_err();
+    assert!(error.message.contains("cannot be used"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_credential_that_is_set_anew_is_another_one_whatever_the_clock_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut vault = open(folder.path(), given(1)).await.unwrap();
+    vault.clock = Arc::new(crate::request::fixture::Still);
+    let set = async || vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap().0;
+    assert!(set().await.set_at < set().await.set_at);
+}
+
+#[tokio::test]
+async fn a_full_vault_takes_no_more_and_lets_what_is_there_be_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = open(folder.path(), given(1)).await.unwrap();
+    vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new();
+    let pool = SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                INSERT INTO credential SELECT 'h' || i || '.example', 'key', 'api_key', 0, '', x'', x'' FROM n";
+    sqlx::query(fill).execute(&pool.await.unwrap()).await.unwrap();
+    vault.set(host("api.example"), "key", &api_key("another")).await.unwrap();
+    let error = vault.set(host("new.example"), "key", &api_key("canary")).await.unwrap_err();
+    assert!(error.message.contains("10000 credentials are stored"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_database_that_was_cut_off_is_an_error_and_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = open(folder.path(), given(1)).await.unwrap();
+    vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new();
+    let pool = SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
+    let pool = pool.await.unwrap();
+    for sql in [
+        "UPDATE credential SET sealed = substr(sealed, 1, 20)",
+        "UPDATE credential SET sealed = x''",
+    ] {
+        sqlx::query(sql).execute(&pool).await.unwrap();
+        let error = vault.reveal(&host("api.example"), "key").await.unwrap_err();
+        assert_eq!(error.kind, Kind::VaultKey, "{sql}");
+    }
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&pool).await.unwrap();
+    let bytes = std::fs::read(folder.path().join("executor.sqlite")).unwrap();
+    let path = folder.path().join("cut.sqlite");
+    std::fs::write(&path, &bytes[..5_000]).unwrap();
+    let registry = "http://127.0.0.1:1".parse().unwrap();
+    let config = Config::new(path, registry, Guardian::Off);
+    let opened = open_made(&config).await;
+    assert_eq!(opened.map(|_| ()).unwrap_err().kind, Kind::Store);
+}
+
 #[tokio::test]
 async fn what_could_not_be_sent_or_hidden_is_refused_without_telling_it() {
     let vault = Vault::in_memory(Arc::new(Counter::default()), Arc::new(Counter::default()));
@@ -209,7 +306,7 @@ async fn what_could_not_be_sent_or_hidden_is_refused_without_telling_it() {
             error.message
         );
     }
-    for scheme in ["", "-x", " x", "a\nb", &"x".repeat(101)] {
+    for scheme in ["", "-x", " x", "a\nb", ".", "..", &"x".repeat(101)] {
         let error = vault.set(host("api.example"), scheme, &api_key("canary")).await.unwrap_err();
         assert_eq!(error.kind, Kind::BadRequest, "{scheme}");
     }

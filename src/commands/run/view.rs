@@ -2,7 +2,7 @@
 
 use a2s::api::{
     Decision, DecisionSource, Event, EventKind, Handler, Phase, Run, RunError, RunStatus,
-    WaitReason,
+    WaitReason, Warning,
 };
 use serde_json::Value;
 
@@ -65,6 +65,19 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 "  {}  {DIM}waits{time} for {host}, {why}{DIM:#}",
                 indent(step)
             ));
+        }
+        EventKind::TokenRequested { step, host, scheme, renewed, duration_ms, failure, .. } => {
+            let what = if *renewed { "a new token" } else { "a token" };
+            match failure {
+                None => output.line(format_args!(
+                    "  {}  {DIM}{what} for {scheme} from {host} in {duration_ms} ms{DIM:#}",
+                    indent(step)
+                )),
+                Some(Warning { code, message }) => output.line(format_args!(
+                    "  {}  {WARN}no token for {scheme} from {host}: {code}{WARN:#} {message}",
+                    indent(step)
+                )),
+            }
         }
         EventKind::Received { step, status, bytes, duration_ms, .. } => {
             output.line(format_args!(

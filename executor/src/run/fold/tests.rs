@@ -33,6 +33,15 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             reason: WaitReason::Rate,
             wait_ms: Some(1),
         }),
+        (step(), any::<bool>()).prop_map(|(step, renewed)| EventKind::TokenRequested {
+            step,
+            attempt: 1,
+            host: "login.example".to_owned(),
+            scheme: "flow".to_owned(),
+            renewed,
+            duration_ms: 1,
+            failure: None,
+        }),
         step().prop_map(|step| EventKind::Received {
             step,
             attempt: 1,

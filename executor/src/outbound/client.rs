@@ -1,0 +1,71 @@
+//! The HTTP client for services, and what it lets through that is refused all the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+
+use super::failure::{Failure, innermost};
+use super::resolve::Resolver;
+use crate::config::Limits;
+use crate::error::{Error, Kind};
+
+/// The most that the headers of an answer may come to.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// How long a connection is kept without use. Common servers close theirs after five seconds; a
+/// request that meets such an end would have to be reported as perhaps sent.
+const POOL_IDLE: Duration = Duration::from_secs(4);
+
+pub(super) fn build_client(
+    builder: reqwest::ClientBuilder,
+    resolver: Resolver,
+    limits: &Limits,
+) -> Result<reqwest::Client, Error> {
+    builder
+        .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
+        .dns_resolver(Arc::new(resolver))
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        // Other crates may have compiled these in; an answer that unpacks has no size.
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
+        .connect_timeout(limits.connect_timeout)
+        .read_timeout(limits.read_timeout)
+        .pool_idle_timeout(POOL_IDLE)
+        .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
+        .build()
+        .map_err(|error| {
+            let message = format!("no client for services can be made: {}", innermost(&error));
+            Error::new(Kind::Configuration, message)
+        })
+}
+
+/// Refuses what the connection let through: too many headers, and compressed bodies.
+pub(super) fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failure> {
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if MAX_HEADER_BYTES < size {
+        let message = format!("{host} answered with more than {MAX_HEADER_BYTES} bytes of headers");
+        return Err(Failure::sent(Kind::ResponseTooLarge, message));
+    }
+    let encodings = headers.get_all(CONTENT_ENCODING).iter();
+    match encodings.into_iter().find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        Some(encoding) => {
+            // Another word may be what was sent there: half of it could not be found again.
+            let known = ["br", "compress", "deflate", "gzip", "x-gzip", "zstd"];
+            let known = known
+                .into_iter()
+                .find(|known| encoding.as_bytes().eq_ignore_ascii_case(known.as_bytes()));
+            let which = known.map_or("an encoding of its own".to_owned(), |known| {
+                format!("the encoding `{known}`")
+            });
+            let message = format!("{host} answered in {which}, though asked for none");
+            Err(Failure::sent(Kind::NotJson, message))
+        }
+        None => Ok(()),
+    }
+}

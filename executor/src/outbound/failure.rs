@@ -1,0 +1,78 @@
+//! Why there is no answer, told without more of an address than its host.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use url::Url;
+
+use super::authority;
+use super::resolve::Refused;
+use crate::error::{Error, Kind};
+use crate::request::one_line;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What happened, for a person.
+    pub(crate) error: Error,
+    /// False when surely no byte of the request left, so that nothing can have come of it.
+    pub(crate) sent: bool,
+    /// Set when the other side says that it cannot answer now, and may soon: how long it wants to
+    /// be left alone.
+    pub(crate) busy: Option<Duration>,
+}
+
+impl Failure {
+    /// Something went wrong before anything was sent.
+    pub(crate) fn before(error: Error) -> Self {
+        Self { error, sent: false, busy: None }
+    }
+
+    pub(super) fn unsent(kind: Kind, message: impl Into<String>) -> Self {
+        Self::before(Error::new(kind, message))
+    }
+
+    pub(super) fn sent(kind: Kind, message: impl Into<String>) -> Self {
+        Self { sent: true, ..Self::unsent(kind, message) }
+    }
+}
+
+pub(super) fn refuse(url: &Url, rule: &str) -> Failure {
+    let message = format!("{} may not be reached: {rule}", authority(url));
+    let hint =
+        "If this is meant, allow the address in the executor's configuration, or set an upstream.";
+    Failure::before(Error::new(Kind::AddressRefused, message).hint(hint))
+}
+
+/// What an error of the client means.
+pub(super) fn explain(error: &reqwest::Error, url: &Url) -> Failure {
+    let host = authority(url);
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        if let Some(refused) = source.downcast_ref::<Refused>() {
+            return refuse(url, &refused.to_string());
+        }
+        cause = source.source();
+    }
+    let cause = innermost(error);
+    if error.is_connect() {
+        let message = match error.is_timeout() {
+            true => format!("no connection to {host} came up in time"),
+            false => format!("no connection to {host}: {cause}"),
+        };
+        return Failure::unsent(Kind::ConnectFailed, message);
+    }
+    if error.is_builder() {
+        return Failure::unsent(Kind::InvalidInput, format!("no request to {host}: {cause}"));
+    }
+    Failure::sent(Kind::ConnectionLost, format!("the connection to {host} was lost: {cause}"))
+}
+
+/// The text of the innermost cause: outer ones name the whole address, which may hold a secret.
+pub(super) fn innermost(error: &reqwest::Error) -> String {
+    let Some(mut cause) = error.source() else { return "the client gave no reason".to_owned() };
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    one_line(&cause.to_string(), 200)
+}

@@ -1,0 +1,173 @@
+//! What an authorization server answers.
+
+use std::time::Duration;
+
+use a2s::Secret;
+use jiff::SignedDuration;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::request::RawResponse;
+
+/// The longest life of a token that is believed, in seconds.
+const MAX_LIFE: f64 = 365.0 * 86_400.0;
+/// The longest token.
+const MAX_TOKEN: usize = 16 << 10;
+/// What an authorization server gives (RFC 6749, section 5.1).
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) access_token: Secret,
+    pub(super) refresh_token: Option<Secret>,
+    pub(super) life: Option<SignedDuration>,
+}
+
+/// Why there is no token. It has no word of the server in it: those may repeat what it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It does not answer now: its status.
+    Busy(u16),
+    /// It refuses the client: its status, and its code when that is a known one.
+    Refused(u16, Option<&'static str>),
+    /// What is wrong with its answer.
+    Unusable(&'static str),
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: Option<Secret>,
+    token_type: Option<String>,
+    expires_in: Option<Value>,
+    refresh_token: Option<Secret>,
+    error: Option<Value>,
+}
+
+/// What servers say of a refusal (RFC 6749, section 5.2; RFC 8707, section 2), and what some say in
+/// place of these.
+const CODES: [&str; 10] = [
+    "access_denied",
+    "bad_verification_code",
+    "invalid_client",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_scope",
+    "invalid_target",
+    "server_error",
+    "unauthorized_client",
+    "unsupported_grant_type",
+];
+
+/// Reads an answer, with care.
+pub(super) fn read_grant(response: &RawResponse) -> Result<Granted, Refusal> {
+    let status = response.status;
+    if status == 429 || (500..600).contains(&status) {
+        return Err(Refusal::Busy(status));
+    }
+    // The words of the parser could quote the token.
+    let answer = serde_json::from_slice::<Answer>(&response.body).ok();
+    let error = answer.as_ref().and_then(|answer| answer.error.as_ref());
+    let code = error.and_then(Value::as_str);
+    let code = code.and_then(|code| CODES.into_iter().find(|known| *known == code));
+    // Some servers refuse with the status of success.
+    if code.is_some() || matches!(status, 400 | 401 | 403) {
+        return Err(Refusal::Refused(status, code));
+    }
+    let unusable = |why| Err(Refusal::Unusable(why));
+    let Some(answer) = answer.filter(|_| status == 200) else {
+        return unusable("gave none: its answer is not that of a token endpoint");
+    };
+    if !answer.token_type.as_deref().unwrap_or("bearer").eq_ignore_ascii_case("bearer") {
+        return unusable("gave one of a type that is not sent; only `bearer` is");
+    }
+    let fits = |token: &Secret, extra: &[u8]| {
+        let text = token.reveal();
+        let is_visible = |byte: u8| byte.is_ascii_graphic() || extra.contains(&byte);
+        (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(is_visible)
+    };
+    let Some(access_token) = answer.access_token.filter(|token| fits(token, b"")) else {
+        return unusable("gave none that can stand in a header");
+    };
+    Ok(Granted {
+        access_token,
+        // It goes into a form, so it may have spaces (RFC 6749, appendix A.17).
+        refresh_token: answer.refresh_token.filter(|token| fits(token, b" ")),
+        life: answer.expires_in.as_ref().and_then(read_life),
+    })
+}
+
+/// Seconds, as a number or, as some servers have it, a string.
+fn read_life(value: &Value) -> Option<SignedDuration> {
+    let seconds = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(0.0, MAX_LIFE) };
+    SignedDuration::try_from(Duration::from_secs_f64(seconds)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(status: u16, body: &str) -> Result<Granted, Refusal> {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        read_grant(&RawResponse { status, headers: HeaderMap::new(), body, redirects: 0 })
+    }
+
+    #[test]
+    fn answers_of_token_endpoints_are_read_with_care() {
+        let life = |value: Value| {
+            let body = json!({"access_token": "t", "expires_in": value});
+            read(200, &body.to_string()).unwrap().life
+        };
+        assert_eq!(life(json!(3600)), Some(SignedDuration::from_secs(3_600)));
+        assert_eq!(life(json!("60")), Some(SignedDuration::from_secs(60)));
+        assert_eq!(life(json!(-5)), Some(SignedDuration::ZERO));
+        assert_eq!(life(json!(1e300)), Some(SignedDuration::from_secs(365 * 86_400)));
+        assert_eq!((life(json!("NaN")), life(json!([]))), (Some(SignedDuration::ZERO), None));
+        let not_one = Refusal::Unusable("gave none: its answer is not that of a token endpoint");
+        let none_fits = Refusal::Unusable("gave none that can stand in a header");
+        let other_type = Refusal::Unusable("gave one of a type that is not sent; only `bearer` is");
+        let long = json!({"access_token": "t".repeat(MAX_TOKEN + 1)}).to_string();
+        for (status, body, expected) in [
+            (
+                400,
+                r#"{"error": "invalid_client", "error_description": "canary"}"#,
+                Refusal::Refused(400, Some("invalid_client")),
+            ),
+            // The secret itself could be such a word.
+            (401, r#"{"error": "canary_secret"}"#, Refusal::Refused(401, None)),
+            (400, r#"{"error": ["canary"]}"#, Refusal::Refused(400, None)),
+            (403, "<p>canary</p>", Refusal::Refused(403, None)),
+            (
+                200,
+                r#"{"error": "bad_verification_code"}"#,
+                Refusal::Refused(200, Some("bad_verification_code")),
+            ),
+            (503, "canary", Refusal::Busy(503)),
+            (500, r#"{"error": "invalid_client"}"#, Refusal::Busy(500)),
+            (429, r#"{"access_token": "canary"}"#, Refusal::Busy(429)),
+            (201, r#"{"access_token": "canary"}"#, not_one),
+            (404, "", not_one),
+            (200, "<p>canary</p>", not_one),
+            (200, r#"{"access_token": 12}"#, not_one),
+            (200, r#"{"access_token": "a", "access_token": "b"}"#, not_one),
+            (200, r#"["canary"]"#, not_one),
+            (200, r#"{"token": "canary"}"#, none_fits),
+            (200, r#"{"access_token": "can ary"}"#, none_fits),
+            (200, r#"{"access_token": "can\r\nary: x"}"#, none_fits),
+            (200, r#"{"access_token": ""}"#, none_fits),
+            (200, &long, none_fits),
+            (200, r#"{"access_token": "canary", "token_type": "DPoP"}"#, other_type),
+        ] {
+            assert_eq!(read(status, body).map(|_| ()), Err(expected), "{body:.100}");
+        }
+        let granted =
+            read(200, r#"{"access_token": "t", "token_type": "Bearer", "refresh_token": "r 1"}"#);
+        assert_eq!(granted.unwrap().refresh_token, Some(Secret::new("r 1")));
+    }
+}

@@ -1,0 +1,123 @@
+//! The tokens that are kept, each with whoever waits for it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2s::{Domain, Secret};
+use jiff::Timestamp;
+
+use super::super::Failure;
+
+/// Tokens that are kept; those that nobody uses are forgotten first.
+const MAX_KEPT: usize = 1_024;
+
+/// The tokens that are kept.
+#[derive(Debug, Default)]
+pub(in crate::outbound) struct Tokens {
+    slots: Mutex<BTreeMap<Key, Arc<Slot>>>,
+    renewals: Mutex<BTreeMap<(Domain, String), Renewal>>,
+}
+
+/// Who may use the refresh token of a credential.
+type Renewal = Arc<tokio::sync::Mutex<()>>;
+
+/// What a token was got for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) host: Domain,
+    pub(super) scheme: String,
+    pub(super) set_at: Timestamp,
+    pub(super) url: String,
+    pub(super) scopes: Vec<String>,
+}
+
+/// One token, and whoever waits for it: it is fetched once at a time.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) state: Arc<tokio::sync::Mutex<State>>,
+    pub(super) fetches: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) token: Option<Token>,
+    /// Whether there was one before.
+    pub(super) had_one: bool,
+    /// Why the last one could not be fetched.
+    pub(super) failure: Option<Failure>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub(super) value: Secret,
+    /// When it was given.
+    pub(super) from: Timestamp,
+    /// When it is not used any more.
+    pub(super) until: Timestamp,
+}
+
+impl Token {
+    /// Whether it can be used. A clock that was put back says nothing about the age of a token from
+    /// its future.
+    pub(super) fn is_good(&self, now: Timestamp) -> bool {
+        (self.from..self.until).contains(&now)
+    }
+}
+
+impl Tokens {
+    /// The token for `key`. Those for an older credential of the same name are forgotten.
+    pub(super) fn slot(&self, key: Key) -> Arc<Slot> {
+        // Nothing panics while it holds the lock.
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if !slots.contains_key(&key) {
+            let is_older = |known: &Key| {
+                known.host == key.host && known.scheme == key.scheme && known.set_at < key.set_at
+            };
+            slots.retain(|known, _| !is_older(known));
+            if MAX_KEPT <= slots.len() {
+                slots.retain(|_, slot| 1 < Arc::strong_count(slot));
+            }
+        }
+        Arc::clone(slots.entry(key).or_default())
+    }
+
+    /// The turn to use the refresh token of a credential.
+    pub(super) fn renewal(&self, host: &Domain, scheme: &str) -> Renewal {
+        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+        if MAX_KEPT <= renewals.len() {
+            renewals.retain(|_, renewal| 1 < Arc::strong_count(renewal));
+        }
+        Arc::clone(renewals.entry((host.clone(), scheme.to_owned())).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_from_its_beginning_to_its_end_and_never_before() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let token = Token { value: Secret::new("t"), from: at(100), until: at(200) };
+        let good = [99, 100, 199, 200].map(|second| token.is_good(at(second)));
+        assert_eq!(good, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_credential_that_is_set_anew_leaves_no_token_of_the_old_one() {
+        let key = |scheme: &str, set_at| Key {
+            host: Domain::new("api.example").unwrap(),
+            scheme: scheme.to_owned(),
+            set_at: Timestamp::from_second(set_at).unwrap(),
+            url: String::new(),
+            scopes: Vec::new(),
+        };
+        let tokens = Tokens::default();
+        for (scheme, set_at) in [("a", 1), ("b", 1), ("a", 2)] {
+            tokens.slot(key(scheme, set_at));
+        }
+        let kept = tokens.slots.lock().unwrap();
+        assert!(kept.keys().eq([&key("a", 2), &key("b", 1)]), "{kept:?}");
+    }
+}

@@ -1,0 +1,157 @@
+//! What is logged, and what is not, whatever is asked for.
+//!
+//! Libraries that carry requests show what they carry at their finest levels: headers, addresses,
+//! bodies, the messages of the keyring. A rule for one of their modules is more exact than one for
+//! the whole library, so no rule that is added to those of the user keeps them quiet; a filter
+//! behind them does.
+
+use std::io::IsTerminal as _;
+
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::{MakeWriter, layer};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::settings::Common;
+use crate::cli::LogFormat;
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
+
+/// Our own crates: they log names, hosts and codes, and no values.
+const OWN: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];
+
+/// Libraries through which credentials pass: they tell errors and nothing else.
+const CARRIERS: [&str; 10] = [
+    "h2",
+    "hyper",
+    "hyper_rustls",
+    "hyper_util",
+    "keyring",
+    "reqwest",
+    "rustls",
+    "secret_service",
+    "tokio_rustls",
+    "zbus",
+];
+
+/// Begins to log.
+pub(super) fn start(common: &Common) -> Result<(), Failure> {
+    let writer = std::io::stderr;
+    let is_terminal = std::io::stderr().is_terminal();
+    let subscriber = subscriber(&common.log, common.log_format, is_terminal, writer)?;
+    let started = subscriber.try_init();
+    started.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string()))
+}
+
+/// Whoever hears what is logged, and writes it to `writer`.
+fn subscriber<W>(
+    rules: &str,
+    format: LogFormat,
+    ansi: bool,
+    writer: W,
+) -> Result<impl Subscriber + Send + Sync, Failure>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let asked = EnvFilter::try_new(rules)
+        .map_err(|error| Failure::argument(format!("`{rules}` is no log filter: {error}")))?;
+    let layer = layer().with_ansi(ansi).with_writer(writer);
+    let layer = match format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer.json().boxed(),
+    };
+    Ok(registry().with(layer.with_filter(asked.and(filter_fn(may_be_told)))))
+}
+
+/// Whether a record may be written at all.
+fn may_be_told(metadata: &Metadata<'_>) -> bool {
+    let library = metadata.target().split("::").next().unwrap_or_default();
+    let finest = if OWN.contains(&library) {
+        Level::TRACE
+    } else if CARRIERS.contains(&library) {
+        Level::ERROR
+    } else {
+        Level::INFO
+    };
+    *metadata.level() <= finest
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is written of records of many modules and levels under `rules`.
+    fn written(rules: &str, format: LogFormat) -> String {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = subscriber(rules, format, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            macro_rules! record {
+                ($($target:literal)*) => {$(
+                    tracing::trace!(target: $target, "trace of {}", $target);
+                    tracing::debug!(target: $target, "debug of {}", $target);
+                    tracing::info!(target: $target, "info of {}", $target);
+                    tracing::error!(target: $target, "error of {}", $target);
+                )*};
+            }
+            record!("executor::outbound" "hyper::proto::h1" "h2::client" "reqwest::connect" "rustls"
+                "hyper_util::client" "zbus" "sqlx::query" "hyperion");
+        });
+        let bytes = written.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn libraries_that_carry_credentials_are_quiet_whatever_is_asked_for() {
+        for rules in [
+            "trace",
+            "hyper=trace,h2=trace,reqwest=trace,rustls=trace,hyper_util=trace,zbus=trace,executor=trace",
+            "error,hyper::proto::h1=trace,h2::client=trace,reqwest::connect=trace,executor=trace",
+            "trace,hyper::proto=debug,hyper[{peer}]=trace",
+        ] {
+            for format in [LogFormat::Text, LogFormat::Json] {
+                let text = written(rules, format);
+                assert!(text.contains("trace of executor::outbound"), "{rules}: {text}");
+                for module in ["hyper::", "h2::", "reqwest::", "rustls", "hyper_util::", "zbus"] {
+                    for level in ["trace", "debug", "info"] {
+                        assert!(!text.contains(&format!("{level} of {module}")), "{rules}: {text}");
+                    }
+                }
+                assert!(!text.contains("debug of sqlx"), "{rules}: {text}");
+            }
+        }
+        let text = written("trace", LogFormat::Text);
+        for told in ["error of hyper::proto::h1", "info of hyperion", "info of sqlx::query"] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_holds_for_the_rest() {
+        let text = written("warn,executor=debug", LogFormat::Text);
+        assert!(
+            text.contains("debug of executor") && !text.contains("trace of executor"),
+            "{text}"
+        );
+        assert!(!text.contains("info of") || text.contains("info of executor"), "{text}");
+        assert!(subscriber("a=b=c", LogFormat::Text, false, io::sink).is_err());
+    }
+}
