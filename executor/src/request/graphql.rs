@@ -157,6 +157,23 @@ mod tests {
     }
 
     #[test]
+    fn a_persisted_query_is_named_by_its_hash_first() {
+        let task = Task::Graphql(Box::new(GraphqlTask { persisted_query: true, ..task() }));
+        let request = prepare(&task, &inputs([("variables.text", json!("x"))])).unwrap();
+        let whole = request.whole().unwrap();
+        let read = |request: &PreparedRequest| -> Value {
+            serde_json::from_slice(request.body().unwrap()).unwrap()
+        };
+        let hash = Digest::of_bytes(MUTATION.as_bytes()).to_hex();
+        let named = json!({"persistedQuery": {"version": 1, "sha256Hash": hash}});
+        let short = json!({"variables": {"text": "x"}, "extensions": named});
+        assert_eq!(read(&request), short);
+        assert_eq!(read(&whole)["query"], MUTATION);
+        assert_eq!(read(&whole)["extensions"], named);
+        assert_eq!(whole.whole(), None);
+    }
+
+    #[test]
     fn a_query_may_be_repeated() {
         let task = graphql(ENDPOINT, "{ countries { name } }", &[]);
         assert!(prepare(&Task::Graphql(Box::new(task)), &inputs([])).unwrap().repeat_safe());

@@ -8,26 +8,25 @@
 //! `unevaluatedProperties`) are left out or weakened, too. So is what stands around a part that is
 //! not checked, such as most formats: of two alternatives that differ in one, both would fit.
 
+mod hidden;
+mod keyword;
+mod soft;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use a2s::{OpenApiTask, OpenApiVersion};
 use serde_json::{Map, Value, json};
 
 use super::Direction;
+use keyword::{bound, count, dependents, exclusive, required, types, unsendable, values};
+use soft::MAX_PATTERNS_BYTES;
 
 /// The most schemas of one translation; beyond it nothing more is asked for.
 const MAX_SCHEMAS: usize = 20_000;
 /// How deep schemas stand in one another, `$ref`s not followed.
 const MAX_DEPTH: usize = 100;
-/// How many `$ref`s and `allOf`s are followed to find the properties that do not travel.
-const MAX_HOPS: usize = 16;
-/// The most schemas that are looked into for them, and for what is not checked.
+/// The most schemas that are looked into for what does not travel, and for what is not checked.
 const MAX_LOOKS: usize = 100_000;
-/// Memory that a pattern is given, in bytes: the least that will do.
-const PATTERN_BYTES: [usize; 3] = [1 << 11, 1 << 14, super::MAX_PATTERN_BYTES];
-/// Memory that all patterns of a translation may take, and that is tried for them. The time that it
-/// takes to read them grows with it.
-const MAX_PATTERNS_BYTES: usize = 4 << 20;
 /// The formats that leave no doubt. All others are the service's to judge.
 const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
 
@@ -326,202 +325,4 @@ impl<'t> Translator<'t> {
         }
         kept.then(|| value.clone())
     }
-
-    /// Whether a pattern can be read, and there is memory left for it once more.
-    fn is_pattern(&mut self, pattern: &'t str) -> bool {
-        let bytes = match self.patterns.get(pattern) {
-            Some(known) => *known,
-            None => {
-                let bytes = self.measure(pattern);
-                *self.patterns.entry(pattern).or_insert(bytes)
-            }
-        };
-        bytes.is_some_and(|bytes| self.spend(bytes))
-    }
-
-    /// The memory that a pattern takes.
-    fn measure(&mut self, pattern: &'t str) -> Option<usize> {
-        let schema = json!({ "pattern": pattern });
-        PATTERN_BYTES
-            .into_iter()
-            .find(|bytes| self.spend(*bytes) && super::compile(&schema, *bytes).is_some())
-    }
-
-    fn spend(&mut self, bytes: usize) -> bool {
-        let left = self.pattern_bytes.checked_sub(bytes);
-        self.pattern_bytes = left.unwrap_or(self.pattern_bytes);
-        left.is_some()
-    }
-
-    /// Whether all patterns of names can be read.
-    fn reads_names(&mut self, members: &'t Map<String, Value>) -> bool {
-        let patterns = members.get("patternProperties").and_then(Value::as_object);
-        patterns.into_iter().flatten().all(|(pattern, _)| self.is_pattern(pattern))
-    }
-
-    /// Whether a part of a schema is not checked, so that what seems to fit it may not.
-    fn is_soft(&mut self, schema: Option<&'t Value>) -> bool {
-        schema.is_some_and(|schema| self.has_soft_parts(schema, &mut BTreeSet::new(), 0))
-    }
-
-    fn has_soft_parts(
-        &mut self,
-        schema: &'t Value,
-        seen: &mut BTreeSet<&'t str>,
-        depth: usize,
-    ) -> bool {
-        if self.looks == 0 || depth > MAX_DEPTH {
-            return true;
-        }
-        self.looks -= 1;
-        let members = match schema {
-            Value::Array(items) => {
-                return items.iter().any(|item| self.has_soft_parts(item, seen, depth + 1));
-            }
-            Value::Object(members) => members,
-            _ => return false,
-        };
-        for (key, value) in members {
-            let is_soft = match (key.as_str(), value) {
-                ("format", Value::String(name)) => !FORMATS.contains(&name.as_str()),
-                ("type", Value::String(_) | Value::Array(_)) => types(value).is_none(),
-                ("pattern", Value::String(pattern)) => !self.is_pattern(pattern),
-                ("const", _) => self.task.version == OpenApiVersion::V3_0,
-                ("$dynamicRef", _) => true,
-                ("$ref", Value::String(text)) if seen.insert(text) => {
-                    let target = self.task.schema_at(text);
-                    target.is_none_or(|target| self.has_soft_parts(target, seen, depth + 1))
-                }
-                ("enum" | "default" | "example" | "examples", _) => false,
-                (_, below) => self.has_soft_parts(below, seen, depth + 1),
-            };
-            if is_soft {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Adds the properties that do not travel in this direction, of a schema, of its parts and of
-    /// its alternatives.
-    fn collect_hidden(&mut self, members: &'t Map<String, Value>, hidden: &mut Names, hops: usize) {
-        let properties = members.get("properties").and_then(Value::as_object);
-        for (name, property) in properties.into_iter().flatten() {
-            if self.looks == 0 {
-                self.has_gaps = true;
-                return;
-            }
-            self.looks -= 1;
-            if self.is_hidden(property, false) {
-                hidden.insert(name.clone());
-            }
-        }
-        if hops == MAX_HOPS || self.looks == 0 {
-            return;
-        }
-        self.looks -= 1;
-        let target = members.get("$ref").and_then(Value::as_str);
-        let target = target.and_then(|reference| self.task.schema_at(reference));
-        let lists = ["allOf", "anyOf", "oneOf"].map(|key| members.get(key));
-        let parts = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
-        for part in parts.chain(target).filter_map(Value::as_object) {
-            self.collect_hidden(part, hidden, hops + 1);
-        }
-    }
-
-    /// Whether a property is `readOnly` on the way there, or `writeOnly` on the way back. It is not
-    /// surely so where OpenAPI 3.0 ignores the word, beside a `$ref`.
-    fn is_hidden(&self, property: &'t Value, surely: bool) -> bool {
-        let key = match self.direction {
-            Direction::Request => "readOnly",
-            Direction::Response => "writeOnly",
-        };
-        let mut schema = property;
-        for _ in 0..MAX_HOPS {
-            let target = schema.get("$ref").and_then(Value::as_str);
-            let is_ignored =
-                surely && target.is_some() && self.task.version == OpenApiVersion::V3_0;
-            if schema.get(key) == Some(&Value::Bool(true)) && !is_ignored {
-                return true;
-            }
-            match target.and_then(|reference| self.task.schema_at(reference)) {
-                Some(target) => schema = target,
-                None => return false,
-            }
-        }
-        false
-    }
-}
-
-/// The schema of a property that only the service sets. No other one of ours has no values.
-fn unsendable() -> Value {
-    json!({ "enum": [] })
-}
-
-fn types(value: &Value) -> Option<Value> {
-    const KNOWN: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
-    let named: Vec<&str> = match value {
-        Value::String(name) => vec![name],
-        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
-        _ => return None,
-    };
-    // A word that is no type may stand for any.
-    if named.is_empty() || named.iter().any(|name| !KNOWN.contains(name)) {
-        return None;
-    }
-    let unique: BTreeSet<&str> = named.into_iter().collect();
-    Some(json!(unique))
-}
-
-/// The values of an `enum`. Where texts are wanted, numbers and booleans stand for theirs: YAML
-/// makes them of words that lack quotes.
-fn values(members: &Map<String, Value>, value: &Value) -> Option<Value> {
-    let mut values = value.as_array().filter(|values| !values.is_empty())?.clone();
-    let is_text = members.get("type").is_some_and(|kind| match kind {
-        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
-        kind => kind == "string",
-    });
-    if is_text {
-        let texts = values.iter().filter(|value| value.is_number() || value.is_boolean());
-        let texts: Vec<_> = texts.map(|value| Value::String(value.to_string())).collect();
-        values.extend(texts);
-    }
-    Some(Value::Array(values))
-}
-
-/// A bound, unless the boolean of 3.0 beside it makes it an open one.
-fn bound(members: &Map<String, Value>, key: &str, value: &Value) -> Option<Value> {
-    let open = if key == "maximum" { "exclusiveMaximum" } else { "exclusiveMinimum" };
-    let is_open = members.get(open) == Some(&Value::Bool(true));
-    Some(value.clone()).filter(|value| value.is_number() && !is_open)
-}
-
-fn exclusive(members: &Map<String, Value>, key: &str, value: &Value) -> Option<Value> {
-    let closed = if key == "exclusiveMaximum" { "maximum" } else { "minimum" };
-    let bound = match value {
-        Value::Bool(true) => members.get(closed)?,
-        number => number,
-    };
-    Some(bound.clone()).filter(Value::is_number)
-}
-
-fn count(value: &Value) -> Option<Value> {
-    let whole = value.as_u64().or_else(|| {
-        let number = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=9e15).contains(n))?;
-        // In these bounds, nothing is lost.
-        Some(number as u64)
-    });
-    whole.map(Value::from)
-}
-
-fn required(value: &Value, hidden: &Names) -> Option<Value> {
-    let names = value.as_array()?.iter().filter_map(Value::as_str);
-    let names: BTreeSet<&str> = names.filter(|name| !hidden.contains(*name)).collect();
-    Some(json!(names))
-}
-
-fn dependents(value: &Value, hidden: &Names) -> Option<Value> {
-    let members = value.as_object()?.iter();
-    let lists = members.map(|(name, names)| Some((name.clone(), required(names, hidden)?)));
-    lists.collect::<Option<Map<_, _>>>().map(Value::Object)
 }

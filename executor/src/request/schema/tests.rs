@@ -119,7 +119,7 @@ fn only_what_surely_fits_is_counted() {
     let most =
         |format: &str| json!({"contains": {"type": "string", "format": format}, "maxContains": 1});
     let two = json!(["2026-11-22", "2026-11-23"]);
-    check(&most("date"), &[json!(["2026-11-22", "x"])], &[two.clone()]);
+    check(&most("date"), &[json!(["2026-11-22", "x"])], std::slice::from_ref(&two));
     check(&most("email"), &[two], &[]);
 }
 

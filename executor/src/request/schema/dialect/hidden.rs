@@ -1,0 +1,67 @@
+//! Properties that do not travel: `readOnly` on the way there, `writeOnly` on the way back.
+
+use a2s::OpenApiVersion;
+use serde_json::{Map, Value};
+
+use super::{Names, Translator};
+use crate::request::schema::Direction;
+
+/// How many `$ref`s and `allOf`s are followed to find the properties that do not travel.
+const MAX_HOPS: usize = 16;
+
+impl<'t> Translator<'t> {
+    /// Adds the properties that do not travel in this direction, of a schema, of its parts and of
+    /// its alternatives.
+    pub(super) fn collect_hidden(
+        &mut self,
+        members: &'t Map<String, Value>,
+        hidden: &mut Names,
+        hops: usize,
+    ) {
+        let properties = members.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            if self.looks == 0 {
+                self.has_gaps = true;
+                return;
+            }
+            self.looks -= 1;
+            if self.is_hidden(property, false) {
+                hidden.insert(name.clone());
+            }
+        }
+        if hops == MAX_HOPS || self.looks == 0 {
+            return;
+        }
+        self.looks -= 1;
+        let target = members.get("$ref").and_then(Value::as_str);
+        let target = target.and_then(|reference| self.task.schema_at(reference));
+        let lists = ["allOf", "anyOf", "oneOf"].map(|key| members.get(key));
+        let parts = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+        for part in parts.chain(target).filter_map(Value::as_object) {
+            self.collect_hidden(part, hidden, hops + 1);
+        }
+    }
+
+    /// Whether a property is `readOnly` on the way there, or `writeOnly` on the way back. It is not
+    /// surely so where OpenAPI 3.0 ignores the word, beside a `$ref`.
+    pub(super) fn is_hidden(&self, property: &'t Value, surely: bool) -> bool {
+        let key = match self.direction {
+            Direction::Request => "readOnly",
+            Direction::Response => "writeOnly",
+        };
+        let mut schema = property;
+        for _ in 0..MAX_HOPS {
+            let target = schema.get("$ref").and_then(Value::as_str);
+            let is_ignored =
+                surely && target.is_some() && self.task.version == OpenApiVersion::V3_0;
+            if schema.get(key) == Some(&Value::Bool(true)) && !is_ignored {
+                return true;
+            }
+            match target.and_then(|reference| self.task.schema_at(reference)) {
+                Some(target) => schema = target,
+                None => return false,
+            }
+        }
+        false
+    }
+}

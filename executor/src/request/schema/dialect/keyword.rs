@@ -1,0 +1,85 @@
+//! Single keywords, as 2020-12 writes them; none for what is malformed.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::Names;
+
+/// The schema of a property that only the service sets. No other one of ours has no values.
+pub(super) fn unsendable() -> Value {
+    json!({ "enum": [] })
+}
+
+/// The types, unless one of them is none.
+pub(super) fn types(value: &Value) -> Option<Value> {
+    const KNOWN: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
+    let named: Vec<&str> = match value {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        _ => return None,
+    };
+    // A word that is no type may stand for any.
+    if named.is_empty() || named.iter().any(|name| !KNOWN.contains(name)) {
+        return None;
+    }
+    let unique: BTreeSet<&str> = named.into_iter().collect();
+    Some(json!(unique))
+}
+
+/// The values of an `enum`. Where texts are wanted, numbers and booleans stand for theirs: YAML
+/// makes them of words that lack quotes.
+pub(super) fn values(members: &Map<String, Value>, value: &Value) -> Option<Value> {
+    let mut values = value.as_array().filter(|values| !values.is_empty())?.clone();
+    let is_text = members.get("type").is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        kind => kind == "string",
+    });
+    if is_text {
+        let texts = values.iter().filter(|value| value.is_number() || value.is_boolean());
+        let texts: Vec<_> = texts.map(|value| Value::String(value.to_string())).collect();
+        values.extend(texts);
+    }
+    Some(Value::Array(values))
+}
+
+/// A bound, unless the boolean of 3.0 beside it makes it an open one.
+pub(super) fn bound(members: &Map<String, Value>, key: &str, value: &Value) -> Option<Value> {
+    let open = if key == "maximum" { "exclusiveMaximum" } else { "exclusiveMinimum" };
+    let is_open = members.get(open) == Some(&Value::Bool(true));
+    Some(value.clone()).filter(|value| value.is_number() && !is_open)
+}
+
+/// An open bound: a number, or the boolean of 3.0 beside a closed one.
+pub(super) fn exclusive(members: &Map<String, Value>, key: &str, value: &Value) -> Option<Value> {
+    let closed = if key == "exclusiveMaximum" { "maximum" } else { "minimum" };
+    let bound = match value {
+        Value::Bool(true) => members.get(closed)?,
+        number => number,
+    };
+    Some(bound.clone()).filter(Value::is_number)
+}
+
+/// A whole number, however it is written.
+pub(super) fn count(value: &Value) -> Option<Value> {
+    let whole = value.as_u64().or_else(|| {
+        let number = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=9e15).contains(n))?;
+        // In these bounds, nothing is lost.
+        Some(number as u64)
+    });
+    whole.map(Value::from)
+}
+
+/// The names that are missed.
+pub(super) fn required(value: &Value, hidden: &Names) -> Option<Value> {
+    let names = value.as_array()?.iter().filter_map(Value::as_str);
+    let names: BTreeSet<&str> = names.filter(|name| !hidden.contains(*name)).collect();
+    Some(json!(names))
+}
+
+/// The same for each member beside which they are missed.
+pub(super) fn dependents(value: &Value, hidden: &Names) -> Option<Value> {
+    let members = value.as_object()?.iter();
+    let lists = members.map(|(name, names)| Some((name.clone(), required(names, hidden)?)));
+    lists.collect::<Option<Map<_, _>>>().map(Value::Object)
+}

@@ -1,0 +1,93 @@
+//! What is not checked: patterns that cannot be read, formats that only the service knows.
+
+use std::collections::BTreeSet;
+
+use a2s::OpenApiVersion;
+use serde_json::{Map, Value, json};
+
+use super::keyword::types;
+use super::{FORMATS, MAX_DEPTH, Translator};
+use crate::request::schema::{MAX_PATTERN_BYTES, compile};
+
+/// Memory that a pattern is given, in bytes: the least that will do.
+const PATTERN_BYTES: [usize; 3] = [1 << 11, 1 << 14, MAX_PATTERN_BYTES];
+/// Memory that all patterns of a translation may take, and that is tried for them. The time that it
+/// takes to read them grows with it.
+pub(super) const MAX_PATTERNS_BYTES: usize = 4 << 20;
+
+impl<'t> Translator<'t> {
+    /// Whether a pattern can be read, and there is memory left for it once more.
+    pub(super) fn is_pattern(&mut self, pattern: &'t str) -> bool {
+        let bytes = match self.patterns.get(pattern) {
+            Some(known) => *known,
+            None => {
+                let bytes = self.measure(pattern);
+                *self.patterns.entry(pattern).or_insert(bytes)
+            }
+        };
+        bytes.is_some_and(|bytes| self.spend(bytes))
+    }
+
+    /// The memory that a pattern takes.
+    fn measure(&mut self, pattern: &'t str) -> Option<usize> {
+        let schema = json!({ "pattern": pattern });
+        PATTERN_BYTES
+            .into_iter()
+            .find(|bytes| self.spend(*bytes) && compile(&schema, *bytes).is_some())
+    }
+
+    fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.pattern_bytes.checked_sub(bytes);
+        self.pattern_bytes = left.unwrap_or(self.pattern_bytes);
+        left.is_some()
+    }
+
+    /// Whether all patterns of names can be read.
+    pub(super) fn reads_names(&mut self, members: &'t Map<String, Value>) -> bool {
+        let patterns = members.get("patternProperties").and_then(Value::as_object);
+        patterns.into_iter().flatten().all(|(pattern, _)| self.is_pattern(pattern))
+    }
+
+    /// Whether a part of a schema is not checked, so that what seems to fit it may not.
+    pub(super) fn is_soft(&mut self, schema: Option<&'t Value>) -> bool {
+        schema.is_some_and(|schema| self.has_soft_parts(schema, &mut BTreeSet::new(), 0))
+    }
+
+    fn has_soft_parts(
+        &mut self,
+        schema: &'t Value,
+        seen: &mut BTreeSet<&'t str>,
+        depth: usize,
+    ) -> bool {
+        if self.looks == 0 || depth > MAX_DEPTH {
+            return true;
+        }
+        self.looks -= 1;
+        let members = match schema {
+            Value::Array(items) => {
+                return items.iter().any(|item| self.has_soft_parts(item, seen, depth + 1));
+            }
+            Value::Object(members) => members,
+            _ => return false,
+        };
+        for (key, value) in members {
+            let is_soft = match (key.as_str(), value) {
+                ("format", Value::String(name)) => !FORMATS.contains(&name.as_str()),
+                ("type", Value::String(_) | Value::Array(_)) => types(value).is_none(),
+                ("pattern", Value::String(pattern)) => !self.is_pattern(pattern),
+                ("const", _) => self.task.version == OpenApiVersion::V3_0,
+                ("$dynamicRef", _) => true,
+                ("$ref", Value::String(text)) if seen.insert(text) => {
+                    let target = self.task.schema_at(text);
+                    target.is_none_or(|target| self.has_soft_parts(target, seen, depth + 1))
+                }
+                ("enum" | "default" | "example" | "examples", _) => false,
+                (_, below) => self.has_soft_parts(below, seen, depth + 1),
+            };
+            if is_soft {
+                return true;
+            }
+        }
+        false
+    }
+}
