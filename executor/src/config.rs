@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use a2s::api::Guarding;
 use a2s::{Domain, Secret};
-use jiff::fmt::serde::unsigned_duration::friendly;
 use serde::{Deserialize, Serialize};
 use url::Url;
+
+mod span;
 
 /// The settings of one executor.
 #[derive(Debug, Clone)]
@@ -206,7 +207,7 @@ pub struct HostLimits {
     /// request; 0 means never. A failure is no connection, no answer or a status from 500.
     pub breaker_failures: u32,
     /// How long it is left alone.
-    #[serde(with = "friendly::compact::required")]
+    #[serde(with = "span")]
     pub breaker_pause: Duration,
 }
 
@@ -242,18 +243,18 @@ pub struct Limits {
     /// Documents of one run.
     pub max_documents: usize,
     /// How long one run may take; counted anew when it is resumed.
-    #[serde(with = "friendly::compact::required")]
+    #[serde(with = "span")]
     pub max_run_time: Duration,
     /// Children of one parallel step, or iterations of one step, at the same time.
     pub max_parallel: usize,
     /// How long a connection may take to be made.
-    #[serde(with = "friendly::compact::required")]
+    #[serde(with = "span")]
     pub connect_timeout: Duration,
     /// How long a service may send nothing while an answer is awaited or read.
-    #[serde(with = "friendly::compact::required")]
+    #[serde(with = "span")]
     pub read_timeout: Duration,
     /// How long one request may take, its whole answer included.
-    #[serde(with = "friendly::compact::required")]
+    #[serde(with = "span")]
     pub request_timeout: Duration,
     /// Size of a request to a service, in bytes.
     pub max_request_bytes: usize,
@@ -264,7 +265,7 @@ pub struct Limits {
     /// Attempts of one task, whatever the document says.
     pub attempts_ceiling: u32,
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
-    #[serde(with = "friendly::compact::required")]
+    #[serde(with = "span")]
     pub max_pause: Duration,
 }
 

@@ -165,7 +165,9 @@ impl<'r> Engine<'r> {
                 return Ok(Vec::new());
             }
             Action::Task { outputs, .. } => {
-                (self.run_task(unit, path, step, scope, halt).await?, outputs)
+                // Boxed: what a request needs would make the future of every step as large.
+                let task = Box::pin(self.run_task(unit, path, step, scope, halt));
+                (task.await?, outputs)
             }
             Action::Capability { capability, inputs, outputs } => {
                 let Some(child) = unit.uses.get(capability) else {

@@ -63,12 +63,8 @@ fn key(byte: u8) -> SecretKey {
     SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
 }
 
-/// Every byte of the run database, its log included.
 fn database(world: &World) -> String {
-    let folder = world.config.database.parent().unwrap();
-    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let bytes: Vec<u8> = files.flat_map(|file| std::fs::read(file).unwrap()).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&world.database_bytes()).into_owned()
 }
 
 #[track_caller]

@@ -17,7 +17,6 @@ use axum::routing::{get, post};
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
-use sqlx::{ConnectOptions as _, Connection as _};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Barrier, Notify};
@@ -26,6 +25,8 @@ use uuid::Uuid;
 
 use crate::clock::{Clock, Ids};
 use crate::{App, Config, Guardian, GuardianConfig};
+
+mod database;
 
 /// How long a test waits for something that should have come; long, so that only a fault runs into
 /// it.
@@ -98,61 +99,10 @@ impl World {
         text
     }
 
-    /// Makes `events` the journal of their run, as if the executor had died behind the last one.
-    pub(crate) async fn rewrite_journal(&self, events: &[Event]) {
-        let run = events[0].run;
-        let rows = events.iter().map(|event| {
-            let value = serde_json::to_value(event).unwrap();
-            let kind = value["type"].as_str().unwrap();
-            let text = value.to_string().replace('\'', "''");
-            format!("('{run}', {}, '{kind}', '{text}')", event.seq)
-        });
-        let rows = rows.collect::<Vec<_>>().join(", ");
-        self.change_database(&format!(
-            "DELETE FROM event WHERE run = '{run}';
-             INSERT INTO event VALUES {rows};
-             UPDATE run SET status = 'running' WHERE id = '{run}'"
-        ))
-        .await;
-    }
-
-    pub(crate) async fn change_stored_document(&self, from: &str, to: &str) {
-        self.change_database(&format!(
-            "UPDATE document SET source = CAST(replace(CAST(source AS TEXT), '{from}', '{to}') AS BLOB)"
-        ))
-        .await;
-    }
-
-    /// Changes the database by hand.
-    pub(crate) async fn change_database(&self, sql: &str) {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&self.config.database);
-        let mut connection = options.connect().await.unwrap();
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-    }
-
-    /// How many rows a table has.
-    pub(crate) async fn count_rows(&self, table: &str) -> i64 {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&self.config.database);
-        let mut connection = options.connect().await.unwrap();
-        let sql = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
-        let count = sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-        count
-    }
-
     /// Lets time pass on the executor's clock.
     pub(crate) fn pass(&self, time: Duration) {
         let milliseconds = i64::try_from(time.as_millis()).unwrap();
         self.clock.milliseconds.fetch_add(milliseconds, Ordering::Relaxed);
-    }
-
-    /// Every byte of the run database, its log included.
-    pub(crate) fn database_bytes(&self) -> Vec<u8> {
-        let folder = self.config.database.parent().unwrap();
-        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-        let files = files.filter(|path| path.extension().is_none_or(|end| end != "key"));
-        files.flat_map(|path| std::fs::read(path).unwrap()).collect()
     }
 
     /// An address where nobody listens.
