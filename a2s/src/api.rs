@@ -21,7 +21,7 @@ pub use run::{
     PlannedLoop, PlannedStep, PlannedStepKind, Run, RunError, RunStatus, StepSummary, Warning,
 };
 pub use secrets::{
-    ClientAuthentication, Credential, CredentialKind, StoredCredential, StoredCredentials,
+    ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,
 };
 pub use state::{StateEntry, StateList, StateScope};
 

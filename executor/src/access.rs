@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use a2s::api::{
-    ClientAuthentication, Credential, CredentialKind, PlannedCredential, StoredCredential,
+    ClientAuthentication, Credential, CredentialKind, KeyPlace, PlannedCredential, StoredCredential,
 };
 use a2s::{Domain, SecurityRequirement, SecurityScheme, Task};
 use url::Url;
@@ -78,7 +78,7 @@ struct Missing {
 /// What would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Want {
-    Stored(CredentialKind),
+    Stored(CredentialKind, Option<KeyPlace>),
     Certificate,
     /// Nothing that this executor sends.
     Unsupported(String),
@@ -204,7 +204,13 @@ impl Lack {
     fn next_action(&self, missing: &Missing) -> String {
         let Self { host, .. } = self;
         match &missing.want {
-            Want::Stored(kind) => format!("Store it: `{}`.", command(host, &missing.scheme, *kind)),
+            Want::Stored(kind, place) => {
+                let mut command = command(host, &missing.scheme, *kind);
+                if let Some(place) = place {
+                    command.push_str(&format!(" --in {}", Quoted(&place.to_string())));
+                }
+                format!("Store it: `{command}`.")
+            }
             Want::Certificate => format!(
                 "Start the executor with `--client-certificate {host}=CERTIFICATE.pem,KEY.pem`."
             ),
@@ -230,7 +236,7 @@ impl Lack {
 impl Want {
     fn as_str(&self) -> &'static str {
         match self {
-            Self::Stored(kind) => kind.as_str(),
+            Self::Stored(kind, _) => kind.as_str(),
             Self::Certificate => "mutual_tls",
             Self::Unsupported(_) => "unsupported",
         }
@@ -239,7 +245,10 @@ impl Want {
 
 fn want(wanted: &SecurityRequirement) -> Want {
     match (wanted.kinds().first(), &wanted.scheme) {
-        (Some(kind), _) => Want::Stored(*kind),
+        (Some(kind), Some(SecurityScheme::ApiKey { place, name })) => {
+            Want::Stored(*kind, Some(KeyPlace::new(*place, name)))
+        }
+        (Some(kind), _) => Want::Stored(*kind, None),
         (None, Some(SecurityScheme::MutualTls)) => Want::Certificate,
         (None, Some(scheme)) => Want::Unsupported(scheme.describe()),
         (None, None) => Want::Unsupported("a scheme that is not defined".to_owned()),
@@ -279,7 +288,7 @@ struct Quoted<'t>(&'t str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         if !self.0.is_empty() && self.0.chars().all(plain) {
             return f.write_str(self.0);
         }

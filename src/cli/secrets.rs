@@ -17,7 +17,7 @@ The secret itself is asked for without showing it, or read from standard input, 
   oauth2   the client's secret; with --refresh-token the refresh token after it
 
 Examples:
-  a2s secrets set api.weather.example key
+  a2s secrets set api.weather.example key --in query:appid
   a2s secrets set api.shop.example login --kind basic --user jane < password.txt
   a2s secrets set api.crm.example oauth --kind oauth2 --client-id me --token-host login.crm.example";
 
@@ -47,6 +47,10 @@ pub(crate) struct SetSecretArgs {
     /// What kind of credential it is
     #[arg(long, value_enum, default_value_t = SecretKind::ApiKey)]
     pub(crate) kind: SecretKind,
+    /// The only place that a key may go to, of api-key: `header:NAME`, `query:NAME` or `cookie:NAME`
+    /// [default: where documents say]
+    #[arg(long = "in", value_name = "PLACE")]
+    pub(crate) place: Option<a2s::api::KeyPlace>,
     /// The user, of basic
     #[arg(long, required_if_eq("kind", "basic"))]
     pub(crate) user: Option<String>,

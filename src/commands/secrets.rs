@@ -103,8 +103,9 @@ fn name_of(kind: CredentialKind) -> &'static str {
 }
 
 fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
-    let SetSecretArgs { kind, user, client_id, token_hosts, refresh_token, client_auth, .. } =
-        arguments;
+    let SetSecretArgs {
+        kind, place, user, client_id, token_hosts, refresh_token, client_auth, ..
+    } = arguments;
     if kind != SecretKind::Oauth2
         && (client_id.is_some() || refresh_token || !token_hosts.is_empty())
     {
@@ -113,6 +114,9 @@ fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
     }
     if kind != SecretKind::Basic && user.is_some() {
         return Err(Failure::argument("--user is for --kind basic"));
+    }
+    if kind != SecretKind::ApiKey && place.is_some() {
+        return Err(Failure::argument("--in is for --kind api-key"));
     }
     let asked: &[&str] = match kind {
         SecretKind::ApiKey => &["key"],
@@ -125,7 +129,7 @@ fn read_credential(arguments: SetSecretArgs) -> Result<Credential, Failure> {
     // As many as were asked for.
     let mut next = || given.next().unwrap_or_else(|| Secret::new(""));
     Ok(match kind {
-        SecretKind::ApiKey => Credential::ApiKey { value: next() },
+        SecretKind::ApiKey => Credential::ApiKey { value: next(), place },
         SecretKind::Basic => Credential::Basic { user: user.unwrap_or_default(), password: next() },
         SecretKind::Bearer => Credential::Bearer { token: next() },
         SecretKind::Oauth2 => Credential::Oauth2 {

@@ -1,13 +1,16 @@
 //! Credentials for services: what is stored, and what is told of it.
 
 use std::fmt;
+use std::str::FromStr;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::name::Domain;
 use crate::secret::{Secret, reveal, reveal_some};
+use crate::task::ApiKeyPlace;
 
 /// The kinds of credentials that are stored.
 #[derive(
@@ -50,6 +53,11 @@ pub enum Credential {
         #[serde(serialize_with = "reveal")]
         #[schema(value_type = String, format = Password)]
         value: Secret,
+        /// The only place that it may go to, `header:NAME`, `query:NAME` or `cookie:NAME`; any that
+        /// a document names when it is absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        place: Option<KeyPlace>,
     },
     /// A user and a password.
     Basic {
@@ -99,6 +107,75 @@ pub enum ClientAuthentication {
     Basic,
     /// By `client_id` and `client_secret` in the body.
     Body,
+}
+
+/// A place of a request that a key may go to: `header:X-Key`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPlace {
+    place: ApiKeyPlace,
+    name: String,
+}
+
+impl KeyPlace {
+    /// The longest name, in bytes.
+    const MAX_NAME: usize = 200;
+
+    /// The place that a scheme of a document names.
+    #[must_use]
+    pub fn new(place: ApiKeyPlace, name: impl Into<String>) -> Self {
+        Self { place, name: name.into() }
+    }
+
+    /// Whether it is the same place. Headers have names without case (RFC 9110, section 5.1).
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let is_name = match self.place {
+            ApiKeyPlace::Header => self.name.eq_ignore_ascii_case(&other.name),
+            ApiKeyPlace::Query | ApiKeyPlace::Cookie => self.name == other.name,
+        };
+        self.place == other.place && is_name
+    }
+}
+
+impl fmt::Display for KeyPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.place {
+            ApiKeyPlace::Header => "header",
+            ApiKeyPlace::Query => "query",
+            ApiKeyPlace::Cookie => "cookie",
+        };
+        write!(f, "{place}:{}", self.name)
+    }
+}
+
+impl FromStr for KeyPlace {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "a place is `header:NAME`, `query:NAME` or `cookie:NAME`";
+        let (place, name) = text.split_once(':').ok_or(FORM)?;
+        let place = match place {
+            "header" => ApiKeyPlace::Header,
+            "query" => ApiKeyPlace::Query,
+            "cookie" => ApiKeyPlace::Cookie,
+            _ => return Err(FORM),
+        };
+        let fits =
+            (1..=Self::MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
+        if fits { Ok(Self::new(place, name)) } else { Err(FORM) }
+    }
+}
+
+impl Serialize for KeyPlace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyPlace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 impl Credential {
@@ -154,5 +231,19 @@ mod tests {
         assert_eq!(serde_json::to_string(&credential).unwrap(), text);
         let wrong = r#"{"kind":"api_key","value":"x","values":"y"}"#;
         assert!(serde_json::from_str::<Credential>(wrong).is_err());
+    }
+
+    #[test]
+    fn a_key_may_be_for_one_place_alone() {
+        let text = r#"{"kind":"api_key","value":"canary","place":"header:X-Key"}"#;
+        let credential: Credential = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&credential).unwrap(), text);
+        let place = |text: &str| text.parse::<KeyPlace>();
+        assert!(place("header:X-Key").unwrap().is_same(&place("header:x-key").unwrap()));
+        assert!(!place("query:Key").unwrap().is_same(&place("query:key").unwrap()));
+        assert!(!place("query:key").unwrap().is_same(&place("cookie:key").unwrap()));
+        for wrong in ["", "header", "header:", "body:x", "query:a\nb"] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
     }
 }

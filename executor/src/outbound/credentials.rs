@@ -4,7 +4,7 @@
 //! recorded and told stays without them. Every value is learnt as a secret of the run first, so that
 //! neither an error nor an answer can tell it.
 
-use a2s::api::Credential;
+use a2s::api::{Credential, KeyPlace};
 use a2s::{ApiKeyPlace, Domain, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -154,7 +154,14 @@ impl Authorization<'_> {
             Error::new(Kind::CredentialRefused, message).hint(hint)
         };
         match (&wanted.scheme, &opened.credential) {
-            (Some(SecurityScheme::ApiKey { place, name }), Credential::ApiKey { value }) => {
+            (
+                Some(SecurityScheme::ApiKey { place, name }),
+                Credential::ApiKey { value, place: only },
+            ) => {
+                let asked = KeyPlace::new(*place, name);
+                if let Some(only) = only.as_ref().filter(|only| !only.is_same(&asked)) {
+                    return Err(misplaced(&wanted.name, only, &asked));
+                }
                 let value = value.reveal();
                 match place {
                     ApiKeyPlace::Header => {
@@ -229,6 +236,17 @@ fn add_once(
     Ok(())
 }
 
+/// A document could publish a key by sending it as a text that others can read.
+fn misplaced(scheme: &str, only: &KeyPlace, asked: &KeyPlace) -> Error {
+    let [scheme, only, asked] =
+        [scheme, &only.to_string(), &asked.to_string()].map(|text| one_line(text, 220));
+    let message = format!(
+        "the credential `{scheme}` was stored for `{only}`, and the document sends it as `{asked}`"
+    );
+    let hint = "If the service takes it there, store it again for that place with `--in`.";
+    Error::new(Kind::CredentialRefused, message).hint(hint)
+}
+
 fn crowded(place: &str, name: &str) -> Error {
     let message = format!("two credentials want the {place} `{}`", one_line(name, 100));
     let hint = "Ask the author of the capability to correct its `security`.";
@@ -238,7 +256,7 @@ fn crowded(place: &str, name: &str) -> Error {
 /// Keeps every secret part of a credential from being told.
 pub(super) fn learn(credential: &Credential, secrets: &Secrets) -> Result<(), Error> {
     match credential {
-        Credential::ApiKey { value: secret }
+        Credential::ApiKey { value: secret, .. }
         | Credential::Basic { password: secret, .. }
         | Credential::Bearer { token: secret } => secrets.learn_credential(secret.reveal()),
         Credential::Oauth2 { client_secret, refresh_token, .. } => {

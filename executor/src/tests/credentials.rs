@@ -618,6 +618,33 @@ async fn a_credential_that_is_removed_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_key_goes_to_the_place_that_it_was_stored_for_and_to_no_other() {
+    let (world, bouncer) = world().await;
+    let publish = |name: &str, place: &str, parameter: &str| {
+        let key = json!({"type": "apiKey", "in": place, "name": parameter});
+        let step = guarded("get", "GET /a", json!([{"k": []}]), json!({"k": key}));
+        world.registry.publish(name, "1.0.0", &json!({"execution": sequence(json!([step]))}));
+    };
+    publish("Good", "header", "x-key");
+    // What a service shows to everybody is no place for a key.
+    publish("Public", "query", "status");
+    publish("Other", "header", "X-Comment");
+    let app = world.open().await;
+    let (_, _, problem) = start(&app, "Public").await;
+    let command = "a2s secrets set api.example k --kind api-key --in query:status";
+    assert_eq!(problem.hint.unwrap(), format!("Store it: `{command}`."));
+    let key = json!({"kind": "api_key", "value": "canary", "place": "header:X-Key"});
+    set(&app, "api.example", "k", key).await;
+    assert_succeeded(&run(&app, "Good", json!({})).await);
+    for name in ["Public", "Other"] {
+        let error = run(&app, name, json!({})).await.error.unwrap();
+        assert_eq!(error.code, "A2S381");
+        assert!(error.message.contains("was stored for `header:X-Key`"), "{}", error.message);
+    }
+    assert_eq!(bouncer.heard(), ["GET /a |  |  | canary | "]);
+}
+
+#[tokio::test]
 async fn two_keys_do_not_share_a_place() {
     let (world, bouncer) = world().await;
     for place in ["query", "cookie", "header"] {

@@ -15,7 +15,7 @@ const MAX_TOKEN_HOSTS: usize = 16;
 
 pub(super) fn check(credential: &Credential) -> Result<(), Error> {
     match credential {
-        Credential::ApiKey { value } => check_secret("value", value.reveal()),
+        Credential::ApiKey { value, .. } => check_secret("value", value.reveal()),
         Credential::Basic { user, password } => {
             check_text("user", user)?;
             if user.contains(':') {

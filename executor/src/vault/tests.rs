@@ -49,7 +49,7 @@ fn host(name: &str) -> Domain {
 }
 
 fn api_key(value: &str) -> Credential {
-    Credential::ApiKey { value: Secret::new(value) }
+    Credential::ApiKey { value: Secret::new(value), place: None }
 }
 
 /// Every byte of the database files.

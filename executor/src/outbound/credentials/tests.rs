@@ -112,7 +112,7 @@ async fn authorize(server: &str, upstream: Option<&str>) -> Result<(), Kind> {
     }
     let outbound = super::super::tests::open(&config).unwrap();
     let host = url(server).host_str().unwrap().parse().unwrap();
-    let key = Credential::ApiKey { value: Secret::new("canary") };
+    let key = Credential::ApiKey { value: Secret::new("canary"), place: None };
     outbound.vault.set(host, "key", &key).await.unwrap();
     let request = super::super::tests::permit(&task(server), &[]).await;
     let secrets = Secrets::default();
