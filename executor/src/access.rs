@@ -207,7 +207,7 @@ impl Lack {
             Want::Stored(kind, place) => {
                 let mut command = command(host, &missing.scheme, *kind);
                 if let Some(place) = place {
-                    command.push_str(&format!(" --in {}", Quoted(&place.to_string())));
+                    command.extend([" --in ", &Quoted(&place.to_string()).to_string()]);
                 }
                 format!("Store it: `{command}`.")
             }
@@ -271,7 +271,7 @@ pub(crate) fn client_command(host: &Domain, scheme: &str, like: &Credential) -> 
     let mut command = command(host, scheme, like.kind());
     if let Credential::Oauth2 { refresh_token, token_hosts, client_authentication, .. } = like {
         for host in token_hosts {
-            command.push_str(&format!(" --token-host {host}"));
+            command.extend([" --token-host ", host.as_str()]);
         }
         if refresh_token.is_some() {
             command.push_str(" --refresh-token");

@@ -120,7 +120,8 @@ impl Vault {
         // Tokens are kept by this time: it is another one even if the clock was put back.
         let next =
             before.and_then(|before| before.checked_add(SignedDuration::from_millis(1)).ok());
-        let set_at = next.map_or(self.clock.now(), |next| next.max(self.clock.now()));
+        let now = self.clock.now();
+        let set_at = next.map_or(now, |next| next.max(now));
         let row = self.seal(&host, scheme, credential, set_at)?;
         let created = self.table.put(&host, scheme, &row).await?;
         // To the millisecond, as it will be read again.

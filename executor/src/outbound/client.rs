@@ -60,9 +60,10 @@ pub(super) fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failu
             let known = known
                 .into_iter()
                 .find(|known| encoding.as_bytes().eq_ignore_ascii_case(known.as_bytes()));
-            let which = known.map_or("an encoding of its own".to_owned(), |known| {
-                format!("the encoding `{known}`")
-            });
+            let which = match known {
+                Some(known) => format!("the encoding `{known}`"),
+                None => "an encoding of its own".to_owned(),
+            };
             let message = format!("{host} answered in {which}, though asked for none");
             Err(Failure::sent(Kind::NotJson, message))
         }

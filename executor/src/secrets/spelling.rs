@@ -190,7 +190,7 @@ fn read_marked(
         }
         at += plain;
         let Some(marked) = rest.get(plain..).filter(|marked| !marked.is_empty()) else { break };
-        let (read, length) = read_one(marked).unwrap_or((mark, mark.len_utf8()));
+        let (read, length) = read_one(marked).unwrap_or_else(|| (mark, mark.len_utf8()));
         let mut buffer = [0; 4];
         for byte in read.encode_utf8(&mut buffer).bytes() {
             give(byte, at, at + length);

@@ -43,7 +43,9 @@ fn signs_that_are_not_shown_do_not_hide_a_secret_in_a_quotation() {
         http::header::RETRY_AFTER,
         HeaderValue::from_static("in s%33cret days"),
     )]);
-    let body = bytes::Bytes::from_static("s\03\0c\0r\0e\0t\0 s3\u{200b}cr\u{202e}et\n".as_bytes());
+    let body = bytes::Bytes::from_static(
+        "s\u{0}3\u{0}c\u{0}r\u{0}e\u{0}t\u{0} s3\u{200b}cr\u{202e}et\n".as_bytes(),
+    );
     let masked = secrets.mask_response(&RawResponse { status: 500, headers, body, redirects: 0 });
     assert_eq!(&masked.body[..], b"(secret) (secret)\n");
     assert_eq!(masked.headers[http::header::RETRY_AFTER], "in (secret) days");
