@@ -97,9 +97,9 @@ impl Maker<'_> {
             return value.clone();
         }
         let kind = kind_of(&whole);
-        let allowed = list("enum").into_iter().flatten().filter(|value| !value.is_null());
-        let allowed = allowed.filter_map(|value| as_kind(kind, value));
-        if let Some(value) = allowed.filter(|_| kind != "array").next() {
+        let mut allowed = list("enum").into_iter().flatten().filter(|value| !value.is_null());
+        let allowed = allowed.find_map(|value| as_kind(kind, value));
+        if let Some(value) = allowed.filter(|_| kind != "array") {
             return value;
         }
         // Examples of whole objects are seldom right.
@@ -221,7 +221,7 @@ impl Maker<'_> {
         let any = json!({ "type": "string" });
         let items = schema.get("items").unwrap_or(&any);
         // Some descriptions give the list what is meant for its items.
-        let choices = self.merged(items, depth).remove("enum").or(schema.get("enum").cloned());
+        let choices = self.merged(items, depth).remove("enum").or_else(|| schema.get("enum").cloned());
         let choices = choices.and_then(|choices| choices.as_array().cloned());
         let item = |index: u64| {
             let choice = choices.as_ref().and_then(|all| all.get(usize::try_from(index).ok()?));
