@@ -267,9 +267,11 @@ impl Outbound {
             let address = wire.address(&url, &target);
             let mut outgoing =
                 client.request(method.clone(), address).headers(wire.headers(&url, &headers));
-            if let Some(body) = wire.body(&url, body.as_ref()) {
-                outgoing = outgoing.body(body);
-            }
+            outgoing = match wire.body(&url, body.as_ref()).filter(|body| !body.is_empty()) {
+                Some(body) => outgoing.body(body),
+                None if has_body_by_nature(&method) => outgoing.header(CONTENT_LENGTH, 0),
+                None => outgoing,
+            };
             let sent = outgoing.send().await;
             let response = sent.map_err(|error| was_sent(explain(&error, &url)))?;
             let status = response.status();
@@ -381,6 +383,12 @@ fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
 fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Whether a request without body says so: services refuse a `POST` of unknown length with 411
+/// (RFC 9110, section 8.6).
+fn has_body_by_nature(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 #[cfg(test)]

@@ -146,6 +146,24 @@ async fn an_upstream_takes_the_connection_and_the_document_keeps_its_host() {
 }
 
 #[tokio::test]
+async fn a_request_that_could_have_a_body_says_that_it_has_none() {
+    let server = serve(Router::new().fallback(tell)).await;
+    let outbound = open(&config(Some(server), "/")).unwrap();
+    let cases = [
+        (Method::Post, json!("0")),
+        (Method::Put, json!("0")),
+        (Method::Patch, json!("0")),
+        (Method::Get, json!(null)),
+        (Method::Delete, json!(null)),
+    ];
+    for (method, length) in cases {
+        let task = openapi(method, "https://api.example", "/a", &[]);
+        let response = outbound.send_now(&permit(&task, &[]).await).await.unwrap();
+        assert_eq!(json_of(&response)["length"], length, "{method:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_upstream_is_for_its_domain_only() {
     let server = serve(Router::new().fallback(tell)).await;
     let outbound = open(&config(Some(server), "")).unwrap();

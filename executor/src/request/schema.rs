@@ -7,6 +7,7 @@
 
 mod dialect;
 mod effort;
+mod parts;
 mod reading;
 mod words;
 

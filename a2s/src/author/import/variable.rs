@@ -11,6 +11,8 @@ use crate::document::ValueType;
 const MAX_DESCRIPTION: usize = 300;
 /// The most values of an `enum`.
 const MAX_CHOICES: usize = 100;
+/// The most memory that one pattern may take, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// How deep the parts of a combination are looked into for a type.
 const MAX_COMBINED: usize = 8;
 
@@ -138,7 +140,7 @@ impl<'a> Facts<'a> {
         self.kind = self.kind.or_else(|| kind_of(schema));
         self.description = self.description.or_else(|| schema.get("description")?.as_str());
         if self.default.is_none() {
-            self.default = schema.get("default").cloned();
+            self.default = schema.get("default").filter(|value| may_be(schema, value)).cloned();
         }
         if self.choices.is_empty() {
             let constant = schema.get("const").map(std::slice::from_ref);
@@ -160,6 +162,32 @@ impl<'a> Facts<'a> {
                 self.gather(source, only, depth + 1);
             }
         }
+    }
+}
+
+/// Whether the rules beside a default leave room for it. One that they do not would be sent, and
+/// refused by its own schema; left out, the service assumes what it likes.
+fn may_be(schema: &Value, default: &Value) -> bool {
+    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let within = |size: f64, least: &str, most: &str| {
+        bound(least).is_none_or(|least| least <= size)
+            && bound(most).is_none_or(|most| size <= most)
+    };
+    match default {
+        Value::String(text) => {
+            let pattern = schema.get("pattern").and_then(Value::as_str);
+            let pattern = pattern.and_then(|pattern| {
+                regex::RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build().ok()
+            });
+            // No text is that long.
+            let length = text.chars().count() as f64;
+            pattern.is_none_or(|pattern| pattern.is_match(text))
+                && within(length, "minLength", "maxLength")
+        }
+        Value::Number(number) => {
+            number.as_f64().is_none_or(|number| within(number, "minimum", "maximum"))
+        }
+        _ => true,
     }
 }
 
@@ -285,6 +313,31 @@ mod tests {
         check(&json!({"anyOf": [{"type": "boolean"}, {"type": "string"}]}), true, &json!({}));
         check(&json!({"$ref": "#/components/schemas/Loop"}), true, &json!({}));
         check(&json!({"const": "a"}), true, &json!({"default": "a", "enum": ["a"]}));
+    }
+
+    #[test]
+    fn a_default_that_its_own_schema_refuses_is_left_out() {
+        let rules = [
+            json!({"type": "string", "default": "2015-05-05", "pattern": "date-time"}),
+            json!({"type": "string", "default": "", "minLength": 1}),
+            json!({"type": "string", "default": "ab", "maxLength": 1}),
+            json!({"type": "integer", "default": 0, "minimum": 1}),
+            json!({"type": "number", "default": 1.5, "maximum": 1}),
+        ];
+        for schema in rules {
+            check(&schema, true, &json!({"type": schema["type"]}));
+        }
+        // What cannot be read as a pattern says nothing.
+        check(
+            &json!({"type": "string", "default": "a", "pattern": "(?<=x)a"}),
+            true,
+            &json!({"type": "string", "default": "a"}),
+        );
+        check(
+            &json!({"type": "string", "default": "ab", "pattern": "^a", "maxLength": 2}),
+            true,
+            &json!({"type": "string", "default": "ab"}),
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use a2s::{OpenApiTask, OpenApiVersion};
 use serde_json::{Map, Value, json};
 
-use super::Direction;
+use super::{Direction, parts};
 use keyword::{bound, count, dependents, exclusive, required, types, unsendable, values};
 use soft::MAX_PATTERNS_BYTES;
 
@@ -101,7 +101,8 @@ impl<'t> Translator<'t> {
         if !definitions.is_empty() {
             schema["$defs"] = Value::Object(definitions);
         }
-        (Translation { schema, origins: self.origins }, self.has_gaps)
+        let was_closed = parts::open(&mut schema);
+        (Translation { schema, origins: self.origins }, self.has_gaps || was_closed)
     }
 
     /// Something was left out.

@@ -181,6 +181,34 @@ fn common_words_mean_the_same_in_both() {
         &[json!("1"), json!("true")],
         &[json!("2")],
     );
+    // Texts of numbers, as tools write them.
+    check(
+        &json!({"type": "integer", "enum": ["6", "12"]}),
+        &[json!(6), json!(12)],
+        &[json!(7), json!("6")],
+    );
+    check(&json!({"type": "boolean", "enum": ["0", true]}), &[json!(true)], &[json!(false)]);
+    // The values of the items, which no list can be one of.
+    check(&json!({"type": "array", "enum": ["a", "b"]}), &[json!(["a"])], &[json!("a")]);
+}
+
+#[test]
+fn parts_of_one_whole_are_not_closed_to_each_other() {
+    let base = json!({"properties": {"a": {"type": "integer"}}, "additionalProperties": false});
+    let both = json!({"allOf": [base, {"properties": {"b": {"type": "boolean"}}}]});
+    let around = json!({
+        "allOf": [{"properties": {"a": {"type": "integer"}}}],
+        "properties": {"b": {"type": "boolean"}},
+        "additionalProperties": {"type": "object"},
+    });
+    for schema in [&both, &around] {
+        check(schema, &[json!({"a": 1, "b": true})], &[json!({"a": "x"}), json!({"b": 1})]);
+    }
+    // Alone, a part is as closed as it says.
+    check(&json!({"allOf": [base]}), &[json!({"a": 1})], &[json!({"b": true})]);
+    // One of two wholes is still one of them, when both let more pass.
+    let either = json!({"oneOf": [both, {"allOf": [base, {"properties": {"c": {}}}]}]});
+    check(&either, &[json!({"a": 1, "b": true})], &[json!({"a": "x"})]);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Values that fit the schemas of an operation, always the same.
 
-use a2s::{BodyFormat, OpenApiTask, OperationParameter, RequestBody};
+use a2s::{BodyFormat, OpenApiTask, OperationParameter, RequestBody, Style};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 
+use super::copies::as_kind;
 use crate::request::{Check, Direction};
 
 /// Deeper than this, only what is required is made.
@@ -20,16 +21,35 @@ pub(super) struct Maker<'t> {
 }
 
 impl Maker<'_> {
-    pub(super) fn parameter(&self, parameter: &OperationParameter) -> Value {
-        self.fitting(&parameter.schema, &parameter.name)
+    /// A value for a parameter, as far as its style has a notation for it: OpenAPI knows none for
+    /// lists and objects within others, but in `deepObject`. None when nothing is left of it.
+    pub(super) fn parameter(&self, parameter: &OperationParameter) -> Option<Value> {
+        let make = |maker: &Self| maker.fitting(&parameter.schema, &parameter.name);
+        let value = match make(self) {
+            empty if is_empty(&empty) => make(&Self { everything: true, ..*self }),
+            value => value,
+        };
+        if parameter.content.is_some() || parameter.style.style == Style::DeepObject {
+            return Some(value);
+        }
+        match flat(&value) {
+            // The schema wants what cannot be written: the executor's own notation will do.
+            nothing if is_empty(&nothing) => parameter.required.then_some(value),
+            flat => Some(flat),
+        }
     }
 
     pub(super) fn body(&self, body: &RequestBody) -> Value {
         let is_xml = body.media_type.essence().ends_with("xml");
         match body.format {
-            BodyFormat::Json | BodyFormat::Form | BodyFormat::Multipart => {
-                self.fitting(&body.schema, "body")
-            }
+            BodyFormat::Json => self.fitting(&body.schema, "body"),
+            // A form without fields is no body to the mock.
+            BodyFormat::Form | BodyFormat::Multipart => match self.fitting(&body.schema, "body") {
+                empty if is_empty(&empty) => {
+                    Self { everything: true, ..*self }.fitting(&body.schema, "body")
+                }
+                value => value,
+            },
             BodyFormat::Text if is_xml => json!("<a>text</a>"),
             BodyFormat::Text => json!("text"),
             BodyFormat::Other if body.media_type.is_range() => self.fitting(&body.schema, "body"),
@@ -39,10 +59,32 @@ impl Maker<'_> {
 
     /// The first made-up value that fits: an example, or one made of the schema.
     fn fitting(&self, schema: &Value, name: &str) -> Value {
-        let check = Check::of_schema(self.task, schema, Direction::Request);
         let made = [self.value(schema, name, 0, false), self.value(schema, name, 0, true)];
-        let fits = |value: &&Value| check.as_ref().is_none_or(|c| c.misfits(value).is_empty());
-        made.iter().find(fits).unwrap_or(&made[0]).clone()
+        let fits = |value: &&Value| self.fits(schema, value);
+        let found = made.iter().find(fits).cloned();
+        found.or_else(|| self.exclusive(schema, &made[0])).unwrap_or_else(|| made[0].clone())
+    }
+
+    fn fits(&self, schema: &Value, value: &Value) -> bool {
+        let check = Check::of_schema(self.task, schema, Direction::Request);
+        check.is_none_or(|check| check.misfits(value).is_empty())
+    }
+
+    /// A value that fits one alternative of a `oneOf` only, where they leave room for each other:
+    /// it has a member that another alternative describes, of no type that it allows.
+    fn exclusive(&self, schema: &Value, value: &Value) -> Option<Value> {
+        let choices = self.merged(schema, 0).get("oneOf").and_then(Value::as_array).cloned()?;
+        let names = choices.iter().flat_map(|choice| {
+            let properties = self.merged(choice, 0).remove("properties");
+            let properties = properties.and_then(|properties| properties.as_object().cloned());
+            properties.into_iter().flatten().map(|(name, _)| name)
+        });
+        names.filter(|name| value.get(name).is_none()).find_map(|name| {
+            let mut value = value.as_object()?.clone();
+            value.insert(name, json!([]));
+            let value = Value::Object(value);
+            self.fits(schema, &value).then_some(value)
+        })
     }
 
     fn value(&self, schema: &Value, name: &str, depth: usize, plain: bool) -> Value {
@@ -54,20 +96,17 @@ impl Maker<'_> {
         if let Some(value) = whole.get("const") {
             return value.clone();
         }
-        if let Some(value) =
-            list("enum").and_then(|values| values.iter().find(|value| !value.is_null()))
-        {
-            return value.clone();
-        }
         let kind = kind_of(&whole);
+        let mut allowed = list("enum").into_iter().flatten().filter(|value| !value.is_null());
+        let allowed = allowed.find_map(|value| as_kind(kind, value));
+        if let Some(value) = allowed.filter(|_| kind != "array") {
+            return value;
+        }
         // Examples of whole objects are seldom right.
         if !plain && !matches!(kind, "object" | "array") {
             let stated = whole.get("example").or_else(|| whole.get("default"));
             let stated = stated.or_else(|| list("examples").and_then(|values| values.first()));
-            let check = Check::of_schema(self.task, schema, Direction::Request);
-            let fits = |value: &&Value| {
-                is_simple(value) && check.as_ref().is_none_or(|c| c.misfits(value).is_empty())
-            };
+            let fits = |value: &&Value| is_simple(value) && self.fits(schema, value);
             if let Some(value) = stated.filter(fits) {
                 return value.clone();
             }
@@ -181,18 +220,46 @@ impl Maker<'_> {
             bound("minItems").unwrap_or(0).max(2).min(bound("maxItems").unwrap_or(9)).min(99);
         let any = json!({ "type": "string" });
         let items = schema.get("items").unwrap_or(&any);
-        let choices = self.merged(items, depth).get("enum").and_then(Value::as_array).cloned();
-        let item = |index: u64| match (&choices, usize::try_from(index)) {
-            (Some(choices), Ok(index)) if index < choices.len() => choices[index].clone(),
-            _ => match self.value(items, name, depth + 1, plain) {
-                Value::String(text) if index > 0 => json!(format!("{text}{index}")),
-                Value::Number(number) if index > 0 => {
+        // Some descriptions give the list what is meant for its items.
+        let choices = self.merged(items, depth).remove("enum").or_else(|| schema.get("enum").cloned());
+        let choices = choices.and_then(|choices| choices.as_array().cloned());
+        let item = |index: u64| {
+            let choice = choices.as_ref().and_then(|all| all.get(usize::try_from(index).ok()?));
+            if let Some(choice) = choice {
+                return choice.clone();
+            }
+            let first = self.value(items, name, depth + 1, plain);
+            let other = match &first {
+                Value::String(text) => json!(format!("{text}{index}")),
+                Value::Number(number) => {
                     json!(number.as_i64().map_or(index, |n| n.unsigned_abs() + index))
                 }
-                other => other,
-            },
+                _ => return first,
+            };
+            if index > 0 && self.fits(items, &other) { other } else { first }
         };
         (0..count).map(item).collect()
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+/// A value without lists and objects within others.
+fn flat(value: &Value) -> Value {
+    let is_flat = |value: &Value| !value.is_array() && !value.is_object();
+    match value {
+        Value::Array(items) => items.iter().filter(|item| is_flat(item)).cloned().collect(),
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, value)| is_flat(value));
+            Value::Object(members.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        scalar => scalar.clone(),
     }
 }
 

@@ -27,20 +27,38 @@ pub(super) fn types(value: &Value) -> Option<Value> {
     Some(json!(unique))
 }
 
-/// The values of an `enum`. Where texts are wanted, numbers and booleans stand for theirs: YAML
-/// makes them of words that lack quotes.
+/// The values of an `enum`, and what those of another type stand for that the schema wants: `5` for
+/// `"5"` and the other way round. YAML makes numbers of words that lack quotes, and tools make texts
+/// of all. Where none can be of that type, they are meant for something else, such as the items of a
+/// list.
 pub(super) fn values(members: &Map<String, Value>, value: &Value) -> Option<Value> {
     let mut values = value.as_array().filter(|values| !values.is_empty())?.clone();
-    let is_text = members.get("type").is_some_and(|kind| match kind {
-        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
-        kind => kind == "string",
-    });
-    if is_text {
-        let texts = values.iter().filter(|value| value.is_number() || value.is_boolean());
-        let texts: Vec<_> = texts.map(|value| Value::String(value.to_string())).collect();
-        values.extend(texts);
-    }
-    Some(Value::Array(values))
+    let wanted: Vec<&str> = match members.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => return Some(Value::Array(values)),
+    };
+    let is_wanted = |value: &Value| {
+        wanted.iter().any(|kind| match *kind {
+            "string" => value.is_string(),
+            "integer" | "number" => value.is_number(),
+            "boolean" => value.is_boolean(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            "null" => value.is_null(),
+            _ => true,
+        })
+    };
+    let read = |value: &Value| match value {
+        Value::Number(_) | Value::Bool(_) => Some(Value::String(value.to_string())),
+        Value::String(text) => {
+            serde_json::from_str(text).ok().filter(|read: &Value| !read.is_string())
+        }
+        _ => None,
+    };
+    let read: Vec<_> = values.iter().filter_map(read).filter(is_wanted).collect();
+    values.extend(read);
+    values.iter().any(is_wanted).then_some(Value::Array(values))
 }
 
 /// A bound, unless the boolean of 3.0 beside it makes it an open one.

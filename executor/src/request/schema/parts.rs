@@ -1,0 +1,104 @@
+//! Parts of one whole that are closed to each other.
+//!
+//! `additionalProperties` knows the `properties` beside it and no others. Descriptions combine
+//! schemas with `allOf` as if it knew all of the whole; read to the letter, what one part asks for
+//! the other forbids, and no value fits. So a part that is closed to names of its whole is opened.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// How many `$ref`s and `allOf`s are followed into one another.
+const MAX_HOPS: usize = 16;
+/// The most schemas that are looked into.
+const MAX_LOOKS: usize = 100_000;
+
+/// Opens them in a schema that is written already, with its `$defs`. Says whether there were any.
+pub(super) fn open(schema: &mut Value) -> bool {
+    let mut finder = Finder { root: schema, looks: MAX_LOOKS, closed: BTreeSet::new() };
+    finder.search(schema, "");
+    let closed = finder.closed;
+    for pointer in &closed {
+        if let Some(Value::Object(members)) = schema.pointer_mut(pointer) {
+            members.remove("additionalProperties");
+        }
+    }
+    !closed.is_empty()
+}
+
+struct Finder<'v> {
+    root: &'v Value,
+    looks: usize,
+    /// Where the parts stand that are to be opened.
+    closed: BTreeSet<String>,
+}
+
+impl<'v> Finder<'v> {
+    /// Looks for wholes in a schema and below.
+    fn search(&mut self, value: &'v Value, pointer: &str) {
+        match value {
+            Value::Object(members) => {
+                if members.contains_key("allOf") {
+                    self.check_whole(value, pointer);
+                }
+                for (key, value) in members {
+                    self.search(value, &below(pointer, key));
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.search(item, &format!("{pointer}/{index}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check_whole(&mut self, whole: &'v Value, pointer: &str) {
+        let mut parts = Vec::new();
+        self.gather(whole, pointer, 0, &mut parts);
+        let names: BTreeSet<&String> =
+            parts.iter().flat_map(|(_, part)| properties(part)).collect();
+        for (pointer, part) in parts {
+            let is_closed = part.get("additionalProperties").is_some_and(|rest| *rest != true);
+            let own: BTreeSet<&String> = properties(part).collect();
+            if is_closed && own.len() < names.len() {
+                self.closed.insert(pointer);
+            }
+        }
+    }
+
+    /// The parts of a whole, itself included.
+    fn gather(
+        &mut self,
+        schema: &'v Value,
+        pointer: &str,
+        hops: usize,
+        parts: &mut Vec<(String, &'v Map<String, Value>)>,
+    ) {
+        let Some(members) = schema.as_object() else { return };
+        if self.looks == 0 || hops == MAX_HOPS {
+            return;
+        }
+        self.looks -= 1;
+        parts.push((pointer.to_owned(), members));
+        let target = members.get("$ref").and_then(Value::as_str);
+        if let Some(target) = target.and_then(|target| target.strip_prefix('#'))
+            && let Some(schema) = self.root.pointer(target)
+        {
+            self.gather(schema, target, hops + 1, parts);
+        }
+        let list = members.get("allOf").and_then(Value::as_array);
+        for (index, part) in list.into_iter().flatten().enumerate() {
+            self.gather(part, &format!("{pointer}/allOf/{index}"), hops + 1, parts);
+        }
+    }
+}
+
+fn properties(members: &Map<String, Value>) -> impl Iterator<Item = &String> {
+    members.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name)
+}
+
+fn below(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
