@@ -1,6 +1,7 @@
 //! The arguments, as typed.
 
 mod authoring;
+mod runs;
 mod secrets;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ pub(crate) use authoring::{
     NewArgs,
 };
 
+pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 
 const AFTER_HELP: &str = "\
@@ -161,14 +163,8 @@ pub(crate) enum Command {
     Lock(LockArgs),
     /// Run a capability
     Run(RunArgs),
-    /// Show runs, or all about one
-    Runs {
-        /// The run
-        id: Option<String>,
-        /// How many to list
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
-    },
+    /// Show runs, or all about one; go on with one that waits
+    Runs(RunsArgs),
     /// Cancel a run
     Cancel {
         /// The run

@@ -18,7 +18,8 @@ pub use registry::{
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
     Handler, Iterations, NextAction, Phase, Pin, PlanAnswer, PlanRequest, PlannedCredential,
-    PlannedLoop, PlannedStep, PlannedStepKind, Run, RunError, RunStatus, StepSummary, Warning,
+    PlannedLoop, PlannedStep, PlannedStepKind, Resolution, ResumeRequest, Run, RunError, RunStatus,
+    StepSummary, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,

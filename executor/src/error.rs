@@ -72,6 +72,7 @@ table! {
     Busy = "A2S306", 503, Executor, Repeat, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
     Closing = "A2S307", 503, Executor, Repeat, Unreachable, "executor is shutting down", "Try again when it is back.";
     StateNotFound = "A2S308", 404, Caller, ChangeRequest, Failed, "value not remembered", "List what is remembered with `a2s state list`.";
+    NotWaiting = "A2S309", 409, Caller, Nothing, Failed, "run does not wait", "Nothing is to be decided; follow the run.";
     // Finding the capability.
     RegistryUnreachable = "A2S310", 502, Executor, Repeat, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
     RegistryAnswer = "A2S311", 502, Executor, ChooseAnother, Failed, "registry gave an answer that cannot be used", "See the registry's log; its version may not fit this executor.";
@@ -114,7 +115,7 @@ table! {
     AnswerMisfit = "A2S365", 502, Service, ChooseAnother, Failed, "answer that is not as declared", "Compare the service's description with what it answers, or run the executor with `--check-answers warn`.";
     // The run itself.
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
-    UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then cancel this run, and start a new one if it did not.";
+    UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then go on with `a2s runs resume ID --repeat`, `--skip` or `--set NAME=VALUE`, or cancel the run.";
     StepTimeout = "A2S372", 504, Service, Repeat, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
     // Credentials.
     CredentialMissing = "A2S380", 422, Caller, AskOperator, Failed, "credential missing", "Store it with `a2s secrets set HOST SCHEME`; `a2s run --dry-run` tells which.";

@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::api::{
-    ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem, Run,
-    RunStatus,
+    ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
+    ResumeRequest, Run, RunStatus,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -79,6 +79,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(get_execution))
         .routes(routes!(stream_events))
         .routes(routes!(cancel_execution))
+        .routes(routes!(resume_execution))
         .routes(routes!(plan_execution))
         .routes(routes!(list_hosts))
         .merge(state::routes())
@@ -238,6 +239,33 @@ async fn cancel_execution(
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let run = app.runs().cancel(read_id(&id)?).await?;
+    Ok((StatusCode::ACCEPTED, Json(run)))
+}
+
+/// Go on with a run that waits
+///
+/// A run waits when a request was sent, what came of it is not known, and repeating it is not safe.
+/// Whoever asks the service says here what became of it.
+#[utoipa::path(
+    post, path = "/v1/executions/{id}/resume", tag = "executor", security(("token" = [])),
+    params(("id" = Uuid, Path, description = "The run")),
+    request_body = ResumeRequest,
+    responses(
+        (status = 202, description = "The run as it is now", body = Run),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn resume_execution(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Run>), Error> {
+    let id = read_id(&id)?;
+    let request: ResumeRequest = read_json(body)?;
+    // A task of its own: a caller who goes away in the middle leaves nothing half-done.
+    let resolved = tokio::spawn(async move { app.runs().go_on(id, request).await });
+    let run =
+        resolved.await.map_err(|_| Error::new(Kind::Internal, "the run was not resumed"))??;
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::api::{Guarding, Pin, PlanAnswer, StateScope};
-use a2s::{Action, CapabilityName, Digest, Document, Parameter};
+use a2s::{Action, CapabilityName, Digest, Document, Parameter, Step};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -121,6 +121,25 @@ impl Plan {
             Kind::UnknownInput,
             format!("`{name}` does not take {}; it takes {takes}", listed(&unknown)),
         ))
+    }
+
+    /// The step of a path, which may be that of an iteration, and the capability that it stands in.
+    pub(crate) fn step_at(&self, path: &str) -> Option<(&Unit, &Step)> {
+        let mut unit = &*self.root;
+        let mut steps = unit.document.capability().execution.children();
+        let mut segments = path.split('/').peekable();
+        loop {
+            let id = segments.next()?.split('[').next()?;
+            let step = *steps.iter().find(|step| step.id.as_str() == id)?;
+            if segments.peek().is_none() {
+                return Some((unit, step));
+            }
+            steps = step.children();
+            if let Action::Capability { capability, .. } = &step.action {
+                unit = unit.uses.get(capability)?;
+                steps.extend(unit.document.capability().execution.children());
+            }
+        }
     }
 
     /// The addresses that tasks of the plan go to, one for each host.

@@ -8,6 +8,7 @@ pub(crate) mod fold;
 mod follow;
 mod hidden;
 pub(crate) mod journal;
+mod resolve;
 mod store;
 
 use std::collections::BTreeMap;

@@ -201,7 +201,9 @@ impl Secrets {
             EventKind::Warned { warning, .. } => {
                 warning.message = self.mask_text(&warning.message);
             }
-            EventKind::StepFinished { outputs, .. } => self.mask_members(outputs),
+            EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
+                self.mask_members(outputs);
+            }
             EventKind::StepFailed { error, .. } | EventKind::RunWaiting { error } => {
                 self.mask_run_error(error);
             }

@@ -16,6 +16,7 @@ mod iterating;
 mod mapping;
 mod remembering;
 mod requests;
+mod resolving;
 mod resuming;
 mod retrying;
 mod secrecy;

@@ -8,8 +8,8 @@ use std::path::Path;
 use a2s::api::{Event, EventKind, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
 use a2s::{CapabilityName, Digest};
 use futures::StreamExt as _;
-use reqwest::Method;
 use reqwest::header::ACCEPT;
+use reqwest::{Method, StatusCode};
 use semver::VersionReq;
 use serde_json::{Map, Value};
 
@@ -54,12 +54,17 @@ pub(super) async fn run(
         wait: false,
     };
     let run = start_and_watch(&request, client, output).await?;
+    finish(&run, output)
+}
+
+/// Prints how a run ended, and ends as it did.
+pub(super) fn finish(run: &Run, output: &mut Output) -> Result<(), Failure> {
     if output.is_json() {
-        output.json_line(&run);
+        output.json_line(run);
     } else {
-        print_result(&run, output);
+        print_result(run, output);
     }
-    match exit_of(&run) {
+    match exit_of(run) {
         None => Ok(()),
         Some(exit) => Err(Failure::told(exit)),
     }
@@ -109,25 +114,53 @@ pub(crate) async fn start_and_watch(
     output: &mut Output,
 ) -> Result<Run, Failure> {
     let started: Run = client.post(&["v1", "executions"], request).await.map_err(with_own_exit)?;
-    let id = started.id.to_string();
-    let mut seen = 0;
-    // A stream that breaks is taken up again behind the last event that was seen.
-    while !watch(&id, &mut seen, client, output).await? {}
-    client.get(&["v1", "executions", &id]).await
+    watch_from(&started.id.to_string(), 0, client, output).await
 }
 
-/// Prints events from `seen` on. True when the run has ended.
-async fn watch(
+/// Prints the events of a run behind number `seen`, and gives the run when it has ended or waits.
+pub(super) async fn watch_from(
+    id: &str,
+    mut seen: u64,
+    client: &Client,
+    output: &mut Output,
+) -> Result<Run, Failure> {
+    let is_json = output.is_json();
+    let print = |event: &Event| {
+        if !is_json {
+            print_event(event, output);
+        }
+    };
+    follow(id, &mut seen, client, print).await?;
+    client.get(&["v1", "executions", id]).await
+}
+
+/// Follows the events of a run behind number `seen`, until it has ended or waits.
+pub(super) async fn follow(
     id: &str,
     seen: &mut u64,
     client: &Client,
-    output: &mut Output,
+    mut tell: impl FnMut(&Event),
+) -> Result<(), Failure> {
+    // A stream that breaks is taken up again behind the last event that was seen.
+    while !follow_once(id, seen, client, &mut tell).await? {}
+    Ok(())
+}
+
+/// True when the run has ended or waits.
+async fn follow_once(
+    id: &str,
+    seen: &mut u64,
+    client: &Client,
+    tell: &mut impl FnMut(&Event),
 ) -> Result<bool, Failure> {
     let request = client
         .request(Method::GET, &["v1", "executions", id, "events"])
         .header(ACCEPT, "text/event-stream")
         .header("last-event-id", seen.to_string());
-    let mut stream = client.send(request).await?.bytes_stream();
+    let response = client.send(request).await?;
+    // Everything was told before, and nothing more will be.
+    let mut over = response.status() == StatusCode::NO_CONTENT;
+    let mut stream = response.bytes_stream();
     let mut buffer = Vec::new();
     while let Some(chunk) = stream.next().await {
         let Ok(chunk) = chunk else { return Ok(false) };
@@ -139,15 +172,13 @@ async fn watch(
             let block: Vec<u8> = buffer.drain(..end).collect();
             let Some(event) = read_event(&block)? else { continue };
             *seen = event.seq;
-            if !output.is_json() {
-                print_event(&event, output);
-            }
-            if matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. }) {
-                return Ok(true);
-            }
+            tell(&event);
+            // Behind a run that waited more may have happened: the end of the stream tells.
+            over =
+                matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. });
         }
     }
-    Ok(false)
+    Ok(over)
 }
 
 /// Where the next block of an event stream ends, its blank line included.

@@ -1,18 +1,50 @@
-//! `a2s runs` and `a2s cancel`: what ran, how it ended, and stopping it.
+//! `a2s runs` and `a2s cancel`: what ran, how it ended, going on with it, and stopping it.
 
-use a2s::api::{ExecutionList, Run, RunStatus};
+use a2s::api::{ExecutionList, Resolution, ResumeRequest, Run, RunStatus};
 use reqwest::Method;
 
-use super::run::print_result;
+use super::run::{finish, follow, print_result, read_pair, watch_from};
+use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
 
-pub(super) async fn list_runs(
-    limit: usize,
+pub(super) async fn runs(
+    arguments: RunsArgs,
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    match (arguments.command, arguments.id) {
+        (Some(RunsCommand::Resume(arguments)), _) => resume_run(arguments, client, output).await,
+        (None, Some(id)) => show_run(&id, client, output).await,
+        (None, None) => list_runs(arguments.limit, client, output).await,
+    }
+}
+
+/// Says what became of a request, and watches the run go on.
+async fn resume_run(
+    arguments: ResumeArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let ResumeArgs { id, step, repeat, skip: _, outputs } = arguments;
+    let pair = |text: &String| read_pair(text, "--set NAME=VALUE");
+    let outputs = outputs.iter().map(pair).collect::<Result<_, _>>()?;
+    let decision = match (repeat, &outputs) {
+        (true, _) => Resolution::Repeat,
+        (false, set) if serde_json::Map::is_empty(set) => Resolution::Skip,
+        (false, _) => Resolution::Set,
+    };
+    let request = ResumeRequest { step, decision, outputs };
+    // What happened before is not told again.
+    let mut seen = 0;
+    follow(&id, &mut seen, client, |_| {}).await?;
+    let _: Run = client.post(&["v1", "executions", &id, "resume"], &request).await?;
+    let run = watch_from(&id, seen, client, output).await?;
+    finish(&run, output)
+}
+
+async fn list_runs(limit: usize, client: &Client, output: &mut Output) -> Result<(), Failure> {
     let request = client.request(Method::GET, &["v1", "executions"]).query(&[("limit", limit)]);
     let list: ExecutionList = client.json(request).await?;
     if output.is_json() {
@@ -38,11 +70,7 @@ pub(super) async fn list_runs(
     Ok(())
 }
 
-pub(super) async fn show_run(
-    id: &str,
-    client: &Client,
-    output: &mut Output,
-) -> Result<(), Failure> {
+async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {
     let run: Run = client.get(&["v1", "executions", id]).await?;
     if output.is_json() {
         output.json_line(&run);

@@ -43,6 +43,33 @@ pub struct ExecutionRequest {
     pub wait: bool,
 }
 
+/// Go on with a run that waits, because the outcome of a request is not known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeRequest {
+    /// The step, by its path; it may be left out when one step alone is in doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// What becomes of it.
+    pub decision: Resolution,
+    /// What the step set, by the names of its `output_mapping`; with `set` alone.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub outputs: Map<String, Value>,
+}
+
+/// What a person decides about a step whose request may have taken effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// It did not: the request is sent again.
+    Repeat,
+    /// The step counts as finished, and has set nothing.
+    Skip,
+    /// It did: the step counts as finished, and has set these outputs.
+    Set,
+}
+
 /// Plan a run without running it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -471,6 +498,17 @@ pub enum EventKind {
     },
     /// An executor went on with a run that another one left.
     RunResumed {},
+    /// A person said what became of a request whose outcome is not known. The run goes on.
+    StepResolved {
+        /// The step.
+        step: String,
+        /// What becomes of it.
+        decision: Resolution,
+        /// What it has set.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        #[schema(value_type = Object)]
+        outputs: Map<String, Value>,
+    },
     /// A step began.
     StepStarted {
         /// Path of the step.

@@ -206,7 +206,7 @@ impl Runs {
     }
 
     /// The plan that a run was started with, from the documents that were stored with it.
-    async fn recall_plan(&self, start: &Start, choices: &str) -> Result<Plan, Error> {
+    pub(super) async fn recall_plan(&self, start: &Start, choices: &str) -> Result<Plan, Error> {
         let choices: Choices = serde_json::from_str(choices)
             .map_err(|error| Error::new(Kind::Store, format!("stored choices: {error}")))?;
         let pins = || start.dependencies.iter().chain([&start.capability]);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{Event, EventKind, Iterations, Pin, Run, RunError, RunStatus, StepSummary};
+use a2s::api::{
+    Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStatus, StepSummary,
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -93,6 +95,18 @@ impl<'e> Folding<'e> {
             EventKind::RunResumed {} => {
                 self.run.status = RunStatus::Running;
                 self.run.error = None;
+            }
+            EventKind::StepResolved { step, decision, .. } => {
+                self.run.status = RunStatus::Running;
+                self.run.error = None;
+                self.set_status(
+                    step,
+                    match decision {
+                        Resolution::Repeat => "running",
+                        Resolution::Skip => "skipped",
+                        Resolution::Set => "succeeded",
+                    },
+                );
             }
             EventKind::StepStarted { step, .. } => self.set_status(step, "running"),
             EventKind::ItemsTaken { step, items } => self.iterations(step).total = *items,
@@ -334,6 +348,15 @@ impl Progress {
                 let step = self.step(path);
                 step.settle(false);
                 step.outputs = Some(outputs.clone());
+            }
+            EventKind::StepResolved { step: path, decision, outputs } => {
+                let step = self.step(path);
+                step.settle(false);
+                match decision {
+                    Resolution::Repeat => {}
+                    Resolution::Skip => step.outputs = Some(Map::new()),
+                    Resolution::Set => step.outputs = Some(outputs.clone()),
+                }
             }
             EventKind::StepSkipped { step: path, .. } => self.step(path).skipped = true,
             EventKind::StepFailed { step: path, error, .. } => {

@@ -29,7 +29,9 @@ impl Hidden {
     /// What an event would tell of values, before it is masked. None when nothing is secret.
     pub(super) fn of(kind: &EventKind, secrets: &Secrets) -> Option<Self> {
         match kind {
-            EventKind::StepFinished { outputs, .. } if !secrets.is_empty() => {
+            EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. }
+                if !secrets.is_empty() =>
+            {
                 Some(Self { values: Some(outputs.clone()), ..Self::default() })
             }
             _ => None,
@@ -39,7 +41,9 @@ impl Hidden {
     /// What is left to be hidden beside the masked event. None when it tells everything.
     pub(super) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
         let told = match masked {
-            EventKind::StepFinished { outputs, .. } => Some(outputs),
+            EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
+                Some(outputs)
+            }
             _ => None,
         };
         let values = self.values.filter(|values| Some(values) != told);
@@ -83,7 +87,9 @@ pub(super) fn reveal(
         let Some(values) = hidden.values else { continue };
         match &mut event.kind {
             EventKind::RunStarted { inputs, .. } => *inputs = values,
-            EventKind::StepFinished { outputs, .. } => *outputs = values,
+            EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
+                *outputs = values;
+            }
             _ => {}
         }
     }

@@ -286,7 +286,7 @@ impl Store {
         let rows: Vec<String> = sqlx::query_scalar(
             "SELECT event FROM event
              WHERE run IN (SELECT id FROM run WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2)
-               AND type IN ('run_started', 'run_resumed', 'run_waiting', 'run_finished')
+               AND type IN ('run_started', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
              ORDER BY run DESC, seq",
         )
         .bind(before.map(|run| run.to_string()))
@@ -515,6 +515,8 @@ async fn append(
     let status = match &event.kind {
         EventKind::RunFinished { status, .. } => Some(*status),
         EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
+        // For whoever claims it first.
+        EventKind::StepResolved { .. } => Some(RunStatus::Running),
         _ => None,
     };
     if let Some(status) = status {

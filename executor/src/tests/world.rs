@@ -289,6 +289,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
             format!("run {} {}", capability.name, capability.version)
         }
         EventKind::RunResumed {} => "resumed".to_owned(),
+        EventKind::StepResolved { step, decision, .. } => format!("{step}: {decision:?}"),
         EventKind::StepStarted { step, kind } => format!("{step}: {kind}"),
         EventKind::BranchTaken { step, value } => format!("{step}: is {value}"),
         EventKind::ItemsTaken { step, items } => format!("{step}: over {items} items"),

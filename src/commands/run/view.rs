@@ -1,8 +1,8 @@
 //! A run as a person watches it: one line for each thing that happens.
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Handler, Phase, Run, RunError, RunStatus,
-    WaitReason, Warning,
+    Decision, DecisionSource, Event, EventKind, Handler, Phase, Resolution, Run, RunError,
+    RunStatus, WaitReason, Warning,
 };
 use serde_json::Value;
 
@@ -36,6 +36,17 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             }
         }
         EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
+        EventKind::StepResolved { step, decision, .. } => {
+            let decided = match decision {
+                Resolution::Repeat => "is sent again",
+                Resolution::Skip => "counts as finished, without outputs",
+                Resolution::Set => "counts as finished, with the outputs that were given",
+            };
+            output.line(format_args!(
+                "  {}{BOLD}{step}{BOLD:#} {WARN}{decided}{WARN:#}",
+                indent(step)
+            ));
+        }
         EventKind::StepStarted { step, kind } => {
             output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}{kind}{DIM:#}", indent(step)));
         }

@@ -56,6 +56,15 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             pause_ms: 1
         }),
         step().prop_map(|step| finished(&step)),
+        (
+            step(),
+            prop::sample::select(&[Resolution::Repeat, Resolution::Skip, Resolution::Set][..])
+        )
+            .prop_map(|(step, decision)| EventKind::StepResolved {
+                step,
+                decision,
+                outputs: Map::new(),
+            }),
         step().prop_map(|step| EventKind::StepSkipped { step, reason: String::new() }),
         (step(), any_error()).prop_map(|(step, error)| EventKind::StepFailed {
             step,

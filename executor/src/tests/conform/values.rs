@@ -221,7 +221,8 @@ impl Maker<'_> {
         let any = json!({ "type": "string" });
         let items = schema.get("items").unwrap_or(&any);
         // Some descriptions give the list what is meant for its items.
-        let choices = self.merged(items, depth).remove("enum").or_else(|| schema.get("enum").cloned());
+        let choices =
+            self.merged(items, depth).remove("enum").or_else(|| schema.get("enum").cloned());
         let choices = choices.and_then(|choices| choices.as_array().cloned());
         let item = |index: u64| {
             let choice = choices.as_ref().and_then(|all| all.get(usize::try_from(index).ok()?));

@@ -1,0 +1,53 @@
+//! The arguments of `a2s runs`.
+
+use clap::{Args, Subcommand};
+
+const AFTER_RESUME: &str = "\
+A run waits when a request was sent, the executor stopped before it recorded what came of it, and
+sending it again could do the same thing twice. Ask the service, then say:
+  --repeat  it did not take effect: send it again
+  --skip    go on, without what the step would have set
+  --set     it did take effect: go on with these outputs
+
+Examples:
+  a2s runs resume 01981f3c-… --repeat
+  a2s runs resume 01981f3c-… --step pay --set payment_id=p-17 --set status=paid";
+
+/// Runs that there were, or one of them.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
+    /// The run to show
+    pub(crate) id: Option<String>,
+    /// How many to list
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: usize,
+}
+
+/// What is done about a run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Go on with a run that waits, because the outcome of a request is not known
+    #[command(after_help = AFTER_RESUME)]
+    Resume(ResumeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The run
+    pub(crate) id: String,
+    /// The step, by its path; needed when several are in doubt
+    #[arg(long)]
+    pub(crate) step: Option<String>,
+    /// Send the request again
+    #[arg(long, group = "decision")]
+    pub(crate) repeat: bool,
+    /// Go on without what the step would have set
+    #[arg(long, group = "decision", required_unless_present_any = ["repeat", "outputs"])]
+    pub(crate) skip: bool,
+    /// What the step has set; the value is JSON, or else text
+    #[arg(long = "set", value_name = "NAME=VALUE", group = "decision")]
+    pub(crate) outputs: Vec<String>,
+}
