@@ -1,6 +1,6 @@
 //! The arguments of `a2s runs`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 const AFTER_RESUME: &str = "\
 A run waits when a request was sent, the executor stopped before it recorded what came of it, and
@@ -35,6 +35,7 @@ pub(crate) enum RunsCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("decision").required(true)))]
 pub(crate) struct ResumeArgs {
     /// The run
     pub(crate) id: String,
@@ -45,7 +46,7 @@ pub(crate) struct ResumeArgs {
     #[arg(long, group = "decision")]
     pub(crate) repeat: bool,
     /// Go on without what the step would have set
-    #[arg(long, group = "decision", required_unless_present_any = ["repeat", "outputs"])]
+    #[arg(long, group = "decision")]
     pub(crate) skip: bool,
     /// What the step has set; the value is JSON, or else text
     #[arg(long = "set", value_name = "NAME=VALUE", group = "decision")]

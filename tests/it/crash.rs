@@ -141,3 +141,19 @@ fn a_write_whose_outcome_is_unknown_waits_for_a_person() {
     let cancelled = world.a2s(&["cancel", run["id"].as_str().unwrap(), "--json"]).exits(0).one();
     assert_eq!(cancelled["status"], "cancelled");
 }
+
+#[test]
+fn a_person_says_what_became_of_a_request_and_the_run_goes_on() {
+    let mut slow = Slow::start();
+    let (world, run) = crash_in("post", &mut slow);
+    let id = run["id"].as_str().unwrap();
+    let undecided = world.a2s(&["runs", "resume", id]).exits(2);
+    assert!(undecided.stderr.contains("--repeat"), "{}", undecided.stderr);
+    let wrong = world.a2s(&["runs", "resume", id, "--set", "third=7"]).exits(1);
+    assert!(wrong.stderr.contains("It sets `second`"), "{}", wrong.stderr);
+    let resumed = world.a2s(&["runs", "resume", id, "--set", "second=7"]);
+    insta::assert_snapshot!("resume", resumed.transcript());
+    assert_eq!(slow.count("POST /slow"), 1, "never twice");
+    let again = world.a2s(&["runs", "resume", id, "--repeat"]).exits(1);
+    assert!(again.stderr.contains("A2S305"), "{}", again.stderr);
+}
