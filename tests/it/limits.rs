@@ -63,7 +63,7 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
 fn a_limit_that_does_not_exist_is_refused_with_those_that_do() {
     for (flags, told) in [
         (["--limit", "max-atempts=3"], ["max-atempts", "max-attempts"]),
-        (["--host-limit", "breaker-pause=1000y"], ["at most 366 days", "in `breaker-pause`"]),
+        (["--host-limit", "breaker-pause=9000h"], ["at most 366 days", "in `breaker-pause`"]),
         (["--limit", "request-timeout=soon"], ["`limits`", "in `request-timeout`"]),
         (["--host-limit", "max-concurrency=0"], ["nonzero", "in `max-concurrency`"]),
     ] {
