@@ -264,6 +264,9 @@ pub struct Limits {
     pub max_attempts: u32,
     /// Attempts of one task, whatever the document says.
     pub attempts_ceiling: u32,
+    /// How long a run is kept when it is over; without it for ever.
+    #[serde(with = "span::option")]
+    pub keep_runs: Option<Duration>,
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
     #[serde(with = "span")]
     pub max_pause: Duration,
@@ -285,6 +288,7 @@ impl Default for Limits {
             request_timeout: Duration::from_secs(60),
             max_request_bytes: 4 << 20,
             max_response_bytes: 8 << 20,
+            keep_runs: None,
             max_attempts: 3,
             attempts_ceiling: 10,
             max_pause: Duration::from_secs(30),

@@ -72,7 +72,7 @@ table! {
     Busy = "A2S306", 503, Executor, Repeat, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
     Closing = "A2S307", 503, Executor, Repeat, Unreachable, "executor is shutting down", "Try again when it is back.";
     StateNotFound = "A2S308", 404, Caller, ChangeRequest, Failed, "value not remembered", "List what is remembered with `a2s state list`.";
-    NotWaiting = "A2S309", 409, Caller, Nothing, Failed, "run does not wait", "Nothing is to be decided; follow the run.";
+    WrongState = "A2S309", 409, Caller, Nothing, Failed, "run is in another state", "Read the run: one that waits can be resumed, one that is over can be deleted.";
     // Finding the capability.
     RegistryUnreachable = "A2S310", 502, Executor, Repeat, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
     RegistryAnswer = "A2S311", 502, Executor, ChooseAnother, Failed, "registry gave an answer that cannot be used", "See the registry's log; its version may not fit this executor.";

@@ -6,6 +6,7 @@ mod state;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use a2s::CapabilityName;
 use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     ResumeRequest, Run, RunStatus,
@@ -30,6 +31,7 @@ use uuid::Uuid;
 
 use crate::App;
 use crate::error::{Error, Kind};
+use crate::run::RunFilter;
 
 /// The largest body of a request.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -76,7 +78,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
 fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(start_execution, list_executions))
-        .routes(routes!(get_execution))
+        .routes(routes!(get_execution, delete_execution))
         .routes(routes!(stream_events))
         .routes(routes!(cancel_execution))
         .routes(routes!(resume_execution))
@@ -134,6 +136,8 @@ async fn start_execution(
 struct ListQuery {
     limit: Option<usize>,
     before: Option<Uuid>,
+    status: Option<RunStatus>,
+    name: Option<CapabilityName>,
 }
 
 /// List runs, newest first, without their steps
@@ -142,6 +146,8 @@ struct ListQuery {
     params(
         ("limit" = Option<usize>, Query, description = "How many runs at most: 1 to 100, 20 when absent"),
         ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
+        ("status" = Option<RunStatus>, Query, description = "Only runs in this state"),
+        ("name" = Option<String>, Query, description = "Only runs of this capability"),
     ),
     responses(
         (status = 200, description = "A page of runs", body = ExecutionList),
@@ -152,13 +158,13 @@ async fn list_executions(
     State(app): State<App>,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<ExecutionList>, Error> {
-    let Query(ListQuery { limit, before }) =
+    let Query(ListQuery { limit, before, status, name }) =
         query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(Error::new(Kind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
     }
-    app.runs().list(before, limit).await.map(Json)
+    app.runs().list(&RunFilter { before, status, name }, limit).await.map(Json)
 }
 
 /// Read a run
@@ -172,6 +178,25 @@ async fn list_executions(
 )]
 async fn get_execution(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run>, Error> {
     app.runs().get(read_id(&id)?).await.map(Json)
+}
+
+/// Forget a run that is over
+///
+/// Its events go, and its idempotency key may be used again.
+#[utoipa::path(
+    delete, path = "/v1/executions/{id}", tag = "executor", security(("token" = [])),
+    params(("id" = Uuid, Path, description = "The run")),
+    responses(
+        (status = 204, description = "It is forgotten"),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn delete_execution(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Error> {
+    app.runs().delete(read_id(&id)?).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Follow the events of a run

@@ -43,6 +43,7 @@ use drive::Drive;
 use fold::{Progress, Start, fold};
 use hidden::Hidden;
 use journal::{EVENT_VERSION, Journal};
+pub(crate) use store::RunFilter;
 use store::{Created, Lease, NewRun, Store};
 
 /// How long nobody else may drive a run after its driver was last heard of.
@@ -117,6 +118,7 @@ impl Runs {
             ids,
             config,
         });
+        runs.forget().await?;
         runs.take_over().await?;
         let keeper = Arc::clone(&runs).keep_leases();
         lock(&runs.tasks).spawn(keeper);
@@ -222,6 +224,7 @@ impl Runs {
         let created = self
             .store
             .create(NewRun {
+                name: plan.root.pin.name.clone(),
                 choices: serde_json::json!(library.choices).to_string(),
                 documents: library.sources.into_iter().collect(),
                 key,
@@ -267,10 +270,10 @@ impl Runs {
     /// A page of runs without their steps, newest first.
     pub(crate) async fn list(
         &self,
-        before: Option<Uuid>,
+        filter: &RunFilter,
         limit: usize,
     ) -> Result<ExecutionList, Error> {
-        let lives = self.store.read_lives(before, limit + 1).await?;
+        let lives = self.store.read_lives(filter, limit + 1).await?;
         let mut executions: Vec<Run> = lives.iter().filter_map(|events| fold(events)).collect();
         let more = executions.len() > limit;
         executions.truncate(limit);
@@ -278,6 +281,19 @@ impl Runs {
         steps.for_each(Vec::clear);
         let next = executions.last().filter(|_| more).map(|run| run.id);
         Ok(ExecutionList { executions, next })
+    }
+
+    /// Forgets a run that is over, with its events and its idempotency key.
+    ///
+    /// # Errors
+    /// [`Kind::WrongState`] when it is not over.
+    pub(crate) async fn delete(&self, run: Uuid) -> Result<(), Error> {
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        if self.store.delete(run).await? {
+            return Ok(());
+        }
+        let message = format!("run {run} is not over: it is {}", row.status.as_str());
+        Err(Error::new(Kind::WrongState, message).hint("Cancel it first with `a2s cancel`."))
     }
 
     /// Ends a run as soon as it may be ended.

@@ -13,6 +13,7 @@ mod guarded;
 mod handling;
 mod inputs;
 mod iterating;
+mod listing;
 mod mapping;
 mod remembering;
 mod requests;

@@ -1,5 +1,7 @@
 //! The arguments of `a2s runs`.
 
+use a2s::CapabilityName;
+use a2s::api::RunStatus;
 use clap::{ArgGroup, Args, Subcommand};
 
 const AFTER_RESUME: &str = "\
@@ -24,6 +26,12 @@ pub(crate) struct RunsArgs {
     /// How many to list
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: usize,
+    /// Those in this state: running, waiting, succeeded, failed, denied or cancelled
+    #[arg(long, value_parser = parse_status)]
+    pub(crate) status: Option<RunStatus>,
+    /// Those of this capability
+    #[arg(long, value_name = "CAPABILITY")]
+    pub(crate) name: Option<CapabilityName>,
 }
 
 /// What is done about a run.
@@ -32,6 +40,17 @@ pub(crate) enum RunsCommand {
     /// Go on with a run that waits, because the outcome of a request is not known
     #[command(after_help = AFTER_RESUME)]
     Resume(ResumeArgs),
+    /// Forget a run that is over, with everything that is known of it
+    Delete {
+        /// The run
+        id: String,
+    },
+}
+
+fn parse_status(text: &str) -> Result<RunStatus, String> {
+    serde_json::from_value(text.into()).map_err(|_| {
+        "a state is running, waiting, succeeded, failed, denied or cancelled".to_owned()
+    })
 }
 
 #[derive(Debug, Args)]

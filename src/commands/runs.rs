@@ -14,45 +14,65 @@ pub(super) async fn runs(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    match (arguments.command, arguments.id) {
+    match (&arguments.command, &arguments.id) {
         (Some(RunsCommand::Resume(arguments)), _) => resume_run(arguments, client, output).await,
-        (None, Some(id)) => show_run(&id, client, output).await,
-        (None, None) => list_runs(arguments.limit, client, output).await,
+        (None, Some(id)) => show_run(id, client, output).await,
+        (Some(RunsCommand::Delete { id }), _) => delete_run(id, client, output).await,
+        (None, None) => list_runs(&arguments, client, output).await,
     }
+}
+
+async fn delete_run(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {
+    client.send(client.request(Method::DELETE, &["v1", "executions", id])).await?;
+    if output.is_json() {
+        output.json_line(&serde_json::json!({"deleted": id}));
+    } else {
+        output.line(format_args!("deleted {id}"));
+    }
+    Ok(())
 }
 
 /// Says what became of a request, and watches the run go on.
 async fn resume_run(
-    arguments: ResumeArgs,
+    arguments: &ResumeArgs,
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let ResumeArgs { id, step, repeat, skip: _, outputs } = arguments;
     let pair = |text: &String| read_pair(text, "--set NAME=VALUE");
     let outputs = outputs.iter().map(pair).collect::<Result<_, _>>()?;
-    let decision = match (repeat, &outputs) {
+    let decision = match (*repeat, &outputs) {
         (true, _) => Resolution::Repeat,
         (false, set) if serde_json::Map::is_empty(set) => Resolution::Skip,
         (false, _) => Resolution::Set,
     };
-    let request = ResumeRequest { step, decision, outputs };
+    let request = ResumeRequest { step: step.clone(), decision, outputs };
     // What happened before is not told again.
     let mut seen = 0;
-    follow(&id, &mut seen, client, |_| {}).await?;
-    let _: Run = client.post(&["v1", "executions", &id, "resume"], &request).await?;
-    let run = watch_from(&id, seen, client, output).await?;
+    follow(id, &mut seen, client, |_| {}).await?;
+    let _: Run = client.post(&["v1", "executions", id, "resume"], &request).await?;
+    let run = watch_from(id, seen, client, output).await?;
     finish(&run, output)
 }
 
-async fn list_runs(limit: usize, client: &Client, output: &mut Output) -> Result<(), Failure> {
-    let request = client.request(Method::GET, &["v1", "executions"]).query(&[("limit", limit)]);
+async fn list_runs(
+    arguments: &RunsArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let request = client.request(Method::GET, &["v1", "executions"]).query(&[
+        ("limit", Some(arguments.limit.to_string())),
+        ("status", arguments.status.map(|status| status.as_str().to_owned())),
+        ("name", arguments.name.as_ref().map(ToString::to_string)),
+    ]);
     let list: ExecutionList = client.json(request).await?;
     if output.is_json() {
         output.json_line(&list);
         return Ok(());
     }
     if list.executions.is_empty() {
-        output.line(format_args!("nothing has run yet"));
+        let any = arguments.status.is_none() && arguments.name.is_none();
+        output.line(format_args!("{}", if any { "nothing has run yet" } else { "no such run" }));
     }
     for run in &list.executions {
         let style = match run.status {

@@ -10,6 +10,7 @@ fn rows(limits: &impl serde::Serialize) -> Vec<String> {
     let Value::Object(limits) = serde_json::to_value(limits).unwrap() else { unreachable!() };
     let shown = |value: Value| match value {
         Value::String(text) => text,
+        Value::Null => "none".to_owned(),
         other => other.to_string(),
     };
     limits.into_iter().map(|(name, value)| format!("| `{name}` | {} |", shown(value))).collect()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required;
-use serde::de::Error as _;
+use serde::de::Error;
 use serde::{Deserializer, Serializer};
 
 /// The longest, in days.
@@ -14,9 +14,33 @@ pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, 
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let time = required::deserialize(from)?;
+    bound(required::deserialize(from)?)
+}
+
+fn bound<E: Error>(time: Duration) -> Result<Duration, E> {
     if time > Duration::from_secs(MAX_DAYS * 24 * 60 * 60) {
-        return Err(D::Error::custom(format_args!("a time has at most {MAX_DAYS} days")));
+        return Err(E::custom(format_args!("a time has at most {MAX_DAYS} days")));
     }
     Ok(time)
+}
+
+/// Times that need not be there.
+pub(super) mod option {
+    use std::time::Duration;
+
+    use jiff::fmt::serde::unsigned_duration::friendly::compact::optional;
+    use serde::{Deserializer, Serializer};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        optional::serialize(time, to)
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        optional::deserialize(from)?.map(super::bound).transpose()
+    }
 }

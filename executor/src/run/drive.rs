@@ -23,6 +23,9 @@ use crate::request::Contracts;
 use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
 
+/// Old runs that are forgotten at a time, so that others need not wait for the database.
+const FORGET_BATCH: usize = 500;
+
 /// A run that is about to be driven.
 pub(super) struct Drive {
     pub(super) run: Uuid,
@@ -148,6 +151,9 @@ impl Runs {
             if let Err(error) = self.take_over().await {
                 tracing::error!(%error, "runs could not be taken over");
             }
+            if let Err(error) = self.forget().await {
+                tracing::error!(%error, "old runs could not be forgotten");
+            }
         }
     }
 
@@ -161,6 +167,17 @@ impl Runs {
             if let Err(error) = self.resume(run).await {
                 tracing::error!(%run, %error, "a run could not be resumed");
             }
+        }
+        Ok(())
+    }
+
+    /// Forgets runs that have been over for longer than they are kept.
+    pub(super) async fn forget(&self) -> Result<(), Error> {
+        let Some(keep) = self.config.limits.keep_runs else { return Ok(()) };
+        let Ok(before) = self.clock.now().checked_sub(keep) else { return Ok(()) };
+        let forgotten = self.store.forget(before, FORGET_BATCH).await?;
+        if !forgotten.is_empty() {
+            tracing::info!(runs = forgotten.len(), "old runs were forgotten");
         }
         Ok(())
     }

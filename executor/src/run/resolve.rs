@@ -18,7 +18,7 @@ impl Runs {
     /// Records what became of a request whose outcome is not known, and lets the run go on.
     ///
     /// # Errors
-    /// [`Kind::NotWaiting`] when the run does not wait, [`Kind::BadRequest`] when the step is not in
+    /// [`Kind::WrongState`] when the run does not wait, [`Kind::BadRequest`] when the step is not in
     /// doubt or does not have such outputs.
     pub(crate) async fn go_on(
         self: &Arc<Self>,
@@ -33,7 +33,7 @@ impl Runs {
             return Err(Error::new(Kind::RunEnded, message));
         }
         if state.status != RunStatus::Waiting {
-            return Err(Error::new(Kind::NotWaiting, format!("run {run} is under way")));
+            return Err(Error::new(Kind::WrongState, format!("run {run} is under way")));
         }
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));

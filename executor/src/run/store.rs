@@ -4,20 +4,22 @@
 //! transaction, and answers after the commit: many runs share the price of one `fsync`, and the
 //! jobs of one run are done in the order they were sent. Reads have connections of their own.
 
+mod write;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use a2s::Digest;
 use a2s::api::{Event, EventKind, RunStatus};
+use a2s::{CapabilityName, Digest};
 use jiff::Timestamp;
+use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
-use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
+
+use write::{Job, Outcome, Task, write};
 
 use crate::config::Durability;
 use crate::database::{failed, options};
@@ -28,10 +30,6 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite")
 
 /// As errors call it.
 const WHAT: &str = "the run database";
-/// The most jobs that share a transaction: bounds how long the first of them waits.
-const MAX_BATCH: usize = 256;
-/// How long an event that nobody waits for may wait itself.
-const LINGER: Duration = Duration::from_millis(2);
 /// Connections that read.
 const READERS: u32 = 4;
 
@@ -49,6 +47,8 @@ pub(crate) struct Store {
 /// What a new run is recorded with.
 #[derive(Debug)]
 pub(crate) struct NewRun {
+    /// The capability.
+    pub(crate) name: CapabilityName,
     /// Which document each dependency means, as JSON.
     pub(crate) choices: String,
     /// The documents, as the registry sent them.
@@ -83,6 +83,17 @@ pub(crate) enum Created {
     Existing(Uuid, Digest),
 }
 
+/// Which runs are listed.
+#[derive(Debug, Default)]
+pub(crate) struct RunFilter {
+    /// Those started before this one.
+    pub(crate) before: Option<Uuid>,
+    /// Those in this state.
+    pub(crate) status: Option<RunStatus>,
+    /// Those of this capability.
+    pub(crate) name: Option<CapabilityName>,
+}
+
 /// What is known about a run beside its events.
 #[derive(Debug)]
 pub(crate) struct RunRow {
@@ -92,31 +103,6 @@ pub(crate) struct RunRow {
     pub(crate) choices: String,
     /// Whether somebody wants it to end.
     pub(crate) cancel_requested: bool,
-}
-
-#[derive(Debug)]
-struct Job {
-    task: Task,
-    reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
-}
-
-#[derive(Debug)]
-enum Task {
-    Create(Box<NewRun>),
-    Append { event: Box<Event>, sealed: Option<Sealed>, committed: Arc<watch::Sender<u64>> },
-    RequestCancel(Uuid),
-    Claim { lease: Lease, now: Timestamp, limit: usize },
-    Renew { lease: Lease, live: Vec<Uuid> },
-    Release { owner: Uuid },
-}
-
-#[derive(Debug)]
-enum Outcome {
-    Done,
-    /// The event does not follow the last one, or the run has ended.
-    OutOfTurn,
-    Created(Created),
-    Runs(Vec<Uuid>),
 }
 
 impl Store {
@@ -223,6 +209,16 @@ impl Store {
         self.ask(Task::RequestCancel(run)).await.map(|_| ())
     }
 
+    /// Forgets a run that is over, with everything that is known of it. False when it is not over.
+    pub(crate) async fn delete(&self, run: Uuid) -> Result<bool, Error> {
+        Ok(!self.ask_for_runs(Task::Delete(run)).await?.is_empty())
+    }
+
+    /// Forgets at most `limit` runs that were over before a time, and tells which.
+    pub(crate) async fn forget(&self, before: Timestamp, limit: usize) -> Result<Vec<Uuid>, Error> {
+        self.ask_for_runs(Task::Forget { before, limit }).await
+    }
+
     /// Takes over at most `limit` runs under way that nobody drives at the time `now`.
     pub(crate) async fn claim(
         &self,
@@ -276,21 +272,27 @@ impl Store {
         Ok(rows.collect())
     }
 
-    /// The events that begin, suspend and end runs, for at most `limit` runs older than `before`;
-    /// the newest run first, its events in order.
+    /// The events that begin, suspend and end runs, for at most `limit` runs that a filter lets
+    /// through; the newest run first, its events in order.
     pub(crate) async fn read_lives(
         &self,
-        before: Option<Uuid>,
+        filter: &RunFilter,
         limit: usize,
     ) -> Result<Vec<Vec<Event>>, Error> {
         let rows: Vec<String> = sqlx::query_scalar(
             "SELECT event FROM event
-             WHERE run IN (SELECT id FROM run WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2)
+             WHERE run IN (SELECT id FROM run
+                           WHERE (?1 IS NULL OR id < ?1)
+                             AND (?3 IS NULL OR status = ?3)
+                             AND (?4 IS NULL OR name = ?4)
+                           ORDER BY id DESC LIMIT ?2)
                AND type IN ('run_started', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
              ORDER BY run DESC, seq",
         )
-        .bind(before.map(|run| run.to_string()))
+        .bind(filter.before.map(|run| run.to_string()))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(filter.status.map(RunStatus::as_str))
+        .bind(filter.name.as_ref().map(CapabilityName::as_str))
         .fetch_all(&self.reads)
         .await
         .map_err(failed(WHAT))?;
@@ -367,218 +369,6 @@ impl Store {
         self.jobs.send(Job { task, reply: Some(reply) }).map_err(|_| lost())?;
         answer.await.map_err(|_| lost())?
     }
-}
-
-/// The writer: does jobs until nobody can send any more.
-async fn write(mut connection: SqliteConnection, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    let mut batch = Vec::with_capacity(MAX_BATCH);
-    while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        // Events that nobody waits for take the next commit that somebody does wait for, when it
-        // comes soon: that saves most of the writes to the disk.
-        let soon = Instant::now() + LINGER;
-        while batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
-            let Ok(Some(job)) = timeout_at(soon, jobs.recv()).await else { break };
-            batch.push(job);
-        }
-        match commit(&mut connection, &batch).await {
-            Ok(outcomes) => {
-                for (job, outcome) in batch.drain(..).zip(outcomes) {
-                    if let (Task::Append { event, committed, .. }, Outcome::Done) =
-                        (&job.task, &outcome)
-                    {
-                        committed.send_replace(event.seq);
-                    }
-                    if let Some(reply) = job.reply {
-                        // Nobody waits any more; the commit holds all the same.
-                        let _ = reply.send(Ok(outcome));
-                    }
-                }
-            }
-            Err(error) => {
-                let error = failed(WHAT)(error);
-                for reply in batch.drain(..).filter_map(|job| job.reply) {
-                    let _ = reply.send(Err(error.clone()));
-                }
-            }
-        }
-    }
-    if let Err(error) = connection.close().await {
-        tracing::warn!(%error, "the run database did not close cleanly");
-    }
-}
-
-async fn commit(
-    connection: &mut SqliteConnection,
-    jobs: &[Job],
-) -> Result<Vec<Outcome>, sqlx::Error> {
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let mut outcomes = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        outcomes.push(match &job.task {
-            Task::Create(run) => create(&mut transaction, run).await?,
-            Task::Append { event, sealed, .. } => {
-                append(&mut transaction, event, sealed.as_ref()).await?
-            }
-            Task::RequestCancel(run) => {
-                sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
-                    .bind(run.to_string())
-                    .execute(&mut *transaction)
-                    .await?;
-                Outcome::Done
-            }
-            Task::Claim { lease, now, limit } => {
-                claim(&mut transaction, *lease, *now, *limit).await?
-            }
-            Task::Renew { lease, live } => renew(&mut transaction, *lease, live).await?,
-            Task::Release { owner } => {
-                sqlx::query("UPDATE run SET owner = NULL, lease_until = NULL WHERE owner = ?1")
-                    .bind(owner.to_string())
-                    .execute(&mut *transaction)
-                    .await?;
-                Outcome::Done
-            }
-        });
-    }
-    transaction.commit().await?;
-    Ok(outcomes)
-}
-
-async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
-    let inserted = sqlx::query(
-        "INSERT INTO run (id, status, choices, owner, lease_until, idempotency_key, request_digest)
-         VALUES (?1, 'running', ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT (idempotency_key) DO NOTHING",
-    )
-    .bind(run.first.run.to_string())
-    .bind(&run.choices)
-    .bind(run.lease.owner.to_string())
-    .bind(run.lease.until.as_millisecond())
-    .bind(&run.key)
-    .bind(run.request_digest.to_string())
-    .execute(&mut *connection)
-    .await?;
-    if inserted.rows_affected() == 0 {
-        let (id, digest): (String, String) =
-            sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
-                .bind(&run.key)
-                .fetch_one(&mut *connection)
-                .await?;
-        let (id, digest) = parse_owner_of_key(&id, &digest)
-            .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        return Ok(Outcome::Created(Created::Existing(id, digest)));
-    }
-    for (digest, source) in &run.documents {
-        sqlx::query("INSERT INTO document (digest, source) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
-            .bind(digest.to_string())
-            .bind(source)
-            .execute(&mut *connection)
-            .await?;
-    }
-    append(connection, &run.first, run.sealed.as_ref()).await?;
-    Ok(Outcome::Created(Created::New))
-}
-
-async fn append(
-    connection: &mut SqliteConnection,
-    event: &Event,
-    sealed: Option<&Sealed>,
-) -> Result<Outcome, sqlx::Error> {
-    let value = serde_json::to_value(event).map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
-    let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
-    let inserted = sqlx::query(
-        "INSERT INTO event (run, seq, type, event)
-         SELECT ?1, ?2, ?3, ?4
-         WHERE ?2 = 1 + (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = ?1)
-           AND (SELECT status FROM run WHERE id = ?1) IN ('running', 'waiting')",
-    )
-    .bind(event.run.to_string())
-    .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
-    .bind(kind)
-    .bind(value.to_string())
-    .execute(&mut *connection)
-    .await?;
-    if inserted.rows_affected() == 0 {
-        return Ok(Outcome::OutOfTurn);
-    }
-    if let Some(Sealed { key_id, nonce, bytes }) = sealed {
-        sqlx::query(
-            "INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )
-        .bind(event.run.to_string())
-        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
-        .bind(key_id)
-        .bind(nonce)
-        .bind(bytes)
-        .execute(&mut *connection)
-        .await?;
-    }
-    let status = match &event.kind {
-        EventKind::RunFinished { status, .. } => Some(*status),
-        EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
-        // For whoever claims it first.
-        EventKind::StepResolved { .. } => Some(RunStatus::Running),
-        _ => None,
-    };
-    if let Some(status) = status {
-        sqlx::query("UPDATE run SET status = ?2, owner = NULL, lease_until = NULL WHERE id = ?1")
-            .bind(event.run.to_string())
-            .bind(status.as_str())
-            .execute(&mut *connection)
-            .await?;
-        if status.is_final() {
-            sqlx::query("DELETE FROM sealed WHERE run = ?1")
-                .bind(event.run.to_string())
-                .execute(&mut *connection)
-                .await?;
-        }
-    }
-    Ok(Outcome::Done)
-}
-
-async fn claim(
-    connection: &mut SqliteConnection,
-    lease: Lease,
-    now: Timestamp,
-    limit: usize,
-) -> Result<Outcome, sqlx::Error> {
-    let ids: Vec<String> = sqlx::query_scalar(
-        "UPDATE run SET owner = ?1, lease_until = ?2
-         WHERE id IN (SELECT id FROM run
-                      WHERE status = 'running' AND (owner IS NULL OR lease_until < ?3)
-                      ORDER BY id LIMIT ?4)
-         RETURNING id",
-    )
-    .bind(lease.owner.to_string())
-    .bind(lease.until.as_millisecond())
-    .bind(now.as_millisecond())
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(connection)
-    .await?;
-    parse_ids(&ids)
-}
-
-async fn renew(
-    connection: &mut SqliteConnection,
-    lease: Lease,
-    live: &[Uuid],
-) -> Result<Outcome, sqlx::Error> {
-    let ids: Vec<String> = sqlx::query_scalar(
-        "UPDATE run SET lease_until = ?2
-         WHERE owner = ?1 AND id IN (SELECT value FROM json_each(?3))
-         RETURNING CASE cancel_requested WHEN 1 THEN id ELSE '' END",
-    )
-    .bind(lease.owner.to_string())
-    .bind(lease.until.as_millisecond())
-    .bind(serde_json::json!(live).to_string())
-    .fetch_all(connection)
-    .await?;
-    parse_ids(&ids)
-}
-
-fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
-    let ids = ids.iter().filter(|id| !id.is_empty()).map(|id| id.parse());
-    let ids: Result<_, uuid::Error> = ids.collect();
-    ids.map(Outcome::Runs).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
 fn parse_event(row: &str) -> Result<Event, Error> {

@@ -28,6 +28,7 @@ impl Fixture {
     async fn create(&self, run: u128, key: Option<&str>, until: i64) -> Created {
         let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
+            name: CapabilityName::new("Dogs").unwrap(),
             choices: "{}".to_owned(),
             documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
             key: key.map(str::to_owned),
@@ -206,7 +207,14 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
         fixture.append(run, 3, finished(RunStatus::Succeeded)).await.unwrap();
     }
     let lives = async |before: Option<u128>, limit| -> Vec<Vec<(u128, u64)>> {
-        let lives = fixture.store.read_lives(before.map(Uuid::from_u128), limit).await.unwrap();
+        let lives = fixture
+            .store
+            .read_lives(
+                &RunFilter { before: before.map(Uuid::from_u128), ..RunFilter::default() },
+                limit,
+            )
+            .await
+            .unwrap();
         let turns = |life: &Vec<Event>| life.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
         lives.iter().map(turns).collect()
     };

@@ -1,0 +1,300 @@
+//! The only writing connection: jobs in, outcomes out, and the SQL of both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::api::{Event, EventKind, RunStatus};
+use jiff::Timestamp;
+use sqlx::query::QueryScalar;
+use sqlx::sqlite::{Sqlite, SqliteArguments};
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use super::{Created, Lease, NewRun, WHAT, parse_owner_of_key};
+use crate::database::failed;
+use crate::error::Error;
+use crate::vault::Sealed;
+
+/// The most jobs that share a transaction: bounds how long the first of them waits.
+const MAX_BATCH: usize = 256;
+/// How long an event that nobody waits for may wait itself.
+const LINGER: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) task: Task,
+    pub(super) reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Task {
+    Create(Box<NewRun>),
+    Append { event: Box<Event>, sealed: Option<Sealed>, committed: Arc<watch::Sender<u64>> },
+    RequestCancel(Uuid),
+    Delete(Uuid),
+    Forget { before: Timestamp, limit: usize },
+    Claim { lease: Lease, now: Timestamp, limit: usize },
+    Renew { lease: Lease, live: Vec<Uuid> },
+    Release { owner: Uuid },
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Done,
+    /// The event does not follow the last one, or the run has ended.
+    OutOfTurn,
+    Created(Created),
+    Runs(Vec<Uuid>),
+}
+
+/// The writer: does jobs until nobody can send any more.
+pub(super) async fn write(
+    mut connection: SqliteConnection,
+    mut jobs: mpsc::UnboundedReceiver<Job>,
+) {
+    let mut batch = Vec::with_capacity(MAX_BATCH);
+    while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        // Events that nobody waits for take the next commit that somebody does wait for, when it
+        // comes soon: that saves most of the writes to the disk.
+        let soon = Instant::now() + LINGER;
+        while batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
+            let Ok(Some(job)) = timeout_at(soon, jobs.recv()).await else { break };
+            batch.push(job);
+        }
+        match commit(&mut connection, &batch).await {
+            Ok(outcomes) => {
+                for (job, outcome) in batch.drain(..).zip(outcomes) {
+                    if let (Task::Append { event, committed, .. }, Outcome::Done) =
+                        (&job.task, &outcome)
+                    {
+                        committed.send_replace(event.seq);
+                    }
+                    if let Some(reply) = job.reply {
+                        // Nobody waits any more; the commit holds all the same.
+                        let _ = reply.send(Ok(outcome));
+                    }
+                }
+            }
+            Err(error) => {
+                let error = failed(WHAT)(error);
+                for reply in batch.drain(..).filter_map(|job| job.reply) {
+                    let _ = reply.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+    if let Err(error) = connection.close().await {
+        tracing::warn!(%error, "the run database did not close cleanly");
+    }
+}
+
+async fn commit(
+    connection: &mut SqliteConnection,
+    jobs: &[Job],
+) -> Result<Vec<Outcome>, sqlx::Error> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        outcomes.push(match &job.task {
+            Task::Create(run) => create(&mut transaction, run).await?,
+            Task::Append { event, sealed, .. } => {
+                append(&mut transaction, event, sealed.as_ref()).await?
+            }
+            Task::RequestCancel(run) => {
+                sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
+                    .bind(run.to_string())
+                    .execute(&mut *transaction)
+                    .await?;
+                Outcome::Done
+            }
+            Task::Delete(run) => {
+                let over = "SELECT id FROM run WHERE id = ?1 AND ended_at IS NOT NULL";
+                let ids = sqlx::query_scalar(over).bind(run.to_string());
+                delete(&mut transaction, ids).await?
+            }
+            Task::Forget { before, limit } => {
+                let over = "SELECT id FROM run WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2";
+                let ids = sqlx::query_scalar(over).bind(before.as_millisecond());
+                let ids = ids.bind(i64::try_from(*limit).unwrap_or(i64::MAX));
+                delete(&mut transaction, ids).await?
+            }
+            Task::Claim { lease, now, limit } => {
+                claim(&mut transaction, *lease, *now, *limit).await?
+            }
+            Task::Renew { lease, live } => renew(&mut transaction, *lease, live).await?,
+            Task::Release { owner } => {
+                sqlx::query("UPDATE run SET owner = NULL, lease_until = NULL WHERE owner = ?1")
+                    .bind(owner.to_string())
+                    .execute(&mut *transaction)
+                    .await?;
+                Outcome::Done
+            }
+        });
+    }
+    transaction.commit().await?;
+    Ok(outcomes)
+}
+
+async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
+    let inserted = sqlx::query(
+        "INSERT INTO run
+             (id, status, choices, owner, lease_until, idempotency_key, request_digest, name)
+         VALUES (?1, 'running', ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (idempotency_key) DO NOTHING",
+    )
+    .bind(run.first.run.to_string())
+    .bind(&run.choices)
+    .bind(run.lease.owner.to_string())
+    .bind(run.lease.until.as_millisecond())
+    .bind(&run.key)
+    .bind(run.request_digest.to_string())
+    .bind(run.name.as_str())
+    .execute(&mut *connection)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        let (id, digest): (String, String) =
+            sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
+                .bind(&run.key)
+                .fetch_one(&mut *connection)
+                .await?;
+        let (id, digest) = parse_owner_of_key(&id, &digest)
+            .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        return Ok(Outcome::Created(Created::Existing(id, digest)));
+    }
+    for (digest, source) in &run.documents {
+        sqlx::query("INSERT INTO document (digest, source) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+            .bind(digest.to_string())
+            .bind(source)
+            .execute(&mut *connection)
+            .await?;
+    }
+    append(connection, &run.first, run.sealed.as_ref()).await?;
+    Ok(Outcome::Created(Created::New))
+}
+
+async fn append(
+    connection: &mut SqliteConnection,
+    event: &Event,
+    sealed: Option<&Sealed>,
+) -> Result<Outcome, sqlx::Error> {
+    let value = serde_json::to_value(event).map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
+    let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let inserted = sqlx::query(
+        "INSERT INTO event (run, seq, type, event)
+         SELECT ?1, ?2, ?3, ?4
+         WHERE ?2 = 1 + (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = ?1)
+           AND (SELECT status FROM run WHERE id = ?1) IN ('running', 'waiting')",
+    )
+    .bind(event.run.to_string())
+    .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+    .bind(kind)
+    .bind(value.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Ok(Outcome::OutOfTurn);
+    }
+    if let Some(Sealed { key_id, nonce, bytes }) = sealed {
+        sqlx::query(
+            "INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+        .bind(event.run.to_string())
+        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+        .bind(key_id)
+        .bind(nonce)
+        .bind(bytes)
+        .execute(&mut *connection)
+        .await?;
+    }
+    let status = match &event.kind {
+        EventKind::RunFinished { status, .. } => Some(*status),
+        EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
+        // For whoever claims it first.
+        EventKind::StepResolved { .. } => Some(RunStatus::Running),
+        _ => None,
+    };
+    if let Some(status) = status {
+        let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
+        sqlx::query(
+            "UPDATE run SET status = ?2, ended_at = ?3, owner = NULL, lease_until = NULL
+             WHERE id = ?1",
+        )
+        .bind(event.run.to_string())
+        .bind(status.as_str())
+        .bind(ended_at)
+        .execute(&mut *connection)
+        .await?;
+        if status.is_final() {
+            sqlx::query("DELETE FROM sealed WHERE run = ?1")
+                .bind(event.run.to_string())
+                .execute(&mut *connection)
+                .await?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Deletes the runs that a query names.
+async fn delete(
+    connection: &mut SqliteConnection,
+    over: QueryScalar<'_, Sqlite, String, SqliteArguments>,
+) -> Result<Outcome, sqlx::Error> {
+    let ids = over.fetch_all(&mut *connection).await?;
+    let list = serde_json::json!(ids).to_string();
+    for sql in [
+        "DELETE FROM sealed WHERE run IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM event WHERE run IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM run WHERE id IN (SELECT value FROM json_each(?1))",
+    ] {
+        sqlx::query(sql).bind(&list).execute(&mut *connection).await?;
+    }
+    parse_ids(&ids)
+}
+
+async fn claim(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Outcome, sqlx::Error> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "UPDATE run SET owner = ?1, lease_until = ?2
+         WHERE id IN (SELECT id FROM run
+                      WHERE status = 'running' AND (owner IS NULL OR lease_until < ?3)
+                      ORDER BY id LIMIT ?4)
+         RETURNING id",
+    )
+    .bind(lease.owner.to_string())
+    .bind(lease.until.as_millisecond())
+    .bind(now.as_millisecond())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await?;
+    parse_ids(&ids)
+}
+
+async fn renew(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    live: &[Uuid],
+) -> Result<Outcome, sqlx::Error> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "UPDATE run SET lease_until = ?2
+         WHERE owner = ?1 AND id IN (SELECT value FROM json_each(?3))
+         RETURNING CASE cancel_requested WHEN 1 THEN id ELSE '' END",
+    )
+    .bind(lease.owner.to_string())
+    .bind(lease.until.as_millisecond())
+    .bind(serde_json::json!(live).to_string())
+    .fetch_all(connection)
+    .await?;
+    parse_ids(&ids)
+}
+
+fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
+    let ids = ids.iter().filter(|id| !id.is_empty()).map(|id| id.parse());
+    let ids: Result<_, uuid::Error> = ids.collect();
+    ids.map(Outcome::Runs).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
