@@ -203,7 +203,7 @@ fn schema_of<'t>(task: &'t OpenApiTask, status: u16, came: &MediaType) -> Option
 
 /// Whether a schema is that of an object or a list, as far as it says so by itself.
 fn is_structure(schema: &Value) -> bool {
-    schema.get("$ref").is_some()
+    ["$ref", "allOf", "properties", "items"].iter().any(|word| schema.get(word).is_some())
         || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array")
 }
 

@@ -12,6 +12,7 @@ use crate::author::import::variable::kind_at;
 use crate::author::import::{Remark, jsonpath};
 use crate::author::{names, text};
 use crate::document::ValueType;
+use crate::task::MediaType;
 
 /// With more properties, the answer is one output.
 const MAX_OUTPUTS: usize = 40;
@@ -118,14 +119,15 @@ impl<'a> Answer<'a> {
             outputs.insert(name, json!({ "from": "status" }));
             return outputs;
         }
-        if let Some(media) = self.media_type.filter(|media| !is_json(media) && !media.contains('*'))
+        let mut properties = self.schema.and_then(|schema| properties(operation.source, schema));
+        if let Some(media) = self.media_type.filter(|media| !has_members(media))
+            && properties.take().is_some()
         {
             let place = format!("{}.responses.{}", operation.place(), self.status);
-            let reason =
-                format!("the service answers with `{}`, and only JSON is read", shown(media));
+            let media = shown(media);
+            let reason = format!("an answer of `{media}` has no members; it is taken as a whole");
             remarks.push(Remark::new(&place, reason));
         }
-        let properties = self.schema.and_then(|schema| properties(operation.source, schema));
         let properties = properties.filter(|properties| properties.len() <= MAX_OUTPUTS);
         let Some(properties) = properties else {
             let name = self.name_of_whole(operation);
@@ -242,6 +244,14 @@ fn gather<'a>(
         gather(source, part, depth + 1, found, required)?;
     }
     Some(())
+}
+
+/// Whether an answer with members may come under a media type: JSON, a range, or a name that says
+/// nothing.
+fn has_members(media: &str) -> bool {
+    let Some(media) = MediaType::parse(media) else { return false };
+    let is_vague = media.is("text/plain") || media.is("application/octet-stream");
+    media.is_json() || media.is_range() || is_vague
 }
 
 /// Whether a media type is JSON.
