@@ -127,6 +127,7 @@ impl Maker<'_> {
             "object" => self.object(&whole, depth, plain),
             "array" => self.array(&whole, name, depth, plain),
             "integer" => json!(number(&whole, 1.0, 1.0) as i64),
+            "number" if is_whole(&whole) => json!(number(&whole, 1.0, 1.0) as i64),
             "number" => json!(number(&whole, 1.5, 0.25)),
             "boolean" => json!(true),
             "null" => Value::Null,
@@ -294,6 +295,11 @@ fn kind_of(schema: &Map<String, Value>) -> &str {
         _ if schema.contains_key("items") => "array",
         _ => "string",
     }
+}
+
+/// Whether a number is to be a whole one: `type: number, format: int64`.
+fn is_whole(schema: &Map<String, Value>) -> bool {
+    matches!(schema.get("format").and_then(Value::as_str), Some("int32" | "int64"))
 }
 
 fn number(schema: &Map<String, Value>, usual: f64, step: f64) -> f64 {
