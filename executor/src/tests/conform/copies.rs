@@ -251,7 +251,7 @@ impl<'a> Source<'a> {
                 self.resolved(property).is_some_and(|property| property["type"] == "array")
             });
             let lists: Vec<String> = lists.map(|(name, _)| name.clone()).collect();
-            for name in lists.into_iter().filter(|_| is_form) {
+            for name in lists {
                 if media["encoding"].get(&name).is_none() {
                     media["encoding"][&name] = json!({"style": "form", "explode": true});
                 }

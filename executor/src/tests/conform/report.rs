@@ -10,7 +10,7 @@ use super::mock::{Control, Objection};
 const MAX_CELL: usize = 160;
 
 /// What is known of Prism 5.14.2: words of its objections, and what is behind them.
-const LIMITS: [(&str, &str); 2] = [
+const LIMITS: [(&str, &str); 3] = [
     (
         "Request body must be object",
         "Prism parses JSON and forms; what is sent as other text or as bytes is a string to it, and \
@@ -20,6 +20,10 @@ const LIMITS: [(&str, &str); 2] = [
         "Request body must be array",
         "Prism parses JSON and forms; what is sent as other text or as bytes is a string to it, and \
          the schema asks for a list",
+    ),
+    (
+        "must be object",
+        "Prism reads the fields of forms as text; the field is an object in JSON (Prism's #1622)",
     ),
 ];
 
