@@ -31,6 +31,7 @@ pub(super) mod option {
     use jiff::fmt::serde::unsigned_duration::friendly::compact::optional;
     use serde::{Deserializer, Serializer};
 
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
     pub(in crate::config) fn serialize<S: Serializer>(
         time: &Option<Duration>,
         to: S,

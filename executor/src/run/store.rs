@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{Event, RunStatus};
 use a2s::{CapabilityName, Digest};
 use jiff::Timestamp;
 use sqlx::ConnectOptions as _;
