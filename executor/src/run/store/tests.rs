@@ -2,7 +2,7 @@ use std::collections::BTreeMap as Map;
 use std::path::PathBuf;
 
 use a2s::CapabilityName;
-use a2s::api::{Guarding, Pin, RunError};
+use a2s::api::{EventKind, Guarding, Pin, RunError};
 use tempfile::TempDir;
 
 use super::*;
