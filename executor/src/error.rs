@@ -5,7 +5,7 @@
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
 use a2s::Code;
-use a2s::api::{Blame, NextAction, Problem, RunError};
+use a2s::api::{Blame, NextAction, Problem, RunError, Warning};
 
 /// What a caller of the command line is told by an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,6 +197,12 @@ impl Error {
         let mut problem = Problem::new(self.kind.status(), self.kind.code(), self.message.clone());
         problem.hint = Some(self.hint.clone()).filter(|hint| !hint.is_empty());
         problem
+    }
+
+    /// The error as something that a step goes on in spite of.
+    #[must_use]
+    pub(crate) fn into_warning(self) -> Warning {
+        Warning { code: self.kind.code().id.to_owned(), message: self.message }
     }
 
     /// The error as the end of a step or run. `repeat_safe` says whether nothing was changed by

@@ -141,7 +141,7 @@ pub(crate) enum Error {
         reason: Cow<'static, str>,
     },
     /// The value does not fit its schema.
-    #[error("the value of `{place}` does not fit its schema: {}", join(.misfits))]
+    #[error("the value of `{place}` does not fit its schema: {}", join_misfits(.misfits))]
     Misfit {
         /// Where it should stand.
         place: Place,
@@ -167,7 +167,8 @@ impl Error {
     }
 }
 
-fn join(misfits: &[Misfit]) -> String {
+/// Everything that does not fit, in one text.
+pub(crate) fn join_misfits(misfits: &[Misfit]) -> String {
     misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

@@ -288,10 +288,10 @@ impl Runs {
     /// # Errors
     /// [`Kind::WrongState`] when it is not over.
     pub(crate) async fn delete(&self, run: Uuid) -> Result<(), Error> {
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         if self.store.delete(run).await? {
             return Ok(());
         }
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let message = format!("run {run} is not over: it is {}", row.status.as_str());
         Err(Error::new(Kind::WrongState, message).hint("Cancel it first with `a2s cancel`."))
     }
@@ -323,8 +323,7 @@ impl Runs {
                 Ok(ended)
             }
             RunStatus::Succeeded | RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled => {
-                let message = format!("run {run} has already ended: {}", state.status.as_str());
-                Err(Error::new(Kind::RunEnded, message))
+                Err(ended(run, state.status))
             }
         }
     }
@@ -485,6 +484,11 @@ pub(crate) async fn make_database(config: &Config) -> Result<(), Error> {
 /// How many runs there may be at the same time, as semaphores count.
 fn slots_of(config: &Config) -> u32 {
     u32::try_from(config.limits.max_runs).unwrap_or(u32::MAX)
+}
+
+fn ended(run: Uuid, status: RunStatus) -> Error {
+    let message = format!("run {run} has already ended: {}", status.as_str());
+    Error::new(Kind::RunEnded, message)
 }
 
 fn not_found(run: Uuid) -> Error {

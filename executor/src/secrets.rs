@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use a2s::Digest;
 use a2s::api::{Decision, EventKind, RunError};
@@ -93,7 +93,7 @@ impl Secrets {
     pub(crate) fn learn(&self, value: &Value) -> Result<(), Error> {
         let mut texts = BTreeSet::new();
         gather(value, &mut texts);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         if !known.any && !value.is_null() {
             known.any = true;
             known.news.key = Some(known.key);
@@ -106,10 +106,10 @@ impl Secrets {
     /// What was learnt since this was last called.
     pub(crate) fn take_news(&self) -> News {
         // Most runs have nothing to hide.
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).news.is_empty() {
+        if self.read().news.is_empty() {
             return News::default();
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         std::mem::take(&mut known.news)
     }
 
@@ -119,7 +119,7 @@ impl Secrets {
     /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
     pub(crate) fn relearn(&self, news: News) -> Result<(), Error> {
         let News { key, mut texts } = news;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         if let Some(key) = key {
             known.key = key;
         }
@@ -128,21 +128,30 @@ impl Secrets {
         known.learn(texts)
     }
 
+    /// What is guarded is whole, even if somebody panicked meanwhile.
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         !known.any && known.credentials.is_empty()
     }
 
     /// `text` without secrets.
     pub(crate) fn mask_text(&self, text: &str) -> String {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         known.finder.as_ref().map_or_else(|| text.to_owned(), |f| spelling::replace(f, text))
     }
 
     /// `value` without secrets: in its texts, in the names of members, and numbers that are one.
     pub(crate) fn mask(&self, value: &Value) -> Value {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         match &known.finder {
             Some(_) => known.mask(value),
             None => value.clone(),
@@ -229,7 +238,7 @@ impl Secrets {
     /// of the run as soon as there are secrets. Credentials do not count: no digest is taken of
     /// them.
     pub(crate) fn blind(&self, digest: Digest) -> Digest {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         if !known.any {
             return digest;
         }

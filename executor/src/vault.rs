@@ -123,12 +123,12 @@ impl Vault {
         let now = self.clock.now();
         let set_at = next.map_or(now, |next| next.max(now));
         let row = self.seal(&host, scheme, credential, set_at)?;
-        let created = self.table.put(&host, scheme, &row).await?;
+        self.table.put(&host, scheme, &row).await?;
         // To the millisecond, as it will be read again.
         let set_at = row.set_at;
         let stored =
             StoredCredential { host, scheme: scheme.to_owned(), kind: credential.kind(), set_at };
-        Ok((stored, created))
+        Ok((stored, before.is_none()))
     }
 
     /// Forgets a credential.

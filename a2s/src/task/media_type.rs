@@ -97,6 +97,13 @@ impl MediaType {
             || self.subtype.ends_with("+yaml")
     }
 
+    /// Whether it says nothing of its content, so that JSON is often served under it: `text/plain`,
+    /// `application/octet-stream`.
+    #[must_use]
+    pub fn is_vague(&self) -> bool {
+        self.is("text/plain") || self.is("application/octet-stream")
+    }
+
     /// Whether `other` is this media type or lies in this range; parameters do not count.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {

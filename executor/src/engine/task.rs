@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use a2s::api::{Decision, EventKind, Warning};
+use a2s::api::{Decision, EventKind};
 use a2s::{Action, Place, Retry, Step, Task, TaskInputs};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -18,7 +18,8 @@ use crate::gate::{Asker, Inputs, Permitted};
 use crate::outbound::{Failure, Fetch, Pause, Wait};
 use crate::plan::Unit;
 use crate::request::{
-    self, Contract, PreparedRequest, RawResponse, asks_for_query, is_same_place, read_response,
+    self, Contract, PreparedRequest, RawResponse, asks_for_query, is_same_place, join_misfits,
+    read_response,
 };
 use crate::scope::Scope;
 use crate::secrets::hidden;
@@ -161,7 +162,7 @@ impl<'r> Engine<'r> {
         if misfits.is_empty() {
             return Ok(());
         }
-        let misfits = misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let misfits = join_misfits(&misfits);
         let error = Error::new(
             Kind::AnswerMisfit,
             format!("the answer is not as the operation declares it: {misfits}"),
@@ -169,8 +170,7 @@ impl<'r> Engine<'r> {
         if self.check_answers == CheckAnswers::Error {
             return Err(error);
         }
-        let code = error.kind.code().id.to_owned();
-        let warning = Warning { code, message: error.message };
+        let warning = error.into_warning();
         self.journal.note(EventKind::Warned { step: path.to_owned(), warning });
         Ok(())
     }
@@ -339,8 +339,7 @@ impl<'r> Engine<'r> {
     /// A token was asked for.
     fn note_fetch(&self, path: &str, attempt: u32, fetch: Fetch) {
         let Fetch { host, scheme, renewed, duration_ms, failure } = fetch;
-        let failure = failure
-            .map(|error| Warning { code: error.kind.code().id.to_owned(), message: error.message });
+        let failure = failure.map(Error::into_warning);
         self.journal.note(EventKind::TokenRequested {
             step: path.to_owned(),
             attempt,

@@ -144,9 +144,10 @@ impl Outbound {
         }
         // A refresh token is good for one use with some servers, whatever it is used for: one after
         // another they read the newest one, and store what comes.
-        let renewal = self.tokens.renewal(&need.host, &need.wanted.name);
         let renewing = match &need.opened.credential {
-            Credential::Oauth2 { refresh_token: Some(_), .. } => Some(renewal.lock_owned().await),
+            Credential::Oauth2 { refresh_token: Some(_), .. } => {
+                Some(self.tokens.renewal(&need.host, &need.wanted.name).lock_owned().await)
+            }
             _ => None,
         };
         let newest = self.vault.reveal(&need.host, &need.wanted.name).await;

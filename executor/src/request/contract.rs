@@ -130,28 +130,26 @@ impl Contract {
             let reason = format!("has the status {}, which is not declared", response.status);
             return vec![Misfit::of_whole(reason, "responses")];
         };
-        let of_status = declared(task).zip(&self.answers).filter(|(one, _)| one.status == status);
-        let of_status: Vec<_> = of_status.collect();
+        let is_bodiless = declared_for(task, response.status).next().is_none();
         let rule = format!("responses/{status}/content");
         if response.body.is_empty() {
-            let may_be_empty = of_status.is_empty()
+            let may_be_empty = is_bodiless
                 || task.method == a2s::Method::Head
                 || matches!(response.status, 204 | 205);
             let reason = "is empty, which is not declared".to_owned();
             return if may_be_empty { Vec::new() } else { vec![Misfit::of_whole(reason, &rule)] };
         }
         let Some(came) = response.media_type() else { return Vec::new() };
-        let covering = of_status.iter().filter(|(one, _)| one.media_type.covers(&came));
-        let Some((one, check)) = covering.min_by_key(|(one, _)| one.media_type.is_range()) else {
-            if of_status.is_empty() {
+        let Some(one) = declaration_of(task, response.status, &came) else {
+            if is_bodiless {
                 return Vec::new();
             }
             let reason = format!("is of the media type {}, which is not declared", came.essence());
             return vec![Misfit::of_whole(reason, &rule)];
         };
-        if !came.is_json() {
+        let Some(check) = self.answers.get(one.index).filter(|_| came.is_json()) else {
             return Vec::new();
-        }
+        };
         let check =
             check.get_or_init(|| Check::of_schema(task, one.schema, Direction::Response)).as_ref();
         check.map_or_else(Vec::new, |check| check.misfits(value))
@@ -169,28 +167,48 @@ fn fits(place: Place, misfits: Vec<Misfit>) -> Result<(), Error> {
 
 /// An answer that an operation declares.
 pub(super) struct Declared<'t> {
+    /// Its number among all of the operation.
+    index: usize,
     status: &'t str,
     /// Its media type, or a range of them.
-    pub(super) media_type: MediaType,
+    media_type: MediaType,
     /// Its schema; null when there is none.
     pub(super) schema: &'t Value,
 }
 
+/// What an operation declares for an answer of a status and a media type; a range of media types
+/// counts less than the type itself.
+pub(super) fn declaration_of<'t>(
+    task: &'t OpenApiTask,
+    status: u16,
+    came: &MediaType,
+) -> Option<Declared<'t>> {
+    let covering = declared_for(task, status).filter(|one| one.media_type.covers(came));
+    covering.min_by_key(|one| one.media_type.is_range())
+}
+
 /// The answers that an operation declares for a status.
-pub(super) fn declared_for(task: &OpenApiTask, status: u16) -> impl Iterator<Item = Declared<'_>> {
+fn declared_for(task: &OpenApiTask, status: u16) -> impl Iterator<Item = Declared<'_>> {
     let status = declared_status(task, status);
     declared(task).filter(move |one| Some(one.status) == status)
 }
 
 /// Every answer with a media type, in the order of the task.
 fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
-    task.responses.iter().flat_map(|(status, response)| {
+    let answers = task.responses.iter().flat_map(|(status, response)| {
         let content = response.get("content").and_then(Value::as_object);
         content.into_iter().flatten().filter_map(|(text, media)| {
             let media_type = MediaType::parse(text)?;
             let schema = media.get("schema").unwrap_or(&Value::Null);
-            Some(Declared { status, media_type, schema })
+            Some((status.as_str(), media_type, schema))
         })
+    });
+    let numbered = answers.enumerate();
+    numbered.map(|(index, (status, media_type, schema))| Declared {
+        index,
+        status,
+        media_type,
+        schema,
     })
 }
 

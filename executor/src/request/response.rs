@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::contract::declared_for;
+use super::contract::declaration_of;
 use super::excerpt::{one_line, start_of};
 use super::text::decode;
 use crate::error::{Error, Kind};
@@ -40,7 +40,7 @@ impl RawResponse {
 
     /// The media type, when one is named. Some services send the range that their description has
     /// (`*/*`): that names nothing.
-    pub(super) fn media_type(&self) -> Option<MediaType> {
+    pub(crate) fn media_type(&self) -> Option<MediaType> {
         let named = self.content_type().and_then(MediaType::parse);
         named.filter(|media_type| !media_type.is_range())
     }
@@ -154,7 +154,8 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     if is(MediaType::is_json) {
         return read_json(media_type.as_ref(), response);
     }
-    let declared = media_type.as_ref().and_then(|came| schema_of(task, response.status, came));
+    let declared = media_type.as_ref();
+    let declared = declared.and_then(|came| declaration_of(task, response.status, came));
     // Behind a login or a broken address stands a page: it is no text that a step could mean.
     if is(is_page) && declared.is_none() {
         let content_type = media_type.as_ref().map_or("", MediaType::as_str);
@@ -165,8 +166,8 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     }
     // JSON is often served under a name that says nothing. Where the name is declared, the schema
     // tells; where it is not, a lone number or word is not taken for JSON.
-    if media_type.as_ref().is_none_or(is_vague)
-        && declared.is_none_or(is_structure)
+    if media_type.as_ref().is_none_or(MediaType::is_vague)
+        && declared.is_none_or(|one| is_structure(one.schema))
         && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
             serde_json::from_slice(without_mark(&response.body))
     {
@@ -185,20 +186,8 @@ fn is_page(media_type: &MediaType) -> bool {
     media_type.is("text/html") || media_type.is("application/xhtml+xml")
 }
 
-fn is_vague(media_type: &MediaType) -> bool {
-    media_type.is("text/plain") || media_type.is("application/octet-stream")
-}
-
 fn is_form(media_type: &MediaType) -> bool {
     media_type.is("application/x-www-form-urlencoded")
-}
-
-/// The schema that the operation declares for an answer of this status and media type; null where
-/// it declares the media type without one.
-fn schema_of<'t>(task: &'t OpenApiTask, status: u16, came: &MediaType) -> Option<&'t Value> {
-    let declared = declared_for(task, status);
-    let covering = declared.filter(|one| one.media_type.covers(came));
-    covering.min_by_key(|one| one.media_type.is_range()).map(|one| one.schema)
 }
 
 /// Whether a schema is that of an object or a list, as far as it says so by itself.

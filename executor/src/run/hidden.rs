@@ -28,24 +28,13 @@ pub(super) struct Hidden {
 impl Hidden {
     /// What an event would tell of values, before it is masked. None when nothing is secret.
     pub(super) fn of(kind: &EventKind, secrets: &Secrets) -> Option<Self> {
-        match kind {
-            EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. }
-                if !secrets.is_empty() =>
-            {
-                Some(Self { values: Some(outputs.clone()), ..Self::default() })
-            }
-            _ => None,
-        }
+        let outputs = outputs(kind).filter(|_| !secrets.is_empty())?;
+        Some(Self { values: Some(outputs.clone()), ..Self::default() })
     }
 
     /// What is left to be hidden beside the masked event. None when it tells everything.
     pub(super) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
-        let told = match masked {
-            EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
-                Some(outputs)
-            }
-            _ => None,
-        };
+        let told = outputs(masked);
         let values = self.values.filter(|values| Some(values) != told);
         let secrets = secrets.take_news();
         (values.is_some() || !secrets.is_empty()).then_some(Self { values, secrets })
@@ -60,6 +49,16 @@ impl Hidden {
             Error::new(Kind::Internal, "what an event hides could not be written as JSON")
         })?;
         vault.seal_event(run, seq, &plain)
+    }
+}
+
+/// What a step set, as its event tells it.
+fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
+    match kind {
+        EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
+            Some(outputs)
+        }
+        _ => None,
     }
 }
 

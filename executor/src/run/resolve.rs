@@ -6,9 +6,9 @@ use a2s::api::{EventKind, Resolution, ResumeRequest, Run, RunStatus};
 use serde_json::Map;
 use uuid::Uuid;
 
-use super::fold::{Progress, Start, fold};
+use super::fold::{Progress, Start};
 use super::hidden::reveal;
-use super::{Runs, not_found};
+use super::{Runs, ended, not_found};
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
 use crate::request::one_line;
@@ -26,22 +26,20 @@ impl Runs {
         request: ResumeRequest,
     ) -> Result<Run, Error> {
         self.check_open()?;
-        let mut events = self.read_all(run).await?;
-        let state = fold(&events).ok_or_else(|| not_found(run))?;
-        if state.status.is_final() {
-            let message = format!("run {run} has already ended: {}", state.status.as_str());
-            return Err(Error::new(Kind::RunEnded, message));
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        if row.status.is_final() {
+            return Err(ended(run, row.status));
         }
-        if state.status != RunStatus::Waiting {
+        if row.status != RunStatus::Waiting {
             return Err(Error::new(Kind::WrongState, format!("run {run} is under way")));
         }
+        let mut events = self.read_all(run).await?;
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         reveal(&mut events, &sealed, &self.vault, &secrets)?;
         let progress = Progress::of(&events);
         let step = choose(&progress, request.step.as_deref())?;
 
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let start = Start::of(&events).ok_or_else(|| not_found(run))?;
         let plan = self.recall_plan(&start, &row.choices).await?;
         check_outputs(&plan, &step, &request, &secrets)?;

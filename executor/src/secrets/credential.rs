@@ -5,9 +5,7 @@
 //! the secret values of inputs stay in, because steps work with them.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
-use a2s::MediaType;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use encoding_rs::WINDOWS_1252;
@@ -37,7 +35,7 @@ impl Secrets {
     /// # Errors
     /// [`Kind::BudgetExceeded`] when there is more to be kept than can be looked for.
     pub(crate) fn learn_credential(&self, text: &str) -> Result<(), Error> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         let mut texts = spellings(text);
         texts.retain(|text| !known.credentials.contains(text));
         if texts.is_empty() {
@@ -55,7 +53,7 @@ impl Secrets {
 
     /// An answer without credentials, in headers and body.
     pub(crate) fn scrub(&self, mut response: RawResponse) -> RawResponse {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         let Some(finder) = &known.credential_finder else { return response };
         for value in response.headers.values_mut() {
             let text = String::from_utf8_lossy(value.as_bytes());
@@ -66,7 +64,7 @@ impl Secrets {
             }
         }
         // As it will be read: another charset is another spelling.
-        let media_type = response.content_type().and_then(MediaType::parse);
+        let media_type = response.media_type();
         let text = decode_text(media_type.as_ref(), &response.body);
         let is_utf8 = text.as_bytes() == &response.body[..];
         if let Some(scrubbed) = known.scrub_text(&text) {
@@ -100,6 +98,7 @@ impl Known {
         (!is_clean()).then(|| scrubbed.to_string())
     }
 }
+
 /// A text in the spellings that a service may answer it in. Percent-encoding and the escapes of
 /// JSON are read where it is looked for; base64 and hexadecimal digits are looked for as such.
 fn spellings(text: &str) -> BTreeSet<String> {
@@ -162,7 +161,7 @@ mod tests {
         let body = Bytes::copy_from_slice(body);
         let response = RawResponse { status: 200, headers, body, redirects: 0 };
         let scrubbed = secrets.scrub(response);
-        let media_type = scrubbed.content_type().and_then(MediaType::parse);
+        let media_type = scrubbed.media_type();
         decode_text(media_type.as_ref(), &scrubbed.body)
     }
 

@@ -8,6 +8,7 @@ use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::world::{
     World, allow, assert_succeeded, call, events, output, read, run, sequence, start, task, with,
@@ -162,7 +163,7 @@ async fn what_is_too_short_to_be_found_hides_its_place() {
         *inputs,
         json!([{"name": "queryParameters.pin", "value": "(secret)"}, {"name": "body", "value": "(secret)"}])
     );
-    let sending = async |run: uuid::Uuid| {
+    let sending = async |run: Uuid| {
         let told = events(&app, run).await;
         told.into_iter().find_map(|event| match event.kind {
             EventKind::Sending { url, request_digest, .. } => Some((url, request_digest)),
@@ -320,14 +321,20 @@ fn publish_holding(world: &World, name: &str, held: &str) {
     world.registry.publish_newer(name, &rest);
 }
 
+/// A run that holds its token and has died.
+async fn died(world: &World, name: &str, held: &str) -> Uuid {
+    publish_holding(world, name, held);
+    let app = world.open().await;
+    let id = start(&app, name, json!({"token": TOKEN})).await;
+    world.service.arrived(held, 1).await;
+    app.crash().await;
+    id
+}
+
 #[tokio::test]
 async fn a_run_with_secrets_goes_on_after_a_crash_and_keeps_them() {
     let world = World::new().await;
-    publish_holding(&world, "Hold", "GET /hold/x");
-    let app = world.open().await;
-    let id = start(&app, "Hold", json!({"token": TOKEN})).await;
-    world.service.arrived("GET /hold/x", 1).await;
-    app.crash().await;
+    let id = died(&world, "Hold", "GET /hold/x").await;
     assert_untold("the database", &database(&world));
     world.service.release("x");
     let app = world.open().await;
@@ -370,12 +377,8 @@ async fn what_lies_sealed_goes_when_the_run_is_over() {
 async fn a_run_whose_key_is_gone_ends_and_says_so() {
     let mut world = World::new().await;
     for (name, held, doubt) in [("Get", "GET /hold/x", false), ("Post", "POST /hold/x", true)] {
-        publish_holding(&world, name, held);
         world.config.secret_key = key(1);
-        let app = world.open().await;
-        let id = start(&app, name, json!({"token": TOKEN})).await;
-        world.service.arrived(held, 1).await;
-        app.crash().await;
+        let id = died(&world, name, held).await;
         world.config.secret_key = key(2);
         let app = world.open().await;
         events(&app, id).await;
@@ -393,11 +396,7 @@ async fn a_run_whose_key_is_gone_ends_and_says_so() {
 #[tokio::test]
 async fn a_sealed_value_that_is_gone_is_not_replaced_by_its_placeholder() {
     let world = World::new().await;
-    publish_holding(&world, "Hold", "GET /hold/x");
-    let app = world.open().await;
-    let id = start(&app, "Hold", json!({"token": TOKEN})).await;
-    world.service.arrived("GET /hold/x", 1).await;
-    app.crash().await;
+    let id = died(&world, "Hold", "GET /hold/x").await;
     world.change_database("DELETE FROM sealed").await;
     let app = world.open().await;
     events(&app, id).await;

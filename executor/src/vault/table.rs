@@ -90,15 +90,8 @@ impl Table {
         Ok(Some(Row { kind, set_at, sealed }))
     }
 
-    /// Writes a row, over the one that was there. True when there was none.
-    pub(super) async fn put(&self, host: &Domain, scheme: &str, row: &Row) -> Result<bool, Error> {
-        let existed: Option<i64> =
-            sqlx::query_scalar("SELECT 1 FROM credential WHERE host = ?1 AND scheme = ?2")
-                .bind(host.as_str())
-                .bind(scheme)
-                .fetch_optional(&self.pool)
-                .await
-                .map_err(failed(WHAT))?;
+    /// Writes a row, over the one that was there.
+    pub(super) async fn put(&self, host: &Domain, scheme: &str, row: &Row) -> Result<(), Error> {
         sqlx::query(
             "INSERT OR REPLACE INTO credential (host, scheme, kind, set_at, key_id, nonce, sealed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -113,7 +106,7 @@ impl Table {
         .execute(&self.pool)
         .await
         .map_err(failed(WHAT))?;
-        Ok(existed.is_none())
+        Ok(())
     }
 
     /// Writes a row over the one that was set at the same time, if that is still there.

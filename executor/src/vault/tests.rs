@@ -40,6 +40,12 @@ async fn open_made(config: &Config) -> Result<Vault, Error> {
     Vault::open(config, pool, Arc::new(Counter::default()), Arc::new(Counter::default())).await
 }
 
+/// The database behind the vault's back.
+async fn connect(folder: &Path) -> SqlitePool {
+    let options = sqlx::sqlite::SqliteConnectOptions::new();
+    SqlitePool::connect_with(options.filename(folder.join("executor.sqlite"))).await.unwrap()
+}
+
 fn given(byte: u8) -> SecretKey {
     SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
 }
@@ -105,9 +111,7 @@ async fn a_row_that_was_moved_or_changed_does_not_open() {
     let folder = tempfile::tempdir().unwrap();
     let vault = open(folder.path(), given(1)).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
-    let options = sqlx::sqlite::SqliteConnectOptions::new();
-    let pool = SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
-    let pool = pool.await.unwrap();
+    let pool = connect(folder.path()).await;
     let change = async |sql: &'static str| {
         sqlx::query(sql).execute(&pool).await.unwrap();
     };
@@ -246,11 +250,10 @@ async fn a_full_vault_takes_no_more_and_lets_what_is_there_be_changed() {
     let folder = tempfile::tempdir().unwrap();
     let vault = open(folder.path(), given(1)).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
-    let options = sqlx::sqlite::SqliteConnectOptions::new();
-    let pool = SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
+    let pool = connect(folder.path()).await;
     let fill = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
                 INSERT INTO credential SELECT 'h' || i || '.example', 'key', 'api_key', 0, '', x'', x'' FROM n";
-    sqlx::query(fill).execute(&pool.await.unwrap()).await.unwrap();
+    sqlx::query(fill).execute(&pool).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("another")).await.unwrap();
     let error = vault.set(host("new.example"), "key", &api_key("canary")).await.unwrap_err();
     assert!(error.message.contains("10000 credentials are stored"), "{}", error.message);
@@ -261,9 +264,7 @@ async fn a_database_that_was_cut_off_is_an_error_and_no_answer() {
     let folder = tempfile::tempdir().unwrap();
     let vault = open(folder.path(), given(1)).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
-    let options = sqlx::sqlite::SqliteConnectOptions::new();
-    let pool = SqlitePool::connect_with(options.filename(folder.path().join("executor.sqlite")));
-    let pool = pool.await.unwrap();
+    let pool = connect(folder.path()).await;
     for sql in [
         "UPDATE credential SET sealed = substr(sealed, 1, 20)",
         "UPDATE credential SET sealed = x''",

@@ -13,6 +13,7 @@ use crate::request::RawResponse;
 const MAX_LIFE: f64 = 365.0 * 86_400.0;
 /// The longest token.
 const MAX_TOKEN: usize = 16 << 10;
+
 /// What an authorization server gives (RFC 6749, section 5.1).
 #[derive(Debug)]
 pub(super) struct Granted {

@@ -249,9 +249,8 @@ fn gather<'a>(
 /// Whether an answer with members may come under a media type: JSON, a range, or a name that says
 /// nothing.
 fn has_members(media: &str) -> bool {
-    let Some(media) = MediaType::parse(media) else { return false };
-    let is_vague = media.is("text/plain") || media.is("application/octet-stream");
-    media.is_json() || media.is_range() || is_vague
+    let media = MediaType::parse(media);
+    media.is_some_and(|media| media.is_json() || media.is_range() || media.is_vague())
 }
 
 /// Whether a media type is JSON.
