@@ -8,6 +8,7 @@ pub(crate) mod fold;
 mod follow;
 mod hidden;
 pub(crate) mod journal;
+mod rehearse;
 mod resolve;
 mod store;
 

@@ -8,20 +8,20 @@ use crate::error::{Error, Kind};
 
 /// What outputs are taken from.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// The body, as the guardian let it pass; of a capability its result.
-    pub(super) body: Value,
+    pub(crate) body: Value,
     /// How it came from a service; a capability's result has none.
-    pub(super) head: Option<Head>,
+    pub(crate) head: Option<Head>,
 }
 
 /// Status and headers, as they were received: a guardian that modifies a result modifies the body.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// HTTP status.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// The headers.
-    pub(super) headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
 }
 
 impl Answer {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::answer::{Answer, Head};
-use super::{Engine, Halt, Stop};
+use super::{Engine, Halt, Question, Services, Stop, Way};
 use crate::clock::{execution_id, milliseconds_between};
 use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
@@ -50,6 +50,18 @@ impl<'r> Engine<'r> {
         let filled = self
             .fill(unit, task, inputs, execution_id(self.run, path), scope)
             .map_err(|error| self.failed(path, error))?;
+        let given =
+            Inputs { truth: &filled.truth, shown: filled.shown.as_ref().unwrap_or(&filled.truth) };
+        let contract = self.contracts.of(task);
+        let way = match self.services {
+            Services::Real(way) => way,
+            Services::AtHand(answers) => {
+                let question = Question { step: path, contract: &contract, inputs: given };
+                let answer = answers.answer(&question).map_err(Stop::Failed)?;
+                self.learn_outputs(path, unit, outputs, &answer)?;
+                return Ok(answer);
+            }
+        };
         let capability = unit.document.capability();
         let asker = Asker {
             run: self.run,
@@ -63,11 +75,8 @@ impl<'r> Engine<'r> {
             domains: &capability.domains,
             secrets: self.secrets,
         };
-        let given =
-            Inputs { truth: &filled.truth, shown: filled.shown.as_ref().unwrap_or(&filled.truth) };
-        let contract = self.contracts.of(task);
         let asked = tokio::select! {
-            asked = self.gate.ask_request(&asker, &contract, given) => asked,
+            asked = way.gate.ask_request(&asker, &contract, given) => asked,
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
         self.record_decision(&asker, asked.decision);
@@ -75,7 +84,7 @@ impl<'r> Engine<'r> {
 
         let address = filled.hides_address.then(|| request::address(task).1);
         let retry = step.control.retry.as_ref();
-        let (outcome, attempt) = self.send(&asker, &request, address, retry, halt).await?;
+        let (outcome, attempt) = self.send(way, &asker, &request, address, retry, halt).await?;
         let (answer, head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
@@ -95,7 +104,7 @@ impl<'r> Engine<'r> {
             Err(error) => Err(error),
         };
         // Not cut short by a halt: the request had its effect, and what came of it is recorded.
-        let asked = self.gate.ask_result(&asker, task, answer).await;
+        let asked = way.gate.ask_result(&asker, task, answer).await;
         self.record_decision(&asker, asked.decision);
         let status = head.as_ref().map(|head| head.status);
         let body = asked.verdict.map(Permitted::into_inner);
@@ -195,6 +204,7 @@ impl<'r> Engine<'r> {
     /// connection is made. `address` is told instead of the true one, if there is one.
     async fn send(
         &self,
+        way: Way<'_>,
         asker: &Asker<'_>,
         request: &Permitted<PreparedRequest>,
         address: Option<String>,
@@ -202,7 +212,8 @@ impl<'r> Engine<'r> {
         halt: &Halt,
     ) -> Result<(Result<RawResponse, Failure>, u32), Stop> {
         let path = asker.step;
-        let retries = self.retries.for_step(retry);
+        let Way { outbound, retries, .. } = way;
+        let retries = retries.for_step(retry);
         let url = address.unwrap_or_else(|| request.url().to_string());
         let repeat_safe = request.repeat_safe();
         let effect = usize::from(!repeat_safe);
@@ -213,7 +224,7 @@ impl<'r> Engine<'r> {
             let request = whole.as_ref().unwrap_or(request);
             attempt += 1;
             // Anew for each attempt: what was taken away during a pause is not sent any more.
-            let authorized = Box::pin(self.outbound.authorize(request, self.secrets)).await;
+            let authorized = Box::pin(outbound.authorize(request, self.secrets)).await;
             let mut authorization = match authorized {
                 Ok(authorization) => authorization,
                 Err(error) => return Ok((Err(Failure::before(error)), attempt)),
@@ -223,7 +234,7 @@ impl<'r> Engine<'r> {
             let equipped = tokio::select! {
                 biased;
                 why = halt.halted() => return Err(Stop::Halted(why)),
-                equipped = Box::pin(self.outbound.equip(request, going, time, &on_fetch)) => equipped,
+                equipped = Box::pin(outbound.equip(request, going, time, &on_fetch)) => equipped,
             };
             if let Err(failure) = equipped {
                 // Nothing of the step's own request has left.
@@ -238,7 +249,7 @@ impl<'r> Engine<'r> {
                 // A halt goes first: nothing is begun behind it.
                 biased;
                 why = halt.halted() => return Err(Stop::Halted(why)),
-                turn = self.outbound.turn(request.url(), halt.remaining(), &on_wait) => turn,
+                turn = outbound.turn(request.url(), halt.remaining(), &on_wait) => turn,
             };
             let turn = match turn {
                 Ok(turn) => turn,
@@ -252,7 +263,7 @@ impl<'r> Engine<'r> {
                 attempt,
                 method: request.method().to_string(),
                 url: url.clone(),
-                upstream: self.outbound.upstream_of(request.url()),
+                upstream: outbound.upstream_of(request.url()),
                 request_digest: self.secrets.blind(request.digest()),
                 repeat_safe,
             };
@@ -261,13 +272,13 @@ impl<'r> Engine<'r> {
             let began = self.clock.now();
             let outcome = if repeat_safe {
                 tokio::select! {
-                    outcome = self.outbound.send(request, turn, &authorization, None) => outcome,
+                    outcome = outbound.send(request, turn, &authorization, None) => outcome,
                     why = halt.halted() => return Err(Stop::Halted(why)),
                 }
             } else {
                 // Never aborted: the service may be at work already. It has its own timeout, and
                 // no more time than the step has.
-                self.outbound.send(request, turn, &authorization, halt.remaining()).await
+                outbound.send(request, turn, &authorization, halt.remaining()).await
             };
             match &outcome {
                 Ok(response) => {

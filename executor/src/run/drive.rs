@@ -15,7 +15,7 @@ use super::fold::{Progress, Start};
 use super::hidden::reveal;
 use super::{LEASE, Live, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
-use crate::engine::{Budget, Engine, Stop, Why};
+use crate::engine::{Budget, Engine, Services, Stop, Way, Why};
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
 use crate::report::outcome_of;
@@ -95,9 +95,11 @@ impl Runs {
             budget: Budget::new(&self.config.limits, progress.begun()),
             secrets: &live.secrets,
             journal: &live.journal,
-            gate: &self.gate,
-            outbound: &self.outbound,
-            retries: &self.retries,
+            services: Services::Real(Way {
+                gate: &self.gate,
+                outbound: &self.outbound,
+                retries: &self.retries,
+            }),
             clock: &self.clock,
             ids: &self.ids,
             contracts: Contracts::default(),
@@ -273,7 +275,7 @@ fn secrets_lost(error: &Error, progress: &Progress) -> Error {
 }
 
 /// What is recorded when a walk has ended; nothing when the run goes on later.
-fn last_event(
+pub(super) fn last_event(
     ended: Result<Value, Stop>,
     repeat_safe: bool,
     duration_ms: u64,

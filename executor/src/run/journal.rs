@@ -21,12 +21,10 @@ pub(crate) const EVENT_VERSION: u8 = 1;
 #[derive(Debug)]
 pub(crate) struct Journal {
     run: Uuid,
-    store: Store,
+    sink: Sink,
     clock: Arc<dyn Clock>,
     /// What no event may tell.
     secrets: Arc<Secrets>,
-    /// Seals it, so that the run can be resumed.
-    vault: Arc<Vault>,
     /// The number of the last event that was sent to the store. The lock is held while an event is
     /// numbered and sent, so that events reach the store in the order of their numbers, whichever
     /// branch of a parallel step they come from; it is never held while anything is awaited.
@@ -34,7 +32,21 @@ pub(crate) struct Journal {
     committed: Arc<watch::Sender<u64>>,
 }
 
+/// Where events go.
+#[derive(Debug)]
+enum Sink {
+    /// To the database; what they do not tell is sealed, so that the run can be resumed.
+    Database { store: Store, vault: Arc<Vault> },
+    /// To a list: nobody goes on with this run.
+    List(Mutex<Vec<Event>>),
+}
+
 impl Journal {
+    /// The journal of a run that is walked once, for what it tells.
+    pub(crate) fn listed(run: Uuid, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
+        Self::new(run, 0, Sink::List(Mutex::default()), clock, secrets)
+    }
+
     /// Goes on with the journal of `run` after its event `last`.
     pub(crate) fn after(
         run: Uuid,
@@ -44,8 +56,20 @@ impl Journal {
         vault: Arc<Vault>,
         secrets: Arc<Secrets>,
     ) -> Self {
+        Self::new(run, last, Sink::Database { store, vault }, clock, secrets)
+    }
+
+    fn new(run: Uuid, last: u64, sink: Sink, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
         let committed = Arc::new(watch::Sender::new(last));
-        Self { run, store, clock, secrets, vault, last: Mutex::new(last), committed }
+        Self { run, sink, clock, secrets, last: Mutex::new(last), committed }
+    }
+
+    /// The events of a journal that is a list.
+    pub(crate) fn into_events(self) -> Vec<Event> {
+        match self.sink {
+            Sink::Database { .. } => Vec::new(),
+            Sink::List(events) => events.into_inner().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     /// The number of the last event.
@@ -64,8 +88,11 @@ impl Journal {
         self.secrets.mask_event(&mut kind);
         let mut last = self.lock();
         let event = self.event(*last + 1, kind);
-        self.store.append_soon(event, Arc::clone(&self.committed));
         *last += 1;
+        match &self.sink {
+            Sink::Database { store, .. } => store.append_soon(event, Arc::clone(&self.committed)),
+            Sink::List(events) => push(events, event),
+        }
     }
 
     /// Records what happened, and returns once it cannot be lost any more. What a step set is
@@ -80,13 +107,20 @@ impl Journal {
         let done = {
             let mut last = self.lock();
             let seq = *last + 1;
+            let (store, vault) = match &self.sink {
+                Sink::Database { store, vault } => (store, vault),
+                Sink::List(events) => {
+                    *last = seq;
+                    push(events, self.event(seq, kind));
+                    return Ok(());
+                }
+            };
             // Under the lock: a secret is sealed with the event that tells of it, or before.
             let hidden = truth.and_then(|truth| truth.unless_told(&kind, &self.secrets));
-            let sealed =
-                hidden.map(|hidden| hidden.seal(&self.vault, self.run, seq)).transpose()?;
+            let sealed = hidden.map(|hidden| hidden.seal(vault, self.run, seq)).transpose()?;
             let event = self.event(seq, kind);
             *last = seq;
-            self.store.append(event, sealed, Arc::clone(&self.committed))
+            store.append(event, sealed, Arc::clone(&self.committed))
         };
         done.await
     }
@@ -98,4 +132,8 @@ impl Journal {
     fn lock(&self) -> MutexGuard<'_, u64> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn push(events: &Mutex<Vec<Event>>, event: Event) {
+    events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
 }

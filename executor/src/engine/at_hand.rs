@@ -1,0 +1,29 @@
+//! Answers that are at hand, instead of services: those of a recorded run, or of an example.
+
+use std::fmt;
+
+use a2s::api::RunError;
+
+use super::Answer;
+use crate::gate::Inputs;
+use crate::request::Contract;
+
+/// Who has the answers at hand.
+pub(crate) trait Answers: fmt::Debug + Sync {
+    /// What the task of a step is answered.
+    ///
+    /// # Errors
+    /// How the step fails: as it did, as the answer makes it fail, or because there is no answer.
+    fn answer(&self, question: &Question<'_>) -> Result<Answer, RunError>;
+}
+
+/// The request that a task step would send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// Path of the step in the run: `checkWeather/getWeather[2]`.
+    pub(crate) step: &'a str,
+    /// The task, with its schemas.
+    pub(crate) contract: &'a Contract,
+    /// What its places are filled with.
+    pub(crate) inputs: Inputs<'a>,
+}

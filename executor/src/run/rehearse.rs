@@ -1,0 +1,77 @@
+//! Rehearsals: a plan is walked with answers that are at hand. Nothing leaves, nobody is asked, and
+//! nothing is written down.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use a2s::api::Event;
+use prometheus_client::registry::Registry;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::drive::last_event;
+use super::fold::Progress;
+use super::journal::Journal;
+use crate::clock::{Clock, Ids, milliseconds_between};
+use crate::config::{CheckAnswers, Limits};
+use crate::engine::{Answers, Budget, Engine, Halt, Services};
+use crate::metrics::Metrics;
+use crate::plan::Plan;
+use crate::request::Contracts;
+use crate::secrets::Secrets;
+
+/// A plan that is walked with answers that are at hand.
+#[derive(Debug)]
+pub(crate) struct Rehearsal<'r> {
+    /// The run that it stands for: ids that are made for services follow from it.
+    pub(crate) run: Uuid,
+    /// Its session.
+    pub(crate) session: &'r str,
+    /// What is walked.
+    pub(crate) plan: &'r Plan,
+    /// The inputs, with defaults.
+    pub(crate) inputs: &'r Map<String, Value>,
+    /// Who has the answers.
+    pub(crate) answers: &'r dyn Answers,
+    /// What it may take.
+    pub(crate) limits: &'r Limits,
+    /// The clock.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
+impl Rehearsal<'_> {
+    /// Walks the plan, and gives what happened: as in the journal of a run, without its first event.
+    pub(crate) async fn walk(self) -> Vec<Event> {
+        let Self { run, session, plan, inputs, answers, limits, clock, ids } = self;
+        let secrets = Arc::new(Secrets::new(ids.random()));
+        let journal = Journal::listed(run, Arc::clone(&clock), Arc::clone(&secrets));
+        let metrics = Metrics::register(&mut Registry::default());
+        let began = clock.now();
+        let engine = Engine {
+            run,
+            session,
+            plan,
+            progress: &Progress::default(),
+            effects: AtomicUsize::new(0),
+            budget: Budget::new(limits, 0),
+            secrets: &secrets,
+            journal: &journal,
+            services: Services::AtHand(answers),
+            clock: &clock,
+            ids: &ids,
+            contracts: Contracts::default(),
+            check_answers: CheckAnswers::Off,
+            metrics: &metrics,
+            max_parallel: limits.max_parallel,
+            max_request_bytes: limits.max_request_bytes,
+        };
+        let ended = engine.walk(inputs, &Halt::default()).await;
+        let duration_ms = milliseconds_between(began, clock.now());
+        if let Some(kind) = last_event(ended, true, duration_ms) {
+            journal.note(kind);
+        }
+        journal.into_events()
+    }
+}
