@@ -4,6 +4,7 @@
 mod host;
 mod problem;
 mod registry;
+mod replay;
 mod run;
 mod secrets;
 mod state;
@@ -15,6 +16,7 @@ pub use registry::{
     PublishAnswer, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Strategy, Term,
     VerifyAnswer, VerifyRequest, Weights,
 };
+pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
     Handler, Iterations, NextAction, Phase, Pin, PlanAnswer, PlanRequest, PlannedCredential,

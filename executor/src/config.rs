@@ -260,6 +260,8 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// Size of an answer of a service, in bytes.
     pub max_response_bytes: usize,
+    /// Size of an answer that is kept for replays, in bytes; with 0 none is.
+    pub keep_answer_bytes: usize,
     /// Attempts of one task, where repeating is safe and the document says nothing.
     pub max_attempts: u32,
     /// Attempts of one task, whatever the document says.
@@ -288,6 +290,7 @@ impl Default for Limits {
             request_timeout: Duration::from_secs(60),
             max_request_bytes: 4 << 20,
             max_response_bytes: 8 << 20,
+            keep_answer_bytes: 256 << 10,
             keep_runs: None,
             max_attempts: 3,
             attempts_ceiling: 10,

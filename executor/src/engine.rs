@@ -76,6 +76,8 @@ pub(crate) struct Engine<'r> {
     pub(crate) max_parallel: usize,
     /// Size of a request to a service, in bytes.
     pub(crate) max_request_bytes: usize,
+    /// Size of an answer that is kept for replays, in bytes.
+    pub(crate) keep_answer_bytes: usize,
 }
 
 /// Who answers the requests of task steps.

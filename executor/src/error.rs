@@ -117,6 +117,7 @@ table! {
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
     UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then go on with `a2s runs resume ID --repeat`, `--skip` or `--set NAME=VALUE`, or cancel the run.";
     StepTimeout = "A2S372", 504, Service, Repeat, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
+    NotRecorded = "A2S373", 500, Executor, Nothing, Failed, "answer that was not recorded", "Answers are kept as far as `keep-answer-bytes` allows, and only for steps that were run: a replay cannot go on behind a step without one.";
     // Credentials.
     CredentialMissing = "A2S380", 422, Caller, AskOperator, Failed, "credential missing", "Store it with `a2s secrets set HOST SCHEME`; `a2s run --dry-run` tells which.";
     CredentialRefused = "A2S381", 403, Capability, AskOperator, Failed, "credential that may not be sent there", "Compare the credential with what the document asks for: it goes to its own hosts alone, over https, in the form that the scheme has.";

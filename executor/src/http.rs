@@ -9,7 +9,7 @@ use std::time::Duration;
 use a2s::CapabilityName;
 use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
-    ResumeRequest, Run, RunStatus,
+    Replay, ReplayRequest, ResumeRequest, Run, RunStatus,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -82,6 +82,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stream_events))
         .routes(routes!(cancel_execution))
         .routes(routes!(resume_execution))
+        .routes(routes!(replay_execution))
         .routes(routes!(plan_execution))
         .routes(routes!(list_hosts))
         .merge(state::routes())
@@ -292,6 +293,29 @@ async fn resume_execution(
     let run =
         resolved.await.map_err(|_| Error::new(Kind::Internal, "the run was not resumed"))??;
     Ok((StatusCode::ACCEPTED, Json(run)))
+}
+
+/// Replay a run
+///
+/// Walks the plan of the run, or that of another version, with the answers that were recorded, and
+/// tells where that departs from the recording. No service and no guardian is asked.
+#[utoipa::path(
+    post, path = "/v1/executions/{id}/replay", tag = "executor", security(("token" = [])),
+    params(("id" = Uuid, Path, description = "The run")),
+    request_body = ReplayRequest,
+    responses(
+        (status = 200, description = "The differences", body = Replay),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn replay_execution(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Replay>, Error> {
+    let id = read_id(&id)?;
+    let request: ReplayRequest = read_json(body)?;
+    app.runs().replay(id, &request).await.map(Json)
 }
 
 /// Show what a run would do, without running it

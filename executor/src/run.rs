@@ -4,11 +4,13 @@
 //! in between is the business of [`crate::engine`].
 
 mod drive;
+pub(crate) mod exchange;
 pub(crate) mod fold;
 mod follow;
 mod hidden;
 pub(crate) mod journal;
 mod rehearse;
+mod replay;
 mod resolve;
 mod store;
 

@@ -16,6 +16,7 @@ mod iterating;
 mod listing;
 mod mapping;
 mod remembering;
+mod replaying;
 mod requests;
 mod resolving;
 mod resuming;

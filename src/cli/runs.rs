@@ -15,6 +15,15 @@ Examples:
   a2s runs resume 01981f3c-… --repeat
   a2s runs resume 01981f3c-… --step pay --set payment_id=p-17 --set status=paid";
 
+const AFTER_REPLAY: &str = "\
+No service and no guardian is asked: each task step is given the answer that it was given then. The
+command ends with 1 when something is different: what a step asks, sets or fails with, steps that
+are new or gone, and the result.
+
+Examples:
+  a2s runs replay 01981f3c-…
+  a2s runs replay 01981f3c-… --against GetWeather@2.0.0";
+
 /// Runs that there were, or one of them.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -40,6 +49,15 @@ pub(crate) enum RunsCommand {
     /// Go on with a run that waits, because the outcome of a request is not known
     #[command(after_help = AFTER_RESUME)]
     Resume(ResumeArgs),
+    /// Walk a run again with the answers that were recorded, and show what departs from them
+    #[command(after_help = AFTER_REPLAY)]
+    Replay {
+        /// The run
+        id: String,
+        /// Walk this version instead: NAME@VERSION
+        #[arg(long, value_name = "NAME@VERSION")]
+        against: Option<String>,
+    },
     /// Forget a run that is over, with everything that is known of it
     Delete {
         /// The run

@@ -21,7 +21,7 @@ use crate::failure::{BAD_ANSWER, Exit, Failure, LOCK};
 use crate::output::Output;
 
 pub(crate) use plan::print_plan;
-pub(crate) use view::{print_event, print_result};
+pub(crate) use view::{print_event, print_result, shown};
 
 /// The longest event that is read: an answer of a service may be in it.
 const MAX_EVENT: usize = 64 << 20;

@@ -1,5 +1,7 @@
 //! `a2s runs` and `a2s cancel`: what ran, how it ended, going on with it, and stopping it.
 
+mod replay;
+
 use a2s::api::{ExecutionList, Resolution, ResumeRequest, Run, RunStatus};
 use reqwest::Method;
 
@@ -17,6 +19,9 @@ pub(super) async fn runs(
     match (&arguments.command, &arguments.id) {
         (Some(RunsCommand::Resume(arguments)), _) => resume_run(arguments, client, output).await,
         (None, Some(id)) => show_run(id, client, output).await,
+        (Some(RunsCommand::Replay { id, against }), _) => {
+            replay::replay_run(id, against.as_deref(), client, output).await
+        }
         (Some(RunsCommand::Delete { id }), _) => delete_run(id, client, output).await,
         (None, None) => list_runs(&arguments, client, output).await,
     }

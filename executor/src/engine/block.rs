@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 
 use super::step::is_catchable;
-use super::{Engine, Halt, Stop, Why};
+use super::{Engine, Halt, Services, Stop, Why};
 use crate::error::{Error, Kind};
 use crate::plan::{Unit, join};
 use crate::scope::Scope;
@@ -110,12 +110,47 @@ impl<'r> Engine<'r> {
                 (index, ended)
             }));
         }
-        let scopes =
-            run_side_by_side(walks.into_iter(), width.min(self.max_parallel), &halt).await?;
+        let width = width.min(self.max_parallel);
+        let scopes = self.run_side_by_side(walks.into_iter(), width, &halt).await?;
         // In the order of the document, whichever ended first: the same run always ends with the
         // same variables.
         scopes.iter().flatten().for_each(|other| scope.merge(other));
         Ok(())
+    }
+
+    /// Awaits walks, at most `width` at the same time, and gives what they gave in their order. All
+    /// that began are awaited, whatever becomes of them, so that none is forgotten while its request
+    /// is under way; `halt` is their own, and stopped when one fails.
+    pub(super) async fn run_side_by_side<'w, T: 'w>(
+        &self,
+        walks: impl Iterator<Item = BoxFuture<'w, Ended<T>>>,
+        width: usize,
+        halt: &Halt,
+    ) -> Result<Vec<T>, Stop> {
+        // Answers at hand all come at once: what was there before a failure would depend on chance.
+        let heeds = matches!(self.services, Services::Real(_));
+        let mut walks = stream::iter(walks).buffer_unordered(width.max(1));
+        let mut done = Vec::new();
+        let mut stop: Option<Stop> = None;
+        while let Some((index, ended)) = walks.next().await {
+            match ended {
+                Ok(value) => done.push((index, value)),
+                Err(next) => {
+                    if heeds && matches!(next, Stop::Failed(_) | Stop::Broken(_)) {
+                        halt.stop(Why::Sibling);
+                    }
+                    stop = match stop {
+                        Some(first) if first.rank() >= next.rank() => Some(first),
+                        _ => Some(next),
+                    };
+                }
+            }
+        }
+        if let Some(stop) = stop {
+            return Err(stop);
+        }
+        done.sort_by_key(|(index, _)| *index);
+        Ok(done.into_iter().map(|(_, value)| value).collect())
     }
 
     /// How a condition comes out. What was decided once holds after a restart.
@@ -130,36 +165,4 @@ impl<'r> Engine<'r> {
         self.journal.note(EventKind::BranchTaken { step: path.to_owned(), value: holds });
         Ok(holds)
     }
-}
-
-/// Awaits walks, at most `width` at the same time, and gives what they gave in their order. All
-/// that began are awaited, whatever becomes of them, so that none is forgotten while its request is
-/// under way; `halt` is their own, and stopped when one fails.
-pub(super) async fn run_side_by_side<'w, T: 'w>(
-    walks: impl Iterator<Item = BoxFuture<'w, Ended<T>>>,
-    width: usize,
-    halt: &Halt,
-) -> Result<Vec<T>, Stop> {
-    let mut walks = stream::iter(walks).buffer_unordered(width.max(1));
-    let mut done = Vec::new();
-    let mut stop: Option<Stop> = None;
-    while let Some((index, ended)) = walks.next().await {
-        match ended {
-            Ok(value) => done.push((index, value)),
-            Err(next) => {
-                if matches!(next, Stop::Failed(_) | Stop::Broken(_)) {
-                    halt.stop(Why::Sibling);
-                }
-                stop = match stop {
-                    Some(first) if first.rank() >= next.rank() => Some(first),
-                    _ => Some(next),
-                };
-            }
-        }
-    }
-    if let Some(stop) = stop {
-        return Err(stop);
-    }
-    done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, value)| value).collect())
 }

@@ -13,7 +13,6 @@ use a2s::{Action, ForEach, Output, Step};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::block::run_side_by_side;
 use super::step::Frame;
 use super::{Engine, Halt, Outputs, Stop, Why};
 use crate::error::{Error, Kind};
@@ -86,7 +85,7 @@ impl<'r> Engine<'r> {
             walk
         });
         let width = for_each.max_concurrency.min(self.max_parallel);
-        let rows: Vec<Vec<Value>> = run_side_by_side(walks, width, &halt).await?;
+        let rows: Vec<Vec<Value>> = self.run_side_by_side(walks, width, &halt).await?;
         let mut lists: Vec<Vec<Value>> =
             outputs.iter().map(|_| Vec::with_capacity(rows.len())).collect();
         for row in rows {

@@ -21,6 +21,7 @@ use crate::request::{
     self, Contract, PreparedRequest, RawResponse, asks_for_query, is_same_place, join_misfits,
     read_response,
 };
+use crate::run::exchange::{Asked, Exchange, Kept};
 use crate::scope::Scope;
 use crate::secrets::hidden;
 
@@ -53,15 +54,49 @@ impl<'r> Engine<'r> {
         let given =
             Inputs { truth: &filled.truth, shown: filled.shown.as_ref().unwrap_or(&filled.truth) };
         let contract = self.contracts.of(task);
-        let way = match self.services {
-            Services::Real(way) => way,
+        let question = Question { step: path, contract: &contract, inputs: given };
+        match self.services {
             Services::AtHand(answers) => {
-                let question = Question { step: path, contract: &contract, inputs: given };
+                // Nothing is awaited otherwise, and others want to go on, too.
+                tokio::task::yield_now().await;
                 let answer = answers.answer(&question).map_err(Stop::Failed)?;
                 self.learn_outputs(path, unit, outputs, &answer)?;
-                return Ok(answer);
+                Ok(answer)
             }
+            Services::Real(way) => {
+                let answer = self.call(way, unit, step, question, filled.hides_address, halt);
+                let answer = answer.await;
+                self.keep(task, &question, &answer);
+                answer
+            }
+        }
+    }
+
+    /// Keeps what was asked and answered, for replays.
+    fn keep(&self, task: &Task, question: &Question<'_>, answer: &Result<Answer, Stop>) {
+        let limit = self.keep_answer_bytes;
+        let answer = match answer {
+            _ if limit == 0 => return,
+            Ok(answer) => Some(Kept::of(answer, self.secrets, limit)),
+            Err(Stop::Failed(_)) => None,
+            Err(Stop::Waiting(_) | Stop::Halted(_) | Stop::Broken(_)) => return,
         };
+        let asked = Asked::of(task, question.inputs.shown);
+        self.journal.keep(question.step, Exchange { question: asked, answer });
+    }
+
+    /// Asks the guardian, the service, and the guardian again.
+    async fn call(
+        &self,
+        way: Way<'_>,
+        unit: &'r Unit,
+        step: &'r Step,
+        question: Question<'_>,
+        hides_address: bool,
+        halt: &Halt,
+    ) -> Result<Answer, Stop> {
+        let Question { step: path, contract, inputs: given } = question;
+        let task = contract.task();
         let capability = unit.document.capability();
         let asker = Asker {
             run: self.run,
@@ -76,13 +111,13 @@ impl<'r> Engine<'r> {
             secrets: self.secrets,
         };
         let asked = tokio::select! {
-            asked = way.gate.ask_request(&asker, &contract, given) => asked,
+            asked = way.gate.ask_request(&asker, contract, given) => asked,
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
         self.record_decision(&asker, asked.decision);
         let request = asked.verdict.map_err(|error| self.failed(path, error))?;
 
-        let address = filled.hides_address.then(|| request::address(task).1);
+        let address = hides_address.then(|| request::address(task).1);
         let retry = step.control.retry.as_ref();
         let (outcome, attempt) = self.send(way, &asker, &request, address, retry, halt).await?;
         let (answer, head) = match outcome {
@@ -90,7 +125,7 @@ impl<'r> Engine<'r> {
             Ok(response) => {
                 let answer = self.read(task, &response);
                 let answer = answer.and_then(|body| {
-                    self.check_answer(path, &contract, &response, &body).map(|()| body)
+                    self.check_answer(path, contract, &response, &body).map(|()| body)
                 });
                 (answer, Some(Head { status: response.status, headers: response.headers }))
             }
@@ -98,7 +133,7 @@ impl<'r> Engine<'r> {
         let answer = match answer {
             Ok(body) => {
                 let answer = Answer { body, head: head.clone() };
-                self.learn_outputs(path, unit, outputs, &answer)?;
+                self.learn_outputs(path, unit, step.action.outputs(), &answer)?;
                 Ok(answer.body)
             }
             Err(error) => Err(error),

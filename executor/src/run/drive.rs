@@ -107,6 +107,7 @@ impl Runs {
             metrics: &self.metrics,
             max_parallel: self.config.limits.max_parallel,
             max_request_bytes: self.config.limits.max_request_bytes,
+            keep_answer_bytes: self.config.limits.keep_answer_bytes,
         };
         let walk = AssertUnwindSafe(engine.walk(&start.inputs, &live.halt)).catch_unwind();
         let mut walk = std::pin::pin!(walk);

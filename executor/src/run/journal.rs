@@ -7,6 +7,7 @@ use a2s::api::{Event, EventKind};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::exchange::Exchange;
 use super::hidden::Hidden;
 use super::store::Store;
 use crate::clock::Clock;
@@ -123,6 +124,14 @@ impl Journal {
             store.append(event, sealed, Arc::clone(&self.committed))
         };
         done.await
+    }
+
+    /// Keeps what a step asked and was answered, for replays. It is on the disk before the end of
+    /// the step is.
+    pub(crate) fn keep(&self, step: &str, exchange: Exchange) {
+        if let Sink::Database { store, .. } = &self.sink {
+            store.keep_soon(self.run, step.to_owned(), exchange);
+        }
     }
 
     fn event(&self, seq: u64, kind: EventKind) -> Event {

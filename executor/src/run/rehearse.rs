@@ -29,6 +29,8 @@ pub(crate) struct Rehearsal<'r> {
     pub(crate) session: &'r str,
     /// What is walked.
     pub(crate) plan: &'r Plan,
+    /// The steps that count as done.
+    pub(crate) progress: &'r Progress,
     /// The inputs, with defaults.
     pub(crate) inputs: &'r Map<String, Value>,
     /// Who has the answers.
@@ -44,7 +46,7 @@ pub(crate) struct Rehearsal<'r> {
 impl Rehearsal<'_> {
     /// Walks the plan, and gives what happened: as in the journal of a run, without its first event.
     pub(crate) async fn walk(self) -> Vec<Event> {
-        let Self { run, session, plan, inputs, answers, limits, clock, ids } = self;
+        let Self { run, session, plan, progress, inputs, answers, limits, clock, ids } = self;
         let secrets = Arc::new(Secrets::new(ids.random()));
         let journal = Journal::listed(run, Arc::clone(&clock), Arc::clone(&secrets));
         let metrics = Metrics::register(&mut Registry::default());
@@ -53,7 +55,7 @@ impl Rehearsal<'_> {
             run,
             session,
             plan,
-            progress: &Progress::default(),
+            progress,
             effects: AtomicUsize::new(0),
             budget: Budget::new(limits, 0),
             secrets: &secrets,
@@ -66,6 +68,7 @@ impl Rehearsal<'_> {
             metrics: &metrics,
             max_parallel: limits.max_parallel,
             max_request_bytes: limits.max_request_bytes,
+            keep_answer_bytes: 0,
         };
         let ended = engine.walk(inputs, &Halt::default()).await;
         let duration_ms = milliseconds_between(began, clock.now());

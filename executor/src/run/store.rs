@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use write::{Job, Outcome, Task, write};
 
+use super::exchange::Exchange;
 use crate::config::Durability;
 use crate::database::{failed, options};
 use crate::error::{Error, Kind};
@@ -204,6 +205,13 @@ impl Store {
         let _ = self.jobs.send(Job { task, reply: None });
     }
 
+    /// Keeps what a step asked and was answered, without waiting: it is committed before any later
+    /// event of its run.
+    pub(crate) fn keep_soon(&self, run: Uuid, step: String, exchange: Exchange) {
+        let task = Task::Keep { run, step, exchange: Box::new(exchange) };
+        let _ = self.jobs.send(Job { task, reply: None });
+    }
+
     /// Records that a run is to end; whoever drives it sees that.
     pub(crate) async fn request_cancel(&self, run: Uuid) -> Result<(), Error> {
         self.ask(Task::RequestCancel(run)).await.map(|_| ())
@@ -270,6 +278,26 @@ impl Store {
             (u64::try_from(seq).unwrap_or_default(), Sealed { key_id, nonce, bytes })
         });
         Ok(rows.collect())
+    }
+
+    /// What the steps of a run asked and were answered, by their paths.
+    pub(crate) async fn read_exchanges(
+        &self,
+        run: Uuid,
+    ) -> Result<BTreeMap<String, Exchange>, Error> {
+        let rows: Vec<(String, String)> =
+            sqlx::query_as("SELECT step, exchange FROM exchange WHERE run = ?1")
+                .bind(run.to_string())
+                .fetch_all(&self.reads)
+                .await
+                .map_err(failed(WHAT))?;
+        let read = |(step, text): (String, String)| {
+            let exchange = serde_json::from_str(&text).map_err(|error| {
+                Error::new(Kind::Store, format!("stored answer of `{step}`: {error}"))
+            })?;
+            Ok((step, exchange))
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// The events that begin, suspend and end runs, for at most `limit` runs that a filter lets

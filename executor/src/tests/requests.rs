@@ -364,6 +364,7 @@ async fn everything_about_runs_needs_the_token() {
         (Method::DELETE, format!("/v1/executions/{id}"), Value::Null),
         (Method::POST, format!("/v1/executions/{id}/cancel"), Value::Null),
         (Method::POST, format!("/v1/executions/{id}/resume"), json!({"decision": "skip"})),
+        (Method::POST, format!("/v1/executions/{id}/replay"), json!({})),
         (Method::POST, "/v1/plans".to_owned(), body),
         (Method::GET, "/v1/hosts".to_owned(), Value::Null),
         (Method::GET, "/v1/state".to_owned(), Value::Null),
@@ -378,7 +379,7 @@ async fn everything_about_runs_needs_the_token() {
     ];
     let paths = App::openapi().paths.paths;
     let guarded = paths.keys().filter(|path| path.starts_with("/v1/")).count();
-    assert_eq!(guarded, 13, "a new route needs a line above");
+    assert_eq!(guarded, 14, "a new route needs a line above");
     for (method, path, body) in requests {
         for headers in [
             &[][..],
@@ -614,5 +615,5 @@ fn every_route_is_described_with_its_answers() {
             "{id}"
         );
     }
-    assert_eq!(ids.len(), 20);
+    assert_eq!(ids.len(), 21);
 }

@@ -3,7 +3,7 @@
 use a2s::api::{Handler, PlanAnswer, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind};
 use serde_json::{Map, Value};
 
-use super::view::shown;
+use super::shown;
 use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 
 /// Prints what a run would do.

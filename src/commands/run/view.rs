@@ -218,7 +218,7 @@ fn indent(step: &str) -> String {
 
 /// A value on one line, cut to what fits. Control characters, which could write to the terminal,
 /// stay escaped as JSON has them.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= MAX_SHOWN {
         return text;

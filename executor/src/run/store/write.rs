@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
+use super::super::exchange::Exchange;
 use super::{Created, Lease, NewRun, WHAT, parse_owner_of_key};
 use crate::database::failed;
 use crate::error::Error;
@@ -32,6 +33,7 @@ pub(super) struct Job {
 pub(super) enum Task {
     Create(Box<NewRun>),
     Append { event: Box<Event>, sealed: Option<Sealed>, committed: Arc<watch::Sender<u64>> },
+    Keep { run: Uuid, step: String, exchange: Box<Exchange> },
     RequestCancel(Uuid),
     Delete(Uuid),
     Forget { before: Timestamp, limit: usize },
@@ -101,6 +103,19 @@ async fn commit(
             Task::Create(run) => create(&mut transaction, run).await?,
             Task::Append { event, sealed, .. } => {
                 append(&mut transaction, event, sealed.as_ref()).await?
+            }
+            Task::Keep { run, step, exchange } => {
+                let text = serde_json::to_string(exchange);
+                let text = text.map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+                sqlx::query(
+                    "INSERT OR REPLACE INTO exchange (run, step, exchange) VALUES (?1, ?2, ?3)",
+                )
+                .bind(run.to_string())
+                .bind(step)
+                .bind(text)
+                .execute(&mut *transaction)
+                .await?;
+                Outcome::Done
             }
             Task::RequestCancel(run) => {
                 sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
@@ -245,6 +260,7 @@ async fn delete(
     let list = serde_json::json!(ids).to_string();
     for sql in [
         "DELETE FROM sealed WHERE run IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM exchange WHERE run IN (SELECT value FROM json_each(?1))",
         "DELETE FROM event WHERE run IN (SELECT value FROM json_each(?1))",
         "DELETE FROM run WHERE id IN (SELECT value FROM json_each(?1))",
     ] {

@@ -48,6 +48,14 @@ impl World {
         count
     }
 
+    /// The texts of a query with one column.
+    pub(crate) async fn query(&self, sql: &str) -> Vec<String> {
+        let mut connection = self.connect().await;
+        let rows = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        rows
+    }
+
     /// Every byte of the run database, its log included.
     pub(crate) fn database_bytes(&self) -> Vec<u8> {
         let folder = self.config.database.parent().unwrap();

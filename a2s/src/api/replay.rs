@@ -1,0 +1,102 @@
+//! What is said to and by the executor about replays.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::run::Pin;
+use crate::checksum::Digest;
+use crate::name::CapabilityName;
+
+/// Replay a run with the answers that were recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayRequest {
+    /// What is walked instead of the documents that the run was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<ReplayTarget>,
+}
+
+/// A version of a capability that a run is replayed against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayTarget {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version or semver range; the newest stable one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The digest that it must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+}
+
+/// What came of a replay: where it departs from what was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Replay {
+    /// The run.
+    pub run: Uuid,
+    /// What it ran.
+    pub recorded: Pin,
+    /// What was walked now.
+    pub against: Pin,
+    /// Whether everything went as it was recorded.
+    pub same: bool,
+    /// How many steps were compared.
+    pub compared: usize,
+    /// The steps that differ, those of the recording first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<ReplayedStep>,
+    /// How the result differs: at `inputs.…`, `status`, `error` or `output…`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub result: Vec<Difference>,
+    /// How many more differences there are than are listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+/// A step that did not go as it was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReplayedStep {
+    /// Path of the step.
+    pub step: String,
+    /// In what it differs.
+    pub drift: Drift,
+    /// The differences: at `operation`, `inputs.…`, `outputs.…` or `error`.
+    pub differences: Vec<Difference>,
+}
+
+/// In what a step differs from what was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Drift {
+    /// It ran both times, and something is different.
+    Changed,
+    /// It runs now, and did not then.
+    New,
+    /// It ran then, and does not now.
+    Gone,
+}
+
+/// A value that is another one than was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Difference {
+    /// Where: `inputs.pathParameters.city`, `outputs.forecast[0].high`.
+    pub at: String,
+    /// The value then; absent when there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub was: Option<Value>,
+    /// The value now; absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub is: Option<Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}

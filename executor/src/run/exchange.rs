@@ -1,0 +1,101 @@
+//! What a task step asked and was answered, as it is kept for replays.
+
+use std::collections::BTreeMap;
+
+use a2s::{Place, Task};
+use http::header::SET_COOKIE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::engine::{Answer, Head};
+use crate::request::address;
+use crate::scope::size_of;
+use crate::secrets::Secrets;
+
+/// What a task step asked and was answered. Free of secrets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Exchange {
+    /// What it asked.
+    #[serde(flatten)]
+    pub(crate) question: Asked,
+    /// What it was answered; none when the step failed.
+    pub(crate) answer: Option<Kept>,
+}
+
+/// What a task step asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// Method and address, with the places still to be filled in braces.
+    pub(crate) operation: String,
+    /// The inputs by dotted place, as they may be told.
+    pub(crate) inputs: Map<String, Value>,
+}
+
+/// An answer that a step was given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Kept {
+    /// It is here.
+    Whole {
+        /// HTTP status.
+        status: u16,
+        /// The headers by name, without cookies.
+        headers: BTreeMap<String, String>,
+        /// The body, as the guardian let it pass.
+        body: Value,
+    },
+    /// It was too large to be kept.
+    LeftOut {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+}
+
+impl Asked {
+    /// What a step asks of its task.
+    pub(crate) fn of(task: &Task, shown: &IndexMap<Place, Value>) -> Self {
+        let (method, address) = address(task);
+        let inputs = shown.iter().map(|(place, value)| (place.to_string(), value.clone()));
+        Self { operation: format!("{method} {address}"), inputs: inputs.collect() }
+    }
+}
+
+impl Kept {
+    /// An answer, if it has at most `limit` bytes.
+    pub(crate) fn of(answer: &Answer, secrets: &Secrets, limit: usize) -> Self {
+        let Answer { body, head } = answer;
+        let headers = head.iter().flat_map(|head| &head.headers);
+        let headers: Vec<_> = headers.filter(|(name, _)| *name != SET_COOKIE).collect();
+        let in_headers = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        let bytes = size_of(body).saturating_add(in_headers.sum());
+        if bytes > limit {
+            return Self::LeftOut { bytes };
+        }
+        let told =
+            |value: &HeaderValue| secrets.mask_text(&String::from_utf8_lossy(value.as_bytes()));
+        Self::Whole {
+            status: head.as_ref().map_or(0, |head| head.status),
+            headers: headers.iter().map(|(name, value)| (name.to_string(), told(value))).collect(),
+            body: secrets.mask(body),
+        }
+    }
+
+    /// The answer again.
+    ///
+    /// # Errors
+    /// Its size, when it was not kept.
+    pub(crate) fn to_answer(&self) -> Result<Answer, usize> {
+        let (status, headers, body) = match self {
+            Self::Whole { status, headers, body } => (*status, headers, body.clone()),
+            Self::LeftOut { bytes } => return Err(*bytes),
+        };
+        let headers = headers.iter().filter_map(|(name, value)| {
+            let name: HeaderName = name.parse().ok()?;
+            Some((name, HeaderValue::from_str(value).ok()?))
+        });
+        let headers: HeaderMap = headers.collect();
+        Ok(Answer { body, head: Some(Head { status, headers }) })
+    }
+}

@@ -1,0 +1,83 @@
+//! `a2s runs replay`: where a run departs from what was recorded, when it is walked again.
+
+use a2s::api::{Difference, Drift, Replay, ReplayRequest, ReplayTarget};
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::commands::run::shown;
+use crate::commands::target::Target;
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
+
+pub(super) async fn replay_run(
+    id: &str,
+    against: Option<&str>,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let against = against.map(Target::parse).transpose()?;
+    let against = against.map(|target| ReplayTarget {
+        name: target.name,
+        version: target.range,
+        digest: None,
+    });
+    let request = ReplayRequest { against };
+    let replay: Replay = client.post(&["v1", "executions", id, "replay"], &request).await?;
+    if output.is_json() {
+        output.json_line(&replay);
+    } else {
+        print(&replay, output);
+    }
+    if replay.same { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+}
+
+fn print(replay: &Replay, output: &mut Output) {
+    let Replay { run, recorded, against, same, compared, steps, result, more } = replay;
+    let other = if against == recorded {
+        String::new()
+    } else {
+        format!(" against {NAME}{}{NAME:#} {}", against.name, against.version)
+    };
+    output.line(format_args!(
+        "{BOLD}replay{BOLD:#} {NAME}{}{NAME:#} {}{other}  {DIM}{run}{DIM:#}",
+        recorded.name, recorded.version
+    ));
+    for step in steps {
+        let drift = match step.drift {
+            Drift::Changed => String::new(),
+            Drift::New => format!(" {WARN}runs now, and did not then{WARN:#}"),
+            Drift::Gone => format!(" {WARN}ran then, and does not now{WARN:#}"),
+        };
+        output.line(format_args!("  {BOLD}{}{BOLD:#}{drift}", step.step));
+        step.differences.iter().for_each(|difference| print_difference(difference, output));
+    }
+    if !result.is_empty() {
+        output.line(format_args!("  {BOLD}result{BOLD:#}"));
+        result.iter().for_each(|difference| print_difference(difference, output));
+    }
+    if *more > 0 {
+        output.line(format_args!("  {DIM}and {more} differences more{DIM:#}"));
+    }
+    let steps_compared = match compared {
+        1 => "1 step".to_owned(),
+        number => format!("{number} steps"),
+    };
+    if *same {
+        output.line(format_args!("{GOOD}the same{GOOD:#} {DIM}{steps_compared}{DIM:#}"));
+    } else {
+        let differ = steps.len();
+        output.line(format_args!(
+            "{BAD}not the same{BAD:#} {DIM}{differ} of {steps_compared} differ{DIM:#}"
+        ));
+    }
+}
+
+fn print_difference(difference: &Difference, output: &mut Output) {
+    let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+    let Difference { at, was, is } = difference;
+    output.line(format_args!(
+        "    {at} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
+        value(was),
+        value(is)
+    ));
+}
