@@ -113,6 +113,10 @@ pub enum Durability {
     /// Each commit is with the operating system (`synchronous=NORMAL`): it survives a crash of the
     /// process, but the last ones may be lost in a power cut.
     Normal,
+    /// Runs are kept in memory, and a step does not wait for its events to be written: for
+    /// measuring, and for runs that may be lost. Nothing is left of them when the process ends;
+    /// credentials and remembered values stay in the file.
+    Memory,
 }
 
 /// Who is asked around every tool step.

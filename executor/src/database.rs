@@ -1,6 +1,7 @@
 //! The executor's database: how its file is opened, and how its failures are told.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
@@ -8,24 +9,36 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
-use crate::config::Durability;
 use crate::error::{Error, Kind};
 
 /// Connections for what is changed rarely, and by people: credentials, and what is remembered.
 const CONNECTIONS: u32 = 2;
 
 /// How a connection to the file is opened.
-pub(crate) fn options(path: &Path, durability: Durability) -> SqliteConnectOptions {
+pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .foreign_keys(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(match durability {
-            Durability::Full => SqliteSynchronous::Full,
-            Durability::Normal => SqliteSynchronous::Normal,
-        })
+        .synchronous(synchronous)
         // What was removed is not left in the file, sealed as it is.
         .pragma("secure_delete", "ON")
+        .busy_timeout(Duration::from_secs(5))
+        .disable_statement_logging()
+}
+
+/// How connections to a new database in the memory of this process are opened. It is there for as
+/// long as one of them is.
+pub(crate) fn options_in_memory() -> SqliteConnectOptions {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    SqliteConnectOptions::new()
+        // The leading slash makes it one database for all connections.
+        .filename(format!("/runs-{number}"))
+        .vfs("memdb")
+        .foreign_keys(true)
+        .journal_mode(SqliteJournalMode::Memory)
+        .synchronous(SqliteSynchronous::Off)
         .busy_timeout(Duration::from_secs(5))
         .disable_statement_logging()
 }
@@ -35,7 +48,7 @@ pub(crate) fn options(path: &Path, durability: Durability) -> SqliteConnectOptio
 /// # Errors
 /// When it cannot be opened.
 pub(crate) async fn open(path: &Path) -> Result<SqlitePool, Error> {
-    let options = options(path, Durability::Full);
+    let options = options(path, SqliteSynchronous::Full);
     let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS).connect_with(options).await;
     pool.map_err(failed("the database"))
 }

@@ -11,6 +11,7 @@ mod durable;
 mod faults;
 mod guarded;
 mod handling;
+mod in_memory;
 mod inputs;
 mod iterating;
 mod listing;

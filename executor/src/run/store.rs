@@ -11,11 +11,11 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{Event, RunStatus};
+use a2s::api::{Event, EventKind, RunStatus};
 use a2s::{CapabilityName, Digest};
 use jiff::Timestamp;
 use sqlx::ConnectOptions as _;
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use write::{Job, Outcome, Task, write};
 
 use super::exchange::Exchange;
 use crate::config::Durability;
-use crate::database::{failed, options};
+use crate::database::{failed, options, options_in_memory};
 use crate::error::{Error, Kind};
 use crate::vault::Sealed;
 
@@ -31,6 +31,8 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite")
 
 /// As errors call it.
 const WHAT: &str = "the run database";
+/// Events of a run that may wait to be written where none is waited for.
+const MAX_UNWRITTEN: u64 = 64;
 /// Connections that read.
 const READERS: u32 = 4;
 
@@ -41,6 +43,8 @@ pub(crate) struct Store {
     /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
     /// most a few events, and steps under way are bounded by the limits of runs.
     jobs: mpsc::UnboundedSender<Job>,
+    /// Whether an event counts only once it is written.
+    waits: bool,
     /// Held for as long as this process uses the database: see [`Store::open`].
     _presence: Arc<File>,
 }
@@ -136,7 +140,11 @@ impl Store {
             .map_err(|error| unusable(&error))?;
         let alone = presence.try_lock().is_ok();
 
-        let options = options(path, durability).create_if_missing(true);
+        let synchronous = match durability {
+            Durability::Full | Durability::Memory => SqliteSynchronous::Full,
+            Durability::Normal => SqliteSynchronous::Normal,
+        };
+        let mut options = options(path, synchronous).create_if_missing(true);
         let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
         MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
         if alone {
@@ -150,6 +158,12 @@ impl Store {
         // so it does no harm that another may have been alone in between.
         presence.lock_shared().map_err(|error| unusable(&error))?;
 
+        if durability == Durability::Memory {
+            // What else is in the file is used by others.
+            options = options_in_memory().create_if_missing(true);
+            writer = options.connect().await.map_err(|error| unusable(&error))?;
+            MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
+        }
         let reads = SqlitePoolOptions::new()
             .max_connections(READERS)
             .connect_with(options.read_only(true))
@@ -157,7 +171,8 @@ impl Store {
             .map_err(|error| unusable(&error))?;
         let (jobs, waiting) = mpsc::unbounded_channel();
         tokio::spawn(write(writer, waiting));
-        Ok(Self { reads, jobs, _presence: Arc::new(presence) })
+        let waits = durability != Durability::Memory;
+        Ok(Self { reads, jobs, waits, _presence: Arc::new(presence) })
     }
 
     /// Records a run with its documents and first event, all or nothing.
@@ -181,11 +196,15 @@ impl Store {
         committed: Arc<watch::Sender<u64>>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
+        let waits = self.waits || must_be_written(&event);
         let (reply, answer) = oneshot::channel();
         let task = Task::Append { event: Box::new(event), sealed, committed };
-        let sent = self.jobs.send(Job { task, reply: Some(reply) });
+        let sent = self.jobs.send(Job { task, reply: waits.then_some(reply) });
         async move {
             sent.map_err(|_| lost())?;
+            if !waits {
+                return Ok(());
+            }
             match answer.await.map_err(|_| lost())?? {
                 Outcome::Done => Ok(()),
                 Outcome::OutOfTurn => Err(Error::new(
@@ -407,6 +426,13 @@ fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {
     let id = id.parse().map_err(failed::<uuid::Error>(WHAT))?;
     let digest = digest.parse().map_err(failed::<a2s::DigestError>(WHAT))?;
     Ok((id, digest))
+}
+
+/// Whether an event is waited for even where others are not: the end of a run, because it is read
+/// then, and one event in so many, because what waits to be written lies in memory.
+fn must_be_written(event: &Event) -> bool {
+    event.seq.is_multiple_of(MAX_UNWRITTEN)
+        || matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. })
 }
 
 /// The writer is gone.
