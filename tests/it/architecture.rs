@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::root;
+use crate::harness::{assert_page, root};
 
 /// Every Rust file below a folder.
 fn sources(folder: &str) -> Vec<PathBuf> {
@@ -132,13 +132,8 @@ fn only_the_command_prints_and_reads_the_environment() {
 
 #[test]
 fn the_page_of_error_codes_is_current() {
-    let path = root().join("docs/errors.md");
     let current = a2s_cli::error_codes_markdown();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &current).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == current, "docs/errors.md is stale: UPDATE_DOCS=1 cargo test --test it");
+    assert_page("docs/errors.md", &current);
 }
 
 #[test]

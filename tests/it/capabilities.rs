@@ -9,7 +9,7 @@ use a2s::{Action, Block, Document, Domain, Example, OnError, OutputSource, Shelf
 use serde_json::{Value, json};
 
 use self::samples::samples;
-use crate::harness::{World, root};
+use crate::harness::{World, assert_page, root};
 use crate::standin_of_task::Stage;
 
 /// Every shipped document by the name of its file.
@@ -253,14 +253,8 @@ fn page(documents: &BTreeMap<String, Document>) -> String {
 
 #[test]
 fn the_page_of_shipped_capabilities_is_current() {
-    let path = root().join("docs/capabilities.md");
     let current = page(&shipped());
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &current).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    let hint = "docs/capabilities.md is stale: UPDATE_DOCS=1 cargo test --test it";
-    assert!(committed == current, "{hint}");
+    assert_page("docs/capabilities.md", &current);
 }
 
 /// The hosts of all shipped capabilities.

@@ -1,8 +1,9 @@
 //! `kill -9` in the middle of a run: finished steps are not repeated, and one whose outcome is
 //! unknown is repeated only where that is safe.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+mod every_step;
+
+use std::sync::{Arc, Mutex};
 
 use axum::Json;
 use axum::extract::{Request, State};

@@ -77,6 +77,18 @@ fn redact(text: &str) -> String {
     })
 }
 
+/// Holds a page of the repository that is generated to what it should be, or writes it when
+/// `UPDATE_DOCS` is set.
+#[track_caller]
+pub(crate) fn assert_page(name: &str, current: &str) {
+    let path = root().join(name);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, current).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == current, "{name} is stale: UPDATE_DOCS=1 cargo test --test it");
+}
+
 /// Runs the command without any service.
 pub(crate) fn a2s(arguments: &[&str]) -> Ran {
     a2s_in(Path::new("."), &[], arguments)
