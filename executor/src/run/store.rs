@@ -4,6 +4,7 @@
 //! transaction, and answers after the commit: many runs share the price of one `fsync`, and the
 //! jobs of one run are done in the order they were sent. Reads have connections of their own.
 
+mod tell;
 mod write;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use sqlx::sqlite::{SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
+use tell::Told;
 use write::{Job, Outcome, Task, write};
 
 use super::exchange::Exchange;
@@ -198,7 +200,7 @@ impl Store {
         let run = event.run;
         let waits = self.waits || must_be_written(&event);
         let (reply, answer) = oneshot::channel();
-        let task = Task::Append { event: Box::new(event), sealed, committed };
+        let task = Task::Tell(Told::Event { event: Box::new(event), sealed, committed });
         let sent = self.jobs.send(Job { task, reply: waits.then_some(reply) });
         async move {
             sent.map_err(|_| lost())?;
@@ -219,7 +221,7 @@ impl Store {
     /// Appends an event without waiting: it is committed before any later event of its run. When
     /// that fails, appending later ones fails too.
     pub(crate) fn append_soon(&self, event: Event, committed: Arc<watch::Sender<u64>>) {
-        let task = Task::Append { event: Box::new(event), sealed: None, committed };
+        let task = Task::Tell(Told::Event { event: Box::new(event), sealed: None, committed });
         // Without a writer the next append that waits reports it.
         let _ = self.jobs.send(Job { task, reply: None });
     }
@@ -227,7 +229,7 @@ impl Store {
     /// Keeps what a step asked and was answered, without waiting: it is committed before any later
     /// event of its run.
     pub(crate) fn keep_soon(&self, run: Uuid, step: String, exchange: Exchange) {
-        let task = Task::Keep { run, step, exchange: Box::new(exchange) };
+        let task = Task::Tell(Told::Exchange { run, step, exchange: Box::new(exchange) });
         let _ = self.jobs.send(Job { task, reply: None });
     }
 

@@ -1,22 +1,19 @@
 //! The only writing connection: jobs in, outcomes out, and the SQL of both.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, RunStatus};
 use jiff::Timestamp;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use sqlx::{Connection as _, SqliteConnection};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::super::exchange::Exchange;
+use super::tell::{Told, add_first, tell};
 use super::{Created, Lease, NewRun, WHAT, parse_owner_of_key};
 use crate::database::failed;
 use crate::error::Error;
-use crate::vault::Sealed;
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 const MAX_BATCH: usize = 256;
@@ -32,8 +29,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) enum Task {
     Create(Box<NewRun>),
-    Append { event: Box<Event>, sealed: Option<Sealed>, committed: Arc<watch::Sender<u64>> },
-    Keep { run: Uuid, step: String, exchange: Box<Exchange> },
+    Tell(Told),
     RequestCancel(Uuid),
     Delete(Uuid),
     Forget { before: Timestamp, limit: usize },
@@ -68,7 +64,7 @@ pub(super) async fn write(
         match commit(&mut connection, &batch).await {
             Ok(outcomes) => {
                 for (job, outcome) in batch.drain(..).zip(outcomes) {
-                    if let (Task::Append { event, committed, .. }, Outcome::Done) =
+                    if let (Task::Tell(Told::Event { event, committed, .. }), Outcome::Done) =
                         (&job.task, &outcome)
                     {
                         committed.send_replace(event.seq);
@@ -98,58 +94,55 @@ async fn commit(
 ) -> Result<Vec<Outcome>, sqlx::Error> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut outcomes = Vec::with_capacity(jobs.len());
+    let mut crowd = Vec::new();
     for job in jobs {
-        outcomes.push(match &job.task {
-            Task::Create(run) => create(&mut transaction, run).await?,
-            Task::Append { event, sealed, .. } => {
-                append(&mut transaction, event, sealed.as_ref()).await?
-            }
-            Task::Keep { run, step, exchange } => {
-                let text = serde_json::to_string(exchange);
-                let text = text.map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
-                sqlx::query(
-                    "INSERT OR REPLACE INTO exchange (run, step, exchange) VALUES (?1, ?2, ?3)",
-                )
-                .bind(run.to_string())
-                .bind(step)
-                .bind(text)
-                .execute(&mut *transaction)
-                .await?;
-                Outcome::Done
-            }
-            Task::RequestCancel(run) => {
-                sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
-                    .bind(run.to_string())
-                    .execute(&mut *transaction)
-                    .await?;
-                Outcome::Done
-            }
-            Task::Delete(run) => {
-                let over = "SELECT id FROM run WHERE id = ?1 AND ended_at IS NOT NULL";
-                let ids = sqlx::query_scalar(over).bind(run.to_string());
-                delete(&mut transaction, ids).await?
-            }
-            Task::Forget { before, limit } => {
-                let over = "SELECT id FROM run WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2";
-                let ids = sqlx::query_scalar(over).bind(before.as_millisecond());
-                let ids = ids.bind(i64::try_from(*limit).unwrap_or(i64::MAX));
-                delete(&mut transaction, ids).await?
-            }
-            Task::Claim { lease, now, limit } => {
-                claim(&mut transaction, *lease, *now, *limit).await?
-            }
-            Task::Renew { lease, live } => renew(&mut transaction, *lease, live).await?,
-            Task::Release { owner } => {
-                sqlx::query("UPDATE run SET owner = NULL, lease_until = NULL WHERE owner = ?1")
-                    .bind(owner.to_string())
-                    .execute(&mut *transaction)
-                    .await?;
-                Outcome::Done
-            }
-        });
+        if let Task::Tell(told) = &job.task {
+            crowd.push(told);
+            continue;
+        }
+        outcomes.extend(tell(&mut transaction, &std::mem::take(&mut crowd)).await?);
+        outcomes.push(perform(&mut transaction, &job.task).await?);
     }
+    outcomes.extend(tell(&mut transaction, &crowd).await?);
     transaction.commit().await?;
     Ok(outcomes)
+}
+
+async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outcome, sqlx::Error> {
+    match task {
+        Task::Tell(told) => {
+            let mut outcomes = tell(connection, &[told]).await?;
+            Ok(outcomes.pop().unwrap_or(Outcome::OutOfTurn))
+        }
+        Task::Create(run) => create(connection, run).await,
+        Task::RequestCancel(run) => {
+            sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
+                .bind(run.to_string())
+                .execute(connection)
+                .await?;
+            Ok(Outcome::Done)
+        }
+        Task::Delete(run) => {
+            let over = "SELECT id FROM run WHERE id = ?1 AND ended_at IS NOT NULL";
+            let ids = sqlx::query_scalar(over).bind(run.to_string());
+            delete(connection, ids).await
+        }
+        Task::Forget { before, limit } => {
+            let over = "SELECT id FROM run WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2";
+            let ids = sqlx::query_scalar(over).bind(before.as_millisecond());
+            let ids = ids.bind(i64::try_from(*limit).unwrap_or(i64::MAX));
+            delete(connection, ids).await
+        }
+        Task::Claim { lease, now, limit } => claim(connection, *lease, *now, *limit).await,
+        Task::Renew { lease, live } => renew(connection, *lease, live).await,
+        Task::Release { owner } => {
+            sqlx::query("UPDATE run SET owner = NULL, lease_until = NULL WHERE owner = ?1")
+                .bind(owner.to_string())
+                .execute(connection)
+                .await?;
+            Ok(Outcome::Done)
+        }
+    }
 }
 
 async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
@@ -185,70 +178,8 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
             .execute(&mut *connection)
             .await?;
     }
-    append(connection, &run.first, run.sealed.as_ref()).await?;
+    add_first(connection, &run.first, run.sealed.as_ref()).await?;
     Ok(Outcome::Created(Created::New))
-}
-
-async fn append(
-    connection: &mut SqliteConnection,
-    event: &Event,
-    sealed: Option<&Sealed>,
-) -> Result<Outcome, sqlx::Error> {
-    let value = serde_json::to_value(event).map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
-    let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
-    let inserted = sqlx::query(
-        "INSERT INTO event (run, seq, type, event)
-         SELECT ?1, ?2, ?3, ?4
-         WHERE ?2 = 1 + (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = ?1)
-           AND (SELECT status FROM run WHERE id = ?1) IN ('running', 'waiting')",
-    )
-    .bind(event.run.to_string())
-    .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
-    .bind(kind)
-    .bind(value.to_string())
-    .execute(&mut *connection)
-    .await?;
-    if inserted.rows_affected() == 0 {
-        return Ok(Outcome::OutOfTurn);
-    }
-    if let Some(Sealed { key_id, nonce, bytes }) = sealed {
-        sqlx::query(
-            "INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )
-        .bind(event.run.to_string())
-        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
-        .bind(key_id)
-        .bind(nonce)
-        .bind(bytes)
-        .execute(&mut *connection)
-        .await?;
-    }
-    let status = match &event.kind {
-        EventKind::RunFinished { status, .. } => Some(*status),
-        EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
-        // For whoever claims it first.
-        EventKind::StepResolved { .. } => Some(RunStatus::Running),
-        _ => None,
-    };
-    if let Some(status) = status {
-        let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
-        sqlx::query(
-            "UPDATE run SET status = ?2, ended_at = ?3, owner = NULL, lease_until = NULL
-             WHERE id = ?1",
-        )
-        .bind(event.run.to_string())
-        .bind(status.as_str())
-        .bind(ended_at)
-        .execute(&mut *connection)
-        .await?;
-        if status.is_final() {
-            sqlx::query("DELETE FROM sealed WHERE run = ?1")
-                .bind(event.run.to_string())
-                .execute(&mut *connection)
-                .await?;
-        }
-    }
-    Ok(Outcome::Done)
 }
 
 /// Deletes the runs that a query names.
