@@ -1,0 +1,168 @@
+//! Time per step of chains beside a bare `reqwest` loop over the same service, and five steps side by
+//! side beside one request.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use crate::peers::Peers;
+use crate::world::{
+    Method, Process, Service, chain, chain_name, document, median, milliseconds, operation, task,
+    thing,
+};
+
+const CHAINS: [usize; 4] = [1, 10, 100, 1_000];
+
+pub(crate) async fn measure(client: &Client, rounds: usize) {
+    let service = Service::start();
+    let first = Process::start(&service, &[]);
+    let ready = first.ready;
+    let again = first.restart(&service, &[]).ready;
+    println!();
+    println!("ready after start, with the shipped documents");
+    println!("  empty folder, publishing them  {:>8.1} ms", milliseconds(ready));
+    println!("  same folder again              {:>8.1} ms", milliseconds(again));
+
+    for guardian in ["off", "builtin"] {
+        for durability in ["full", "normal", "memory"] {
+            let flags = ["--durability", durability, "--guardian", guardian];
+            let process = Process::start(&service, &flags);
+            println!();
+            println!("journal {durability}, guardian {guardian}");
+            measure_chains(client, &service, &process, guardian == "builtin", rounds).await;
+            measure_parallel(client, &service, &process, rounds.min(10)).await;
+        }
+    }
+    println!();
+    println!(
+        "bare: one request per step with its JSON read; with a guardian, two bare POSTs more."
+    );
+}
+
+/// What others make of the same chains.
+pub(crate) async fn measure_peers(client: &Client, peers: &Peers, rounds: usize) {
+    let service = Service::start();
+    println!();
+    println!("others, chains of GET");
+    print_head();
+    for steps in CHAINS {
+        for peer in peers.all() {
+            let name = peer.name();
+            let chain = peer.chain(&service, steps);
+            let (mut theirs, mut bare) = (Vec::new(), Vec::new());
+            for _ in 0..rounds_of(rounds.min(10), steps) {
+                theirs.push(chain.run());
+                bare.push(run_bare(client, &service, Method::Get, steps, false).await);
+            }
+            let each = |times: &mut Vec<Duration>| median(times) / steps as u32;
+            print_row(name, steps, each(&mut theirs), each(&mut bare));
+        }
+    }
+}
+
+/// What both sides took for each step, and the ratio.
+fn print_row(name: &str, steps: usize, ours: Duration, bare: Duration) {
+    println!(
+        "  {name:<16} {steps:>5}  {:>8.3} ms  {:>8.3} ms  {:>6.2}×",
+        milliseconds(ours),
+        milliseconds(bare),
+        ours.as_secs_f64() / bare.as_secs_f64()
+    );
+}
+
+fn print_head() {
+    println!("  {:<16} {:>5}  {:>11}  {:>11}  {:>7}", "", "steps", "a step", "bare", "ratio");
+}
+
+/// Fewer rounds where each takes longer.
+fn rounds_of(rounds: usize, steps: usize) -> usize {
+    (rounds / (steps / 25).max(1)).max(3)
+}
+
+async fn measure_chains(
+    client: &Client,
+    service: &Service,
+    process: &Process,
+    guarded: bool,
+    rounds: usize,
+) {
+    print_head();
+    for method in [Method::Get, Method::Post] {
+        for steps in CHAINS {
+            process.publish(&chain(method, steps));
+            let name = chain_name(method, steps);
+            let (mut ours, mut bare) = (Vec::new(), Vec::new());
+            for _ in 0..rounds_of(rounds, steps) {
+                ours.push(process.run(client, &name).await);
+                bare.push(run_bare(client, service, method, steps, guarded).await);
+            }
+            let each = |times: &mut Vec<Duration>| median(times) / steps as u32;
+            print_row(&format!("{method:?}"), steps, each(&mut ours), each(&mut bare));
+        }
+    }
+}
+
+/// Five requests of 200 ms side by side, as one step and with each failure handled, beside one.
+async fn measure_parallel(client: &Client, service: &Service, process: &Process, rounds: usize) {
+    let slow = json!({"/slow": {"get": {"responses": {"200": {"description": "A thing"}}}}});
+    let tasks = json!({"Slow": operation(&slow)});
+    for (name, version, handling) in [
+        ("FiveSlow", "1.0.0", json!({})),
+        ("FiveSlowHandled", "1.1.0", json!({"on_error": "continue"})),
+    ] {
+        let step = |index: usize| {
+            let mut step =
+                task(&format!("step{index}"), "Slow", &json!({}), &format!("out{index}"));
+            step.as_object_mut().unwrap().extend(handling.as_object().unwrap().clone());
+            step
+        };
+        let variables: serde_json::Map<_, _> =
+            (0..5).map(|index| (format!("out{index}"), json!("string"))).collect();
+        let steps: Vec<_> = (0..5).map(step).collect();
+        let mut execution = json!({"type": "parallel", "steps": steps});
+        execution["variables"] = json!({ "shared": variables });
+        process.publish(&document(name, version, &tasks, &execution));
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            ours.push(process.run(client, name).await);
+            let begin = Instant::now();
+            let request = client.get(format!("{}/slow", service.url));
+            let _: Value = request.send().await.unwrap().json().await.unwrap();
+            bare.push(begin.elapsed());
+        }
+        print_row(name, 5, median(&mut ours), median(&mut bare));
+    }
+}
+
+async fn run_bare(
+    client: &Client,
+    service: &Service,
+    method: Method,
+    steps: usize,
+    guarded: bool,
+) -> Duration {
+    let begin = Instant::now();
+    let mut id = "a".to_owned();
+    for _ in 0..steps {
+        if guarded {
+            post_bare(client, service, &id).await;
+        }
+        let request = match method {
+            Method::Get => client.get(format!("{}/things/{id}", service.url)),
+            Method::Post => client.post(format!("{}/things", service.url)).json(&thing(&id)),
+        };
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
+        if guarded {
+            post_bare(client, service, &id).await;
+        }
+        id = answer["value"].as_str().unwrap().to_owned();
+    }
+    begin.elapsed()
+}
+
+async fn post_bare(client: &Client, service: &Service, id: &str) {
+    let request = client.post(format!("{}/post", service.url)).json(&json!({ "id": id }));
+    let answer: Value = request.send().await.unwrap().json().await.unwrap();
+    assert_eq!(answer["decision"], "allow");
+}

@@ -1,0 +1,48 @@
+//! What runs cost: time per step beside a bare `reqwest` loop over the same loopback service, a
+//! thousand runs at once, and what others make of the same work.
+//!
+//! Everything is measured in one run, in turns, so that a machine that changes its speed changes
+//! both sides: read the ratios.
+//!
+//! ```text
+//! cargo bench --bench runs                # everything
+//! cargo bench --bench runs -- --quick     # a look
+//! cargo bench --bench runs -- chains      # or crowd, or others
+//! ```
+//!
+//! Others take part when `A2S_BENCH_PEERS` names a folder that has them: see `peers`.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
+#![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
+
+mod chains;
+mod crowd;
+mod peers;
+mod world;
+
+use reqwest::Client;
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has(world::SERVE) {
+        return world::serve().await;
+    }
+    let parts = ["chains", "crowd", "others"];
+    let all = !parts.iter().any(|part| has(part));
+    let (rounds, runs) = if has("--quick") { (5, 100) } else { (40, 1_000) };
+    let client = Client::builder().no_proxy().build().unwrap();
+    println!("a2s {}, {rounds} rounds or fewer, median of each", env!("CARGO_PKG_VERSION"));
+    if all || has("chains") {
+        chains::measure(&client, rounds).await;
+    }
+    if all || has("crowd") {
+        crowd::measure(&client, runs).await;
+    }
+    if (all || has("others"))
+        && let Some(peers) = peers::Peers::find()
+    {
+        chains::measure_peers(&client, &peers, rounds).await;
+    }
+}

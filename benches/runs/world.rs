@@ -1,0 +1,267 @@
+//! A service on loopback, `a2s up` beside it, and what it runs.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The two requests of chains: one that reads, and one that writes a body of a kilobyte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Post,
+}
+
+/// A service that counts, and answers at once, or behind 200 ms. It is a process of its own, so that
+/// whoever asks it pays the same for that.
+#[derive(Debug)]
+pub(crate) struct Service {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Service {
+    /// Starts this program again, as the service.
+    pub(crate) fn start() -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg(SERVE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { child, url: url.trim().to_owned() }
+    }
+
+    /// Requests to things so far.
+    pub(crate) async fn count(&self, client: &reqwest::Client) -> usize {
+        let request = client.get(format!("{}/count", self.url));
+        request.send().await.unwrap().json().await.unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// The argument that makes this program the service.
+pub(crate) const SERVE: &str = "--serve";
+
+/// Is the service, until standard input ends.
+pub(crate) async fn serve() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let read = async |State(count): State<Arc<AtomicUsize>>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Json(json!({ "value": "x" }))
+    };
+    let write = async |State(count): State<Arc<AtomicUsize>>, Json(_): Json<Value>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Json(json!({ "value": "x" }))
+    };
+    let slow = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Json(json!({ "value": "x" }))
+    };
+    let counted = async |State(count): State<Arc<AtomicUsize>>| Json(count.load(Ordering::Relaxed));
+    let router = Router::new()
+        .route("/things/{id}", get(read))
+        .route("/things", post(write))
+        .route("/slow", get(slow))
+        .route("/post", post(async || Json(json!({ "decision": "allow" }))))
+        .route("/count", get(counted))
+        .with_state(count);
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    println!("http://{}", listener.local_addr().unwrap());
+    let server = axum::serve(listener, router).into_future();
+    let orphaned = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    tokio::select! {
+        served = server => served.unwrap(),
+        _ = orphaned => {}
+    }
+}
+
+/// `a2s up` on a folder of its own.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) url: String,
+    pub(crate) token: String,
+    /// From its start until it said that it is ready.
+    pub(crate) ready: Duration,
+    folder: TempDir,
+}
+
+impl Process {
+    pub(crate) fn start(service: &Service, flags: &[&str]) -> Self {
+        Self::start_in(TempDir::new().unwrap(), service, flags)
+    }
+
+    fn start_in(folder: TempDir, service: &Service, flags: &[&str]) -> Self {
+        let begin = Instant::now();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_a2s"))
+            .args(["up", "--json", "--log", "error", "--listen", "127.0.0.1:0"])
+            .args(["--upstream", &format!("things.example={}", service.url), "--data-dir"])
+            .arg(folder.path())
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready = begin.elapsed();
+        let said: Value = serde_json::from_str(&line).unwrap();
+        let token = std::fs::read_to_string(folder.path().join("token")).unwrap();
+        let url = said["url"].as_str().unwrap().to_owned();
+        Self { child, url, token: token.trim().to_owned(), ready, folder }
+    }
+
+    /// Ends it, and starts it again on the same folder.
+    pub(crate) fn restart(mut self, service: &Service, flags: &[&str]) -> Self {
+        let folder = std::mem::replace(&mut self.folder, TempDir::new().unwrap());
+        drop(self);
+        Self::start_in(folder, service, flags)
+    }
+
+    pub(crate) fn publish(&self, document: &Value) {
+        let file = self.folder.path().join("document.json");
+        std::fs::write(&file, document.to_string()).unwrap();
+        let published = Command::new(env!("CARGO_BIN_EXE_a2s"))
+            .args(["publish", "--url", &self.url, "--data-dir"])
+            .args([self.folder.path(), &file])
+            .output()
+            .unwrap();
+        assert!(published.status.success(), "{published:?}");
+    }
+
+    /// Runs a capability, and gives how long it took until the finished run was there.
+    pub(crate) async fn run(&self, client: &reqwest::Client, name: &str) -> Duration {
+        let begin = Instant::now();
+        let request = client.post(format!("{}v1/executions", self.url)).bearer_auth(&self.token);
+        let request = request.json(&json!({ "name": name, "wait": true }));
+        let run: Value = request.send().await.unwrap().json().await.unwrap();
+        let took = begin.elapsed();
+        assert_eq!(run["status"], "succeeded", "{run}");
+        took
+    }
+
+    /// The most memory that it has had, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What is written: the id, and text around it.
+pub(crate) fn thing(id: &str) -> Value {
+    json!({ "id": id, "text": "text ".repeat(200) })
+}
+
+/// A capability of so many steps, each of which sends what the one before was answered.
+pub(crate) fn chain(method: Method, steps: usize) -> Value {
+    let step = |index: usize| {
+        let id = match index.checked_sub(1) {
+            None => "a".to_owned(),
+            Some(before) => format!("${{out{before}}}"),
+        };
+        let inputs = match method {
+            Method::Get => json!({ "id": id }),
+            Method::Post => json!({ "body": thing(&id) }),
+        };
+        task(&format!("step{index}"), &format!("{method:?}"), &inputs, &format!("out{index}"))
+    };
+    let tasks = json!({format!("{method:?}"): operation(&match method {
+        Method::Get => reading(),
+        Method::Post => writing(),
+    })});
+    let steps_of_chain: Vec<_> = (0..steps).map(step).collect();
+    let execution = json!({ "type": "sequence", "steps": steps_of_chain });
+    document(&chain_name(method, steps), "1.0.0", &tasks, &execution)
+}
+
+pub(crate) fn chain_name(method: Method, steps: usize) -> String {
+    format!("{method:?}Chain{steps}")
+}
+
+pub(crate) fn task(id: &str, task: &str, inputs: &Value, output: &str) -> Value {
+    json!({
+        "id": id,
+        "format": "OpenAPI",
+        "task": {"$ref": format!("#/tasks/{task}")},
+        "input_mapping": inputs,
+        "output_mapping": {output: "$.value"},
+    })
+}
+
+/// A document with its checksum.
+pub(crate) fn document(name: &str, a2s: &str, tasks: &Value, execution: &Value) -> Value {
+    let mut document = json!({
+        "a2s": a2s,
+        "name": name,
+        "description": "Requests to a service on loopback",
+        "domains": ["things.example"],
+        "version": "1.0.0",
+        "authors": [{"name": "Bench"}],
+        "tasks": tasks,
+        "execution": execution,
+    });
+    let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
+    document["checksum"] = json!(digest);
+    document
+}
+
+pub(crate) fn operation(paths: &Value) -> Value {
+    json!({
+        "openapi": "3.0.3",
+        "info": {"title": "Things", "version": "1"},
+        "servers": [{"url": "https://things.example"}],
+        "paths": paths,
+    })
+}
+
+fn reading() -> Value {
+    let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}});
+    json!({"/things/{id}": {"get": {
+        "parameters": [id],
+        "responses": {"200": {"description": "A thing"}},
+    }}})
+}
+
+fn writing() -> Value {
+    let schema = json!({
+        "type": "object",
+        "required": ["id", "text"],
+        "properties": {"id": {"type": "string"}, "text": {"type": "string", "maxLength": 2_000}},
+    });
+    json!({"/things": {"post": {
+        "requestBody": {"required": true, "content": {"application/json": {"schema": schema}}},
+        "responses": {"200": {"description": "A thing"}},
+    }}})
+}
+
+pub(crate) fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
