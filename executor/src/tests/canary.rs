@@ -269,6 +269,9 @@ fn name(path: &str) -> String {
 async fn search_run(app: &App, world: &World, run: Uuid) {
     search("a run", &get(app, &format!("/v1/executions/{run}")).await);
     search("events", &get(app, &format!("/v1/executions/{run}/events")).await);
+    let replay = format!("/v1/executions/{run}/replay");
+    let replay = call(app, Method::POST, &replay, &[], json!({})).await;
+    search("a replay", replay.body.to_string().as_bytes());
     search("guardian messages", json!(world.guardian.asked()).to_string().as_bytes());
     search("an outcome", world.registry.outcome().await.0.to_string().as_bytes());
 }
