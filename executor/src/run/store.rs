@@ -17,11 +17,11 @@ use a2s::{CapabilityName, Digest};
 use jiff::Timestamp;
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use tell::Told;
-use write::{Job, Outcome, Task, write};
+use write::{Jobs, Outcome, Task, start};
 
 use super::exchange::Exchange;
 use crate::config::Durability;
@@ -42,9 +42,7 @@ const READERS: u32 = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     reads: SqlitePool,
-    /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
-    /// most a few events, and steps under way are bounded by the limits of runs.
-    jobs: mpsc::UnboundedSender<Job>,
+    jobs: Jobs,
     /// Whether an event counts only once it is written.
     waits: bool,
     /// Held for as long as this process uses the database: see [`Store::open`].
@@ -171,8 +169,7 @@ impl Store {
             .connect_with(options.read_only(true))
             .await
             .map_err(|error| unusable(&error))?;
-        let (jobs, waiting) = mpsc::unbounded_channel();
-        tokio::spawn(write(writer, waiting));
+        let jobs = start(writer);
         let waits = durability != Durability::Memory;
         Ok(Self { reads, jobs, waits, _presence: Arc::new(presence) })
     }
@@ -201,9 +198,11 @@ impl Store {
         let waits = self.waits || must_be_written(&event);
         let (reply, answer) = oneshot::channel();
         let task = Task::Tell(Told::Event { event: Box::new(event), sealed, committed });
-        let sent = self.jobs.send(Job { task, reply: waits.then_some(reply) });
+        let sent = self.jobs.send(task, waits.then_some(reply));
         async move {
-            sent.map_err(|_| lost())?;
+            if !sent {
+                return Err(lost());
+            }
             if !waits {
                 return Ok(());
             }
@@ -223,14 +222,14 @@ impl Store {
     pub(crate) fn append_soon(&self, event: Event, committed: Arc<watch::Sender<u64>>) {
         let task = Task::Tell(Told::Event { event: Box::new(event), sealed: None, committed });
         // Without a writer the next append that waits reports it.
-        let _ = self.jobs.send(Job { task, reply: None });
+        let _ = self.jobs.send(task, None);
     }
 
     /// Keeps what a step asked and was answered, without waiting: it is committed before any later
     /// event of its run.
     pub(crate) fn keep_soon(&self, run: Uuid, step: String, exchange: Exchange) {
         let task = Task::Tell(Told::Exchange { run, step, exchange: Box::new(exchange) });
-        let _ = self.jobs.send(Job { task, reply: None });
+        let _ = self.jobs.send(task, None);
     }
 
     /// Records that a run is to end; whoever drives it sees that.
@@ -415,7 +414,9 @@ impl Store {
 
     async fn ask(&self, task: Task) -> Result<Outcome, Error> {
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { task, reply: Some(reply) }).map_err(|_| lost())?;
+        if !self.jobs.send(task, Some(reply)) {
+            return Err(lost());
+        }
         answer.await.map_err(|_| lost())?
     }
 }

@@ -1,13 +1,13 @@
 //! The only writing connection: jobs in, outcomes out, and the SQL of both.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use sqlx::{Connection as _, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::tell::{Told, add_first, tell};
@@ -21,9 +21,41 @@ const MAX_BATCH: usize = 256;
 const LINGER: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) task: Task,
-    pub(super) reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
+struct Job {
+    task: Task,
+    reply: Option<Reply>,
+}
+
+pub(super) type Reply = oneshot::Sender<Result<Outcome, Error>>;
+
+/// The way to the writer. When the last one goes, the writer ends.
+#[derive(Debug, Clone)]
+pub(super) struct Jobs {
+    /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
+    /// most a few events, and steps under way are bounded by the limits of runs.
+    queue: mpsc::UnboundedSender<Job>,
+    /// Somebody waits for a job.
+    urgent: Arc<Notify>,
+}
+
+impl Jobs {
+    /// Hands a job to the writer. False when there is none any more.
+    pub(super) fn send(&self, task: Task, reply: Option<Reply>) -> bool {
+        let is_urgent = reply.is_some();
+        let sent = self.queue.send(Job { task, reply }).is_ok();
+        if is_urgent {
+            self.urgent.notify_one();
+        }
+        sent
+    }
+}
+
+/// Starts the writer.
+pub(super) fn start(connection: SqliteConnection) -> Jobs {
+    let (queue, jobs) = mpsc::unbounded_channel();
+    let urgent = Arc::new(Notify::new());
+    tokio::spawn(write(connection, jobs, Arc::clone(&urgent)));
+    Jobs { queue, urgent }
 }
 
 #[derive(Debug)]
@@ -48,18 +80,25 @@ pub(super) enum Outcome {
 }
 
 /// The writer: does jobs until nobody can send any more.
-pub(super) async fn write(
+async fn write(
     mut connection: SqliteConnection,
     mut jobs: mpsc::UnboundedReceiver<Job>,
+    urgent: Arc<Notify>,
 ) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
         // Events that nobody waits for take the next commit that somebody does wait for, when it
-        // comes soon: that saves most of the writes to the disk.
-        let soon = Instant::now() + LINGER;
-        while batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
-            let Ok(Some(job)) = timeout_at(soon, jobs.recv()).await else { break };
-            batch.push(job);
+        // comes soon: that saves most of the writes to the disk. They do not even wake the writer.
+        if batch.iter().all(|job| job.reply.is_none()) {
+            tokio::select! {
+                () = urgent.notified() => {}
+                () = tokio::time::sleep(LINGER) => {}
+            }
+            while batch.len() < MAX_BATCH
+                && let Ok(job) = jobs.try_recv()
+            {
+                batch.push(job);
+            }
         }
         match commit(&mut connection, &batch).await {
             Ok(outcomes) => {
