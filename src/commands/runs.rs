@@ -106,7 +106,7 @@ async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), 
         run.name, run.version, run.checksum
     ));
     if let Some(plan) = run.plan {
-        output.line(format_args!("  as it was planned  {DIM}{plan}{DIM:#}"));
+        output.line(format_args!("  as planned  {DIM}{plan}{DIM:#}"));
     }
     for step in &run.steps {
         let decisions: Vec<_> = step

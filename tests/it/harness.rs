@@ -73,7 +73,7 @@ fn redact(text: &str) -> String {
         (r"\d+ bytes", "<n> bytes"),
         (r"--plan [0-9a-f]{32}", "--plan <token>"),
         // What a plan was made of has ports in it.
-        (r"(all of it:|as it was planned ) *sha256:[0-9a-f]{64}", "$1 <digest>"),
+        (r"(digest of all this:|as planned ) *sha256:[0-9a-f]{64}", "$1 <digest>"),
     ];
     RULES.iter().fold(text.to_owned(), |text, (pattern, with)| {
         regex::Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned()

@@ -38,8 +38,13 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
             )),
         }
     }
-    output
-        .line(format_args!("  guardian {}, fails {}", plan.guarding.guardian, plan.guarding.fail));
+    let policy = plan.policy.as_ref().map_or_else(String::new, |name| format!("  policy {name}"));
+    output.line(format_args!(
+        "  guardian {}, fails {}{DIM}{}{DIM:#}",
+        plan.guarding.guardian,
+        plan.guarding.fail,
+        plain(&policy)
+    ));
     if !plan.permissions.is_empty() {
         let held: Vec<_> = plan.permissions.iter().map(ToString::to_string).collect();
         output.line(format_args!("  needs {}", held.join(", ")));
@@ -56,7 +61,7 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
 /// Prints how to run exactly this, or why that cannot be done.
 fn print_token(plan: &PlanAnswer, output: &mut Output) {
     if let Some(digest) = &plan.digest {
-        output.line(format_args!("  {DIM}all of it: {digest}{DIM:#}"));
+        output.line(format_args!("  {DIM}digest of all this: {digest}{DIM:#}"));
     }
     if let Some((token, expires_at)) = plan.token.as_ref().zip(plan.expires_at) {
         let token = plain(token);
