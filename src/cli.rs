@@ -255,8 +255,8 @@ pub(crate) struct LockArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    #[arg(help = "NAME[@RANGE]")]
-    pub(crate) capability: String,
+    #[arg(help = "NAME[@RANGE]", required_unless_present = "plan")]
+    pub(crate) capability: Option<String>,
     /// One input: name=value; the value is read as JSON when it is JSON, else as text
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
@@ -272,9 +272,19 @@ pub(crate) struct RunArgs {
     /// The session, as the guardian sees it; what is remembered for it fills in inputs
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// Show what would be done, and send nothing
+    /// Show what would be done, and send nothing; the plan has a token to run exactly that
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Show what the guardian would say of each step, too
+    #[arg(long, requires = "dry_run")]
+    pub(crate) preview: bool,
+    /// Run what `--dry-run` has shown, by its token, unless anything would differ
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        conflicts_with_all = ["capability", "inputs", "inputs_file", "digest", "lock", "session", "dry_run"]
+    )]
+    pub(crate) plan: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -218,6 +218,7 @@ impl<'o> Demo<'o> {
             lock: None,
             inputs: inputs("Paris", "Weekend picnic weather update for Paris:"),
             session: None,
+            preview: false,
         };
         let plan: PlanAnswer = self.client.post(&["v1", "plans"], &request).await?;
         if !self.output.is_json() {
@@ -347,7 +348,8 @@ impl<'o> Demo<'o> {
         message: &str,
     ) -> Result<Run, Failure> {
         let request = ExecutionRequest {
-            name: name.clone(),
+            name: Some(name.clone()),
+            plan: None,
             version: None,
             digest: Some(digest),
             lock: None,

@@ -2,6 +2,7 @@
 //! other. Plain data; every rule about it lives with the service that answers.
 
 mod host;
+mod plan;
 mod problem;
 mod registry;
 mod replay;
@@ -10,6 +11,9 @@ mod secrets;
 mod state;
 
 pub use host::{HostList, HostState, WaitReason};
+pub use plan::{
+    PlanAnswer, PlanRequest, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind, Preview,
+};
 pub use problem::Problem;
 pub use registry::{
     Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, OutcomeReport,
@@ -19,9 +23,8 @@ pub use registry::{
 pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
-    Handler, Iterations, NextAction, Phase, Pin, PlanAnswer, PlanRequest, PlannedCredential,
-    PlannedLoop, PlannedStep, PlannedStepKind, Resolution, ResumeRequest, Run, RunError, RunStatus,
-    StepSummary, Warning,
+    Handler, Iterations, NextAction, Phase, Pin, Resolution, ResumeRequest, Run, RunError,
+    RunStatus, StepSummary, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,

@@ -10,6 +10,7 @@ use a2s::api::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, PlannedCredential, StoredCredential,
 };
 use a2s::{Domain, SecurityRequirement, SecurityScheme, Task};
+use jiff::Timestamp;
 use url::Url;
 
 use crate::error::{Error, Kind};
@@ -17,9 +18,16 @@ use crate::error::{Error, Kind};
 /// The credentials that there are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
-    stored: BTreeMap<(Domain, String), CredentialKind>,
+    stored: BTreeMap<(Domain, String), Stored>,
     /// Hosts that this executor has a client certificate for.
     certified: BTreeSet<Domain>,
+}
+
+/// What is known of a credential without opening it.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    kind: CredentialKind,
+    set_at: Timestamp,
 }
 
 impl Held {
@@ -28,8 +36,11 @@ impl Held {
         stored: Vec<StoredCredential>,
         certified: impl IntoIterator<Item = Domain>,
     ) -> Self {
-        let stored = stored.into_iter().map(|row| ((row.host, row.scheme), row.kind)).collect();
-        Self { stored, certified: certified.into_iter().collect() }
+        let stored = stored.into_iter().map(|row| {
+            let StoredCredential { host, scheme, kind, set_at } = row;
+            ((host, scheme), Stored { kind, set_at })
+        });
+        Self { stored: stored.collect(), certified: certified.into_iter().collect() }
     }
 }
 
@@ -162,8 +173,8 @@ impl Access {
         if wanted.scheme == Some(SecurityScheme::MutualTls) {
             return held.certified.contains(&self.host);
         }
-        let kind = held.stored.get(&(self.host.clone(), wanted.name.clone()));
-        kind.is_some_and(|kind| wanted.kinds().contains(kind))
+        let stored = held.stored.get(&(self.host.clone(), wanted.name.clone()));
+        stored.is_some_and(|stored| wanted.kinds().contains(&stored.kind))
     }
 
     /// The credentials that a request would go with, or lack, for a plan.
@@ -174,18 +185,20 @@ impl Access {
             kind: kind.to_owned(),
             steps: Vec::new(),
             stored: hint.is_none(),
+            set_at: None,
             hint,
         };
         match self.choose(held) {
             Ok(way) => way
                 .iter()
                 .map(|wanted| {
-                    let kind = held.stored.get(&(self.host.clone(), wanted.name.clone()));
-                    let kind = match wanted.scheme {
-                        Some(SecurityScheme::MutualTls) => "mutual_tls",
-                        _ => kind.map_or("", |kind| kind.as_str()),
-                    };
-                    entry(&wanted.name, kind, None)
+                    if wanted.scheme == Some(SecurityScheme::MutualTls) {
+                        return entry(&wanted.name, "mutual_tls", None);
+                    }
+                    let stored = held.stored.get(&(self.host.clone(), wanted.name.clone()));
+                    let kind = stored.map_or("", |stored| stored.kind.as_str());
+                    let set_at = stored.map(|stored| stored.set_at);
+                    PlannedCredential { set_at, ..entry(&wanted.name, kind, None) }
                 })
                 .collect(),
             Err(lack) => lack
@@ -322,8 +335,13 @@ mod tests {
 
     fn held(stored: &[(&str, CredentialKind)]) -> Held {
         let host = Domain::new("api.example").unwrap();
-        let stored = stored.iter().map(|(name, kind)| ((host.clone(), (*name).to_owned()), *kind));
-        Held { stored: stored.collect(), certified: BTreeSet::new() }
+        let stored = stored.iter().map(|(name, kind)| StoredCredential {
+            host: host.clone(),
+            scheme: (*name).to_owned(),
+            kind: *kind,
+            set_at: Timestamp::UNIX_EPOCH,
+        });
+        Held::new(stored.collect(), [])
     }
 
     fn chosen(access: &Access, held: &Held) -> Result<Vec<String>, String> {

@@ -246,6 +246,10 @@ pub struct Limits {
     pub max_events: u64,
     /// Documents of one run.
     pub max_documents: usize,
+    /// Plans that can be run and were not yet; more are shown without a token.
+    pub max_plans: usize,
+    /// Steps that the guardian is asked about for one preview of a plan.
+    pub max_previews: usize,
     /// How long one run may take; counted anew when it is resumed.
     #[serde(with = "span")]
     pub max_run_time: Duration,
@@ -287,6 +291,8 @@ impl Default for Limits {
             max_traffic_bytes: 1 << 30,
             max_events: 100_000,
             max_documents: 64,
+            max_plans: 1_000,
+            max_previews: 50,
             max_run_time: Duration::from_secs(3_600),
             max_parallel: 16,
             connect_timeout: Duration::from_secs(10),

@@ -118,6 +118,11 @@ table! {
     UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then go on with `a2s runs resume ID --repeat`, `--skip` or `--set NAME=VALUE`, or cancel the run.";
     StepTimeout = "A2S372", 504, Service, Repeat, Failed, "step took longer than its timeout", "See which of its requests took long, or allow the step more time.";
     NotRecorded = "A2S373", 500, Executor, Nothing, Failed, "answer that was not recorded", "Answers are kept as far as `keep-answer-bytes` allows, and only for steps that were run: a replay cannot go on behind a step without one.";
+    // Running what was planned.
+    PlanNotFound = "A2S375", 404, Caller, ChangeRequest, Failed, "plan not known", "Use the token as the plan had it, or plan again.";
+    PlanExpired = "A2S376", 410, Caller, ChangeRequest, Failed, "plan has ended", "A plan can be run for 15 minutes: plan again, and run that plan.";
+    PlanUsed = "A2S377", 409, Caller, ChangeRequest, Failed, "plan has been run", "A plan starts one run: read that run, or plan again.";
+    PlanDiffers = "A2S378", 409, Caller, ChangeRequest, Failed, "not everything is as it was planned", "See what would run now: plan again, and run that plan.";
     // Credentials.
     CredentialMissing = "A2S380", 422, Caller, AskOperator, Failed, "credential missing", "Store it with `a2s secrets set HOST SCHEME`; `a2s run --dry-run` tells which.";
     CredentialRefused = "A2S381", 403, Capability, AskOperator, Failed, "credential that may not be sent there", "Compare the credential with what the document asks for: it goes to its own hosts alone, over https, in the form that the scheme has.";

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use a2s::api::{Change, Decision, DecisionSource, Phase, Pin};
 use a2s::{Domain, Permission, Place, Task};
-use aos::message::{Call, Request};
+use aos::message::{Call, Ping, Request};
 use aos::{Bearer, Failure, GuardianClient, Options, Origin, Outcome, Verdict};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -29,6 +29,8 @@ use crate::secrets::{Secrets, restore};
 
 /// The most characters of a guardian's words that are kept.
 const MAX_WORDS: usize = 1_000;
+/// The most characters of the name of a policy.
+const MAX_POLICY: usize = 200;
 /// The most reason codes that are kept.
 const MAX_REASONS: usize = 16;
 
@@ -102,6 +104,27 @@ pub(crate) struct Asked<T> {
     pub(crate) verdict: Result<Permitted<T>, Error>,
 }
 
+/// Why a guardian is asked about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// The request is about to be sent.
+    Run,
+    /// Somebody wants to know what it would say; nothing is sent.
+    Preview,
+}
+
+/// The same as [`Asked`], before anything is permitted.
+struct Judged<T> {
+    decision: Option<Decision>,
+    verdict: Result<T, Error>,
+}
+
+impl<T> Judged<T> {
+    fn permit(self) -> Asked<T> {
+        Asked { decision: self.decision, verdict: self.verdict.map(Permitted) }
+    }
+}
+
 /// The way to the guardian, if there is one.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
@@ -155,6 +178,35 @@ impl Gate {
         contract: &Contract,
         inputs: Inputs<'_>,
     ) -> Asked<PreparedRequest> {
+        self.judge_request(asker, contract, inputs, Occasion::Run).await.permit()
+    }
+
+    /// Asks the same before there is a run, and says so. What the guardian would permit is not
+    /// given, so nothing can be sent of it.
+    ///
+    /// # Errors
+    /// Why the inputs fit no request, so that nothing was to be asked.
+    pub(crate) async fn preview_request(
+        &self,
+        asker: &Asker<'_>,
+        contract: &Contract,
+        inputs: Inputs<'_>,
+    ) -> Result<Decision, Error> {
+        let judged = self.judge_request(asker, contract, inputs, Occasion::Preview).await;
+        match (judged.decision, judged.verdict) {
+            (Some(decision), _) => Ok(decision),
+            (None, Err(error)) => Err(error),
+            (None, Ok(_)) => Err(Error::new(Kind::Internal, "nobody has decided")),
+        }
+    }
+
+    async fn judge_request(
+        &self,
+        asker: &Asker<'_>,
+        contract: &Contract,
+        inputs: Inputs<'_>,
+        occasion: Occasion,
+    ) -> Judged<PreparedRequest> {
         let task = contract.task();
         let prepare = |inputs: &IndexMap<Place, Value>| {
             let access = Access::of(task, asker.domains);
@@ -162,12 +214,12 @@ impl Gate {
         };
         let prepared = match prepare(inputs.truth) {
             Ok(prepared) => prepared,
-            Err(error) => return Asked { decision: None, verdict: Err(error.into()) },
+            Err(error) => return Judged { decision: None, verdict: Err(error.into()) },
         };
         let Some(guardian) = &self.guardian else {
             return unguarded(Phase::Request, Ok(prepared));
         };
-        let call = question::about_request(asker, task, inputs.shown, self.clock.now());
+        let call = question::about_request(asker, task, inputs.shown, occasion, self.clock.now());
         let outcome = guardian.ask(&Request::new(self.new_message_id(), call)).await;
         let mut changes = Vec::new();
         let verdict = match &outcome.verdict {
@@ -183,7 +235,16 @@ impl Gate {
                 })
             }
         };
-        asked(Phase::Request, &outcome, changes, verdict)
+        judged(Phase::Request, &outcome, changes, verdict)
+    }
+
+    /// What the guardian calls the content of its policy, if it tells that: `metadata.policy` of its
+    /// answer to a ping.
+    pub(crate) async fn policy(&self) -> Option<String> {
+        let pong = self.guardian.as_ref()?.ping(self.new_message_id(), Ping::default()).await;
+        let policy =
+            pong.ok()?.metadata?.get("policy")?.as_str().map(|name| one_line(name, MAX_POLICY));
+        policy.filter(|name| !name.is_empty())
     }
 
     /// Asks whether the result of a task may be used (`steps/toolCallResult`). A failure of the
@@ -195,7 +256,9 @@ impl Gate {
         task: &Task,
         result: Result<Value, Error>,
     ) -> Asked<Value> {
-        let Some(guardian) = &self.guardian else { return unguarded(Phase::Result, result) };
+        let Some(guardian) = &self.guardian else {
+            return unguarded(Phase::Result, result).permit();
+        };
         let shown = match &result {
             Ok(value) => Ok(asker.secrets.mask(value)),
             Err(error) => Err(asker.secrets.mask_error(error.clone())),
@@ -217,7 +280,7 @@ impl Gate {
                 Err(error) => Err(error),
             },
         };
-        asked(Phase::Result, &outcome, changes, verdict)
+        judged(Phase::Result, &outcome, changes, verdict).permit()
     }
 
     /// An id for one message, so that its answer is known by it.
@@ -226,7 +289,7 @@ impl Gate {
     }
 }
 
-fn unguarded<T>(phase: Phase, result: Result<T, Error>) -> Asked<T> {
+fn unguarded<T>(phase: Phase, result: Result<T, Error>) -> Judged<T> {
     let decision = Decision {
         phase,
         decision: "unguarded".to_owned(),
@@ -235,7 +298,7 @@ fn unguarded<T>(phase: Phase, result: Result<T, Error>) -> Asked<T> {
         reason_codes: Vec::new(),
         changes: Vec::new(),
     };
-    Asked { decision: Some(decision), verdict: result.map(Permitted) }
+    Judged { decision: Some(decision), verdict: result }
 }
 
 /// Why a step that was denied may not go on.
@@ -261,12 +324,12 @@ fn denial(phase: Phase, outcome: &Outcome) -> Error {
 }
 
 /// Puts outcome and verdict together: a decision that cannot be followed is a deny in the record.
-fn asked<T>(
+fn judged<T>(
     phase: Phase,
     outcome: &Outcome,
     changes: Vec<Change>,
     verdict: Result<T, Error>,
-) -> Asked<T> {
+) -> Judged<T> {
     let mut decision = Decision {
         phase,
         decision: outcome.verdict.as_str().to_owned(),
@@ -292,7 +355,7 @@ fn asked<T>(
         decision.message = error.message.clone();
         decision.reason_codes.push("guardian_bad_modification".to_owned());
     }
-    Asked { decision: Some(decision), verdict: verdict.map(Permitted) }
+    Judged { decision: Some(decision), verdict }
 }
 
 #[cfg(test)]

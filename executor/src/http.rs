@@ -96,7 +96,9 @@ fn probe_routes() -> OpenApiRouter<App> {
 
 /// Start a run
 ///
-/// Answers at once with the run as it begins, or with the finished run when `wait` is true. The
+/// Answers at once with the run as it begins, or with the finished run when `wait` is true. With the
+/// token of a plan, exactly what the plan has shown is run, once; when anything would differ, the
+/// answer is 409 with the code A2S378 and all that differs, and the token is not used. The
 /// same `Idempotency-Key` with the same request gives the same run, however often it is sent.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executor", security(("token" = [])),
@@ -320,7 +322,9 @@ async fn replay_execution(
 
 /// Show what a run would do, without running it
 ///
-/// Everything that is known is filled in; what depends on earlier answers stays a template.
+/// Everything that is known is filled in; what depends on earlier answers stays a template. The
+/// token of the answer runs exactly this, once, within 15 minutes. With `preview`, the guardian is
+/// asked what it would say.
 #[utoipa::path(
     post, path = "/v1/plans", tag = "executor", security(("token" = [])),
     request_body = PlanRequest,

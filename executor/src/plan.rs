@@ -2,6 +2,8 @@
 //! the same plan.
 
 mod credentials;
+mod fill;
+mod foresee;
 mod render;
 mod survey;
 
@@ -18,6 +20,8 @@ use crate::access::Held;
 use crate::error::{Error, Kind};
 use crate::secrets::Secrets;
 use crate::source::Library;
+pub(crate) use fill::Filled;
+pub(crate) use foresee::Foreseen;
 use survey::{Sensitive, take_stock};
 
 /// The longest chain of capabilities that use one another; publishing holds to the same.
@@ -155,9 +159,9 @@ impl Plan {
         hosts
     }
 
-    /// The plan as an answer. Inputs that are known are filled in, but for secret ones; what is not
-    /// known yet stays a template. `held` are the credentials that there are; `upstream_of` tells where connections for an address are sent
-    /// instead.
+    /// The plan as an answer, without a token. Inputs that are known are filled in, but for secret
+    /// ones; what is not known yet stays a template. `held` are the credentials that there are;
+    /// `upstream_of` tells where connections for an address are sent instead.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
@@ -180,7 +184,12 @@ impl Plan {
             credentials: self.credentials(held),
             guarding,
             permissions: self.root.document.capability().permissions.clone(),
-            steps: self.root.render("", &shown, &Cell::new(render::MAX_FILLED)),
+            steps: self.root.render("", &shown, &[], &Cell::new(render::MAX_FILLED)),
+            policy: None,
+            token: None,
+            expires_at: None,
+            digest: None,
+            no_token: None,
         })
     }
 

@@ -38,6 +38,7 @@ mod tests {
             name: CapabilityName::new("Dogs").unwrap(),
             version: "1.0.0".parse().unwrap(),
             checksum: a2s::Digest::of_bytes(b""),
+            plan: None,
             started_at: "2025-01-01T00:00:00Z".parse().unwrap(),
             finished_at: Some("2025-01-01T00:00:01.5Z".parse().unwrap()),
             output: None,

@@ -9,9 +9,14 @@ pub(crate) mod fold;
 mod follow;
 mod hidden;
 pub(crate) mod journal;
+mod plan;
+mod planned;
+mod prepare;
+mod preview;
 mod rehearse;
 mod replay;
 mod resolve;
+mod start;
 mod store;
 
 use std::collections::BTreeMap;
@@ -19,17 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s::Digest;
-use a2s::api::{
-    Event, EventKind, ExecutionList, ExecutionRequest, HostState, PlanAnswer, PlanRequest, Run,
-    RunStatus, StateScope,
-};
-use serde_json::{Map, Value};
+use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
+use crate::clock::{Clock, Ids, milliseconds_between};
 use crate::config::Config;
 use crate::database;
 use crate::engine::{Halt, Why};
@@ -37,17 +37,14 @@ use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
-use crate::plan::Plan;
-use crate::secrets::{Secrets, hidden};
-use crate::source::{Library, RegistryClient, Wanted};
-use crate::state::{Holder, Recalled, States};
+use crate::secrets::Secrets;
+use crate::source::RegistryClient;
+use crate::state::States;
 use crate::vault::Vault;
-use drive::Drive;
-use fold::{Progress, Start, fold};
-use hidden::Hidden;
-use journal::{EVENT_VERSION, Journal};
+use fold::{Progress, fold};
+use journal::Journal;
 pub(crate) use store::RunFilter;
-use store::{Created, Lease, NewRun, Store};
+use store::{Lease, Store};
 
 /// How long nobody else may drive a run after its driver was last heard of.
 const LEASE: Duration = Duration::from_secs(30);
@@ -122,6 +119,7 @@ impl Runs {
             config,
         });
         runs.forget().await?;
+        runs.store.sweep_plans(runs.clock.now()).await?;
         runs.take_over().await?;
         let keeper = Arc::clone(&runs).keep_leases();
         lock(&runs.tasks).spawn(keeper);
@@ -155,103 +153,6 @@ impl Runs {
     /// What is known of the hosts of services.
     pub(crate) fn hosts(&self) -> Vec<HostState> {
         self.outbound.hosts()
-    }
-
-    /// Shows what a run would do.
-    pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
-        let PlanRequest { name, version, digest, lock, inputs, session } = request;
-        let wanted =
-            Wanted { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() };
-        let (_, plan) = self.resolve(wanted).await?;
-        plan.check_given(inputs)?;
-        let (inputs, recalled) = self.recall(&plan, session.as_deref(), inputs).await?;
-        let guarding = self.config.guardian.guarding();
-        let held = self.outbound.held().await?;
-        plan.render(&inputs, recalled, guarding, &held, |url| self.outbound.upstream_of(url))
-    }
-
-    /// Starts a run, or finds the one that `key` has started.
-    pub(crate) async fn start(
-        self: &Arc<Self>,
-        request: ExecutionRequest,
-        key: Option<String>,
-    ) -> Result<Run, Error> {
-        self.check_open()?;
-        if let Some(key) = &key
-            && let Some((run, digest)) = self.store.find_key(key).await?
-        {
-            return self.attach(run, digest, &request).await;
-        }
-        request.session.as_deref().map(Holder::session).transpose()?;
-        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            let most = self.config.limits.max_runs;
-            Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
-        })?;
-        let ExecutionRequest { name, version, digest, lock, inputs, session, .. } = &request;
-        let wanted =
-            Wanted { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() };
-        let (library, plan) = self.resolve(wanted).await?;
-        let (inputs, recalled) = self.recall(&plan, session.as_deref(), inputs).await?;
-        plan.check_inputs(&inputs)?;
-        // Before anything is sent: the whole plan, whatever branches will be taken.
-        plan.check_credentials(&self.outbound.held().await?)?;
-        let inputs = plan.root.complete(&inputs);
-        let secrets = Arc::new(Secrets::new(self.ids.random()));
-        let shown = plan.root.shown(&inputs, &secrets)?;
-        let told = shown == inputs;
-        let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
-        let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
-
-        let run = new_run_id(&self.clock, &self.ids);
-        let upstreams = plan.hosts().into_iter();
-        let upstreams =
-            upstreams.filter_map(|(host, url)| Some((host, self.outbound.upstream_of(&url)?)));
-        let mut started = EventKind::RunStarted {
-            capability: plan.root.pin.clone(),
-            dependencies: plan.dependencies.clone(),
-            inputs: shown,
-            secrets: secret.clone(),
-            recalled,
-            session: session.clone().unwrap_or_else(|| run.to_string()),
-            guarding: self.config.guardian.guarding(),
-            upstreams: upstreams.collect(),
-        };
-        secrets.mask_event(&mut started);
-        let sealed = if told {
-            None
-        } else {
-            let hidden = Hidden { values: Some(inputs.clone()), secrets: secrets.take_news() };
-            Some(hidden.seal(&self.vault, run, 1)?)
-        };
-        let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
-        let created = self
-            .store
-            .create(NewRun {
-                name: plan.root.pin.name.clone(),
-                choices: serde_json::json!(library.choices).to_string(),
-                documents: library.sources.into_iter().collect(),
-                key,
-                request_digest: digest_of(&request, &secret),
-                first: first.clone(),
-                sealed,
-                lease: self.lease(),
-            })
-            .await?;
-        if let Created::Existing(run, digest) = created {
-            // Another request with the same key was faster.
-            return self.attach(run, digest, &request).await;
-        }
-        tracing::info!(%run, capability = %plan.root.pin.name, "run started");
-        let events = [first];
-        let (answer, start) = (fold(&events), Start::of(&events));
-        let (Some(answer), Some(start)) = (answer, start) else {
-            return Err(Error::new(Kind::Internal, "a run has no beginning"));
-        };
-        // What events tell has lost its secrets.
-        let start = Start { inputs, session: session.clone().unwrap_or(start.session), ..start };
-        let live = self.enter(run, 1, secrets);
-        self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), slot }, false);
-        Ok(answer)
     }
 
     /// Waits until nothing more will happen in a run by itself, and gives it.
@@ -379,51 +280,6 @@ impl Runs {
         Ok(())
     }
 
-    async fn resolve(&self, wanted: Wanted<'_>) -> Result<(Library, Plan), Error> {
-        let limits = &self.config.limits;
-        let library = self.registry.resolve(wanted, limits.max_documents).await?;
-        let plan = Plan::new(&library, limits.max_steps)?;
-        Ok((library, plan))
-    }
-
-    /// Inputs with what is remembered for those that are needed and not given. Secret ones are not
-    /// remembered.
-    async fn recall(
-        &self,
-        plan: &Plan,
-        session: Option<&str>,
-        inputs: &Map<String, Value>,
-    ) -> Result<(Map<String, Value>, BTreeMap<String, StateScope>), Error> {
-        let mut needed = plan.missing(inputs);
-        needed.retain(|name| plan.root.inputs.get(name).is_some_and(|input| !input.secret));
-        let Recalled { values, scopes } = self.states.recall(session, &needed).await?;
-        plan.check_given(&values).map_err(|error| {
-            error.hint(
-                "The value is remembered, not given: see `a2s state list`, and give another with --input.",
-            )
-        })?;
-        let mut inputs = inputs.clone();
-        inputs.extend(values);
-        Ok((inputs, scopes))
-    }
-
-    /// The run that a key has started, if it was for the same request. Secret inputs do not count:
-    /// nothing that could tell whether they are the same is kept of them.
-    async fn attach(
-        &self,
-        run: Uuid,
-        used_for: Digest,
-        request: &ExecutionRequest,
-    ) -> Result<Run, Error> {
-        let first = self.store.read_events(run, 0, 1).await?;
-        let secret = Start::of(&first).map_or_else(Vec::new, |start| start.secrets);
-        if used_for == digest_of(request, &secret) {
-            return self.get(run).await;
-        }
-        let message = format!("this idempotency key has started run {run} with another request");
-        Err(Error::new(Kind::KeyReused, message))
-    }
-
     async fn read_all(&self, run: Uuid) -> Result<Vec<Event>, Error> {
         let mut events = Vec::new();
         loop {
@@ -463,19 +319,6 @@ fn cancelled(repeat_safe: bool, duration_ms: u64) -> EventKind {
         error: Some(error.to_run_error(None, None, repeat_safe)),
         duration_ms,
     }
-}
-
-/// The digest of what is asked for; how the answer is waited for is no part of it, and neither are
-/// `secret` inputs, which somebody could guess from it.
-fn digest_of(request: &ExecutionRequest, secret: &[String]) -> Digest {
-    let ExecutionRequest { name, version, digest, lock, inputs, session, wait: _ } = request;
-    let mut inputs = inputs.clone();
-    for (_, value) in inputs.iter_mut().filter(|(name, _)| secret.contains(*name)) {
-        *value = hidden();
-    }
-    let mut asked = serde_json::json!([name, version, digest, lock, inputs, session]);
-    asked.sort_all_objects();
-    Digest::of_bytes(asked.to_string().as_bytes())
 }
 
 /// Makes the database of a configuration, and brings its schema up to date.

@@ -251,7 +251,8 @@ impl Secrets {
         members.values_mut().for_each(|value| *value = self.mask(value));
     }
 
-    fn mask_decision(&self, decision: &mut Decision) {
+    /// A decision without secrets.
+    pub(crate) fn mask_decision(&self, decision: &mut Decision) {
         decision.message = self.mask_text(&decision.message);
         decision.reason_codes.iter_mut().for_each(|code| *code = self.mask_text(code));
         for change in &mut decision.changes {

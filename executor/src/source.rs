@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s::api::{CapabilitySummary, CapabilityVersions, OutcomeReport, Pin, Problem, YAML};
+use a2s::api::{
+    CapabilitySummary, CapabilityVersions, OutcomeReport, Pin, PlanRequest, Problem, YAML,
+};
 use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, lock};
 use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
@@ -55,6 +57,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) digest: Option<Digest>,
     /// The only contents that what it uses may have.
     pub(crate) lock: Option<&'a [Pin]>,
+}
+
+impl<'a> From<&'a PlanRequest> for Wanted<'a> {
+    fn from(request: &'a PlanRequest) -> Self {
+        let PlanRequest { name, version, digest, lock, .. } = request;
+        Self { name, version: version.as_deref(), digest: *digest, lock: lock.as_deref() }
+    }
 }
 
 /// Asks a registry. This is a client of the control plane: it talks to the configured registry

@@ -16,6 +16,8 @@ mod inputs;
 mod iterating;
 mod listing;
 mod mapping;
+mod planning;
+mod previewing;
 mod remembering;
 mod replaying;
 mod requests;

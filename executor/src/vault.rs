@@ -1,7 +1,8 @@
-//! Secrets at rest: credentials for services, and what the events of a run do not tell.
+//! Secrets at rest: credentials for services, what the events of a run do not tell, and plans that can
+//! be run.
 //!
 //! Each is sealed with XChaCha20-Poly1305 under a random nonce. The place that it belongs to (host
-//! and scheme, or run and event) is authenticated with it, so that a row that somebody moves does
+//! and scheme, run and event, or plan) is authenticated with it, so that a row that somebody moves does
 //! not open. The row names the key that it was sealed with: a wrong key is an error that says so,
 //! and never garbage. Credentials leave in one direction alone, to [`crate::outbound`], and nothing
 //! gives them back.
@@ -15,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use a2s::api::{Credential, StoredCredential};
-use a2s::{Domain, Secret, is_scheme_name};
+use a2s::{Digest, Domain, Secret, is_scheme_name};
 use jiff::{SignedDuration, Timestamp};
 use sqlx::SqlitePool;
 use uuid::Uuid;
@@ -197,6 +198,26 @@ impl Vault {
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let what = format_args!("what event {seq} of run {run} keeps secret");
         self.open_sealed(Place::Event(run, seq), sealed, &what)
+    }
+
+    /// Seals what a plan was made of.
+    ///
+    /// # Errors
+    /// [`Kind::VaultKey`] without a key.
+    pub(crate) fn seal_plan(&self, id: Digest, plain: &[u8]) -> Result<Sealed, Error> {
+        self.seal_plain(Place::Plan(id), plain)
+    }
+
+    /// Opens what a plan was made of.
+    ///
+    /// # Errors
+    /// [`Kind::VaultKey`] when it does not open with this key.
+    pub(crate) fn open_plan(
+        &self,
+        id: Digest,
+        sealed: &Sealed,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.open_sealed(Place::Plan(id), sealed, &"the plan")
     }
 
     fn seal(

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aos::message::{
-    Answer, Body, Call, Decision, ErrorObject, Id, Limits, Pong, PongStatus, Request,
+    Answer, Body, Call, Decision, ErrorObject, Id, Limits, Object, Pong, PongStatus, Request,
     Response as AosResponse,
 };
 use axum::Router;
@@ -101,7 +101,10 @@ fn judge(app: &App, body: &[u8]) -> Judged {
     };
     if let Call::Ping(_) = request.call {
         let status = if app.is_ready() { PongStatus::Connected } else { PongStatus::Error };
-        let pong = Pong::new(status, env!("CARGO_PKG_VERSION").to_owned(), app.now());
+        let mut pong = Pong::new(status, env!("CARGO_PKG_VERSION").to_owned(), app.now());
+        // So that an agent can tell whether what it was told before would be told again.
+        let policy = app.policy().digest().into();
+        pong.metadata = Some(Object::from_iter([("policy".to_owned(), policy)]));
         return Judged::At(AosResponse { id: Some(request.id), body: Body::Pong(pong) });
     }
     // Whatever fails in here, the agent gets a denial: an error would let one that fails open go on.

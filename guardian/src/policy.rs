@@ -48,6 +48,10 @@
 //! not there is an error, so ask `has(inputs.city)` first. A condition that fails at a message
 //! denies it with the reason `policy_error`.
 //!
+//! `capability.preview` is true when somebody plans a run of the A2S executor and only wants to know
+//! what would be said: nothing is executed then, whatever the answer, `capability.run` is empty, and
+//! a run asks again. The record in the log has it.
+//!
 //! A path names a place in the part that the hook covers: for a tool call a dotted input such as
 //! `body.city`; for results, memory and messages a place in each text that is JSON. Patterns are
 //! searched in every text, in keys too, and in numbers.

@@ -31,11 +31,16 @@ pub(super) async fn run(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    if let Some(token) = arguments.plan {
+        let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
+        let run = start_and_watch(&request, client, output).await?;
+        return finish(&run, output);
+    }
     let inputs = read_inputs(&arguments)?;
     let Wanted { name, version, digest, lock } = want(&arguments)?;
+    let RunArgs { session, preview, .. } = arguments;
     if arguments.dry_run {
-        let request =
-            PlanRequest { name, version, digest, lock, inputs, session: arguments.session };
+        let request = PlanRequest { name, version, digest, lock, inputs, session, preview };
         let plan: PlanAnswer = client.post(&["v1", "plans"], &request).await?;
         if output.is_json() {
             output.json_line(&plan);
@@ -44,15 +49,9 @@ pub(super) async fn run(
         }
         return Ok(());
     }
-    let request = ExecutionRequest {
-        name,
-        version,
-        digest,
-        lock,
-        inputs,
-        session: arguments.session,
-        wait: false,
-    };
+    let name = Some(name);
+    let request =
+        ExecutionRequest { name, plan: None, version, digest, lock, inputs, session, wait: false };
     let run = start_and_watch(&request, client, output).await?;
     finish(&run, output)
 }
@@ -80,7 +79,9 @@ struct Wanted {
 
 /// What the arguments name. A lock names one content of the capability, and of all that it uses.
 fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
-    let Target { name, range } = Target::parse(&arguments.capability)?;
+    // The command line has seen to it that there is one, where there is no plan.
+    let capability = arguments.capability.as_deref().unwrap_or_default();
+    let Target { name, range } = Target::parse(capability)?;
     let Some(file) = &arguments.lock else {
         return Ok(Wanted { name, version: range, digest: arguments.digest, lock: None });
     };
@@ -90,7 +91,7 @@ fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
     let other = if *locked != name {
         Some(format!("`{name}`"))
     } else if fits.is_some_and(|range| !range.matches(version)) {
-        Some(format!("`{}`", arguments.capability))
+        Some(format!("`{capability}`"))
     } else {
         arguments.digest.filter(|digest| digest != checksum).map(|digest| digest.to_string())
     };

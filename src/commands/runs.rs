@@ -105,6 +105,9 @@ async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), 
         "{NAME}{}{NAME:#} {}  {DIM}{}{DIM:#}",
         run.name, run.version, run.checksum
     ));
+    if let Some(plan) = run.plan {
+        output.line(format_args!("  as planned  {DIM}{plan}{DIM:#}"));
+    }
     for step in &run.steps {
         let decisions: Vec<_> = step
             .decisions

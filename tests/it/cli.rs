@@ -1,6 +1,7 @@
 //! The command as a user types it: transcripts of what it prints, and how it exits.
 
 mod lock;
+mod planned;
 mod replay;
 mod show;
 mod validate;

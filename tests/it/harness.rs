@@ -63,7 +63,7 @@ impl Ran {
 
 /// Replaces ids, times, ports and folders by what they are.
 fn redact(text: &str) -> String {
-    const RULES: [(&str, &str); 7] = [
+    const RULES: [(&str, &str); 9] = [
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<id>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
@@ -71,6 +71,9 @@ fn redact(text: &str) -> String {
         (r#""(duration_ms|search_time_ms)":[0-9.]+"#, r#""$1":<n>"#),
         (r"(/[\w.-]+)*/\.tmp\w+", "<folder>"),
         (r"\d+ bytes", "<n> bytes"),
+        (r"--plan [0-9a-f]{32}", "--plan <token>"),
+        // What a plan was made of has ports in it.
+        (r"(digest of all this:|as planned ) *sha256:[0-9a-f]{64}", "$1 <digest>"),
     ];
     RULES.iter().fold(text.to_owned(), |text, (pattern, with)| {
         regex::Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned()

@@ -11,15 +11,21 @@ use uuid::Uuid;
 
 use super::{Blame, StateScope, WaitReason};
 use crate::checksum::Digest;
-use crate::name::{CapabilityName, Permission};
+use crate::name::CapabilityName;
 
-/// Start a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+/// Start a run: of a capability by its `name`, or of a `plan` that was shown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionRequest {
     /// Name of the capability.
-    #[schema(value_type = String)]
-    pub name: CapabilityName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub name: Option<CapabilityName>,
+    /// The token of a plan, in the place of everything else but `wait`: the plan has name, version,
+    /// inputs and session already. It starts one run, and none when anything would not be as the
+    /// plan showed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -70,33 +76,6 @@ pub enum Resolution {
     Set,
 }
 
-/// Plan a run without running it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PlanRequest {
-    /// Name of the capability.
-    #[schema(value_type = String)]
-    pub name: CapabilityName,
-    /// Version or semver range; the newest stable one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// The digest that must be planned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub digest: Option<Digest>,
-    /// The only contents that dependencies may have, as a lock names them; without it, each
-    /// dependency means the newest version in its range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<Vec<Pin>>,
-    /// Values known so far.
-    #[serde(default)]
-    #[schema(value_type = Object)]
-    pub inputs: Map<String, Value>,
-    /// The session whose state may fill in what is missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-}
-
 /// An exact version of a capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pin {
@@ -111,95 +90,6 @@ pub struct Pin {
     pub checksum: Digest,
 }
 
-/// What a run would do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PlanAnswer {
-    /// The capability.
-    pub capability: Pin,
-    /// The capabilities that it uses, directly or not.
-    pub dependencies: Vec<Pin>,
-    /// Inputs without a value; a run needs them.
-    pub missing: Vec<String>,
-    /// Inputs whose values are remembered, and for how long.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub recalled: BTreeMap<String, StateScope>,
-    /// The hosts that requests go to, and where connections are sent instead, if configured.
-    pub hosts: BTreeMap<String, Option<String>>,
-    /// The credentials that its requests go with, or lack: without those a run is refused.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub credentials: Vec<PlannedCredential>,
-    /// How steps are guarded.
-    pub guarding: Guarding,
-    /// What a caller must hold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>)]
-    pub permissions: Vec<Permission>,
-    /// The steps, in order.
-    pub steps: Vec<PlannedStep>,
-}
-
-/// A credential that requests of a plan go with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PlannedCredential {
-    /// The host that it is sent to, with its port when that is not the usual one.
-    pub host: String,
-    /// The name of the security scheme in the document.
-    pub scheme: String,
-    /// `api_key`, `basic`, `bearer`, `oauth2`, `mutual_tls`, or `unsupported`: of what is there, or
-    /// of what is wanted.
-    pub kind: String,
-    /// The steps that want it.
-    pub steps: Vec<String>,
-    /// Whether it is there.
-    pub stored: bool,
-    /// What is to be done when it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-/// One step of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PlannedStep {
-    /// Path of the step: `checkWeather/getWeather`.
-    pub step: String,
-    /// What it is.
-    #[serde(flatten)]
-    pub kind: PlannedStepKind,
-    /// Runs once for each item of a list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub for_each: Option<PlannedLoop>,
-    /// How many of the steps of a parallel step run at the same time, when the document says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_concurrency: Option<usize>,
-    /// How often a request is sent at the most, when the document says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
-    /// How long it may take, in milliseconds, when the document says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// What keeps a failure of it from ending the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_error: Option<Handler>,
-    /// The steps of its `catch`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(no_recursion)]
-    pub catch: Vec<Self>,
-}
-
-/// The list that a step of a plan runs over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PlannedLoop {
-    /// The list; references that are not known yet stay templates.
-    #[schema(value_type = Object)]
-    pub items: Value,
-    /// The variable that holds the item.
-    pub name: String,
-    /// A longer list fails the step.
-    pub max_items: usize,
-    /// How many iterations run at the same time.
-    pub max_concurrency: usize,
-}
-
 /// What keeps the failure of a step from ending the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -208,59 +98,6 @@ pub enum Handler {
     Continue,
     /// The steps of its `catch`.
     Catch,
-}
-
-/// What a step of a plan does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum PlannedStepKind {
-    /// One request to a service.
-    Task {
-        /// `OpenAPI` or `GraphQL`.
-        format: String,
-        /// `GET`, `POST`, …
-        method: String,
-        /// The address, with places still to be filled in braces.
-        url: String,
-        /// The inputs by dotted place; references that are not known yet stay templates.
-        #[schema(value_type = Object)]
-        inputs: Map<String, Value>,
-    },
-    /// Another capability.
-    Capability {
-        /// Which one.
-        capability: Pin,
-        /// Its inputs by name; references that are not known yet stay templates.
-        #[serde(default)]
-        #[schema(value_type = Object)]
-        inputs: Map<String, Value>,
-        /// Its steps.
-        #[schema(no_recursion)]
-        steps: Vec<PlannedStep>,
-    },
-    /// Steps one after another.
-    Sequence {
-        /// The steps.
-        #[schema(no_recursion)]
-        steps: Vec<PlannedStep>,
-    },
-    /// Steps at the same time.
-    Parallel {
-        /// The steps.
-        #[schema(no_recursion)]
-        steps: Vec<PlannedStep>,
-    },
-    /// One of two branches.
-    Condition {
-        /// The condition, as written.
-        condition: String,
-        /// The branch when it holds.
-        #[schema(no_recursion)]
-        if_true: Vec<PlannedStep>,
-        /// The branch when it does not.
-        #[schema(no_recursion)]
-        if_false: Vec<PlannedStep>,
-    },
 }
 
 /// How the steps of a run are guarded.
@@ -330,6 +167,10 @@ pub struct Run {
     /// Digest that runs.
     #[schema(value_type = String)]
     pub checksum: Digest,
+    /// The digest of the plan that was shown before, when it was started by its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub plan: Option<Digest>,
     /// When it was started.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
@@ -495,6 +336,10 @@ pub enum EventKind {
         guarding: Guarding,
         /// Where connections for a host are sent instead.
         upstreams: BTreeMap<String, String>,
+        /// The digest of the plan that was shown before, when it was started by its token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        plan: Option<Digest>,
     },
     /// An executor went on with a run that another one left.
     RunResumed {},

@@ -4,35 +4,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2s::api::{Decision, EventKind};
-use a2s::{Action, Place, Retry, Step, Task, TaskInputs};
-use indexmap::IndexMap;
+use a2s::{Action, Retry, Step, Task};
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::answer::{Answer, Head};
 use super::{Engine, Halt, Question, Services, Stop, Way};
 use crate::clock::{execution_id, milliseconds_between};
 use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
-use crate::gate::{Asker, Inputs, Permitted};
+use crate::gate::{Asker, Permitted};
 use crate::outbound::{Failure, Fetch, Pause, Wait};
 use crate::plan::Unit;
 use crate::request::{
-    self, Contract, PreparedRequest, RawResponse, asks_for_query, is_same_place, join_misfits,
-    read_response,
+    self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, read_response,
 };
 use crate::run::exchange::{Asked, Exchange, Kept};
 use crate::scope::Scope;
-use crate::secrets::hidden;
-
-/// The inputs of a task, ready to be sent.
-struct Filled {
-    truth: IndexMap<Place, Value>,
-    /// The same as they may be told, where that is something else.
-    shown: Option<IndexMap<Place, Value>>,
-    /// Whether the address has a secret that could not be found in it.
-    hides_address: bool,
-}
 
 impl<'r> Engine<'r> {
     /// Runs the task of a step and gives what its outputs are taken from.
@@ -48,11 +35,11 @@ impl<'r> Engine<'r> {
             let error = Error::new(Kind::Internal, "a step that is no task was run as one");
             return Err(self.failed(path, error));
         };
-        let filled = self
-            .fill(unit, task, inputs, execution_id(self.run, path), scope)
+        let id = execution_id(self.run, path);
+        let filled = unit
+            .fill(task, inputs, id, scope, self.secrets, self.max_request_bytes)
             .map_err(|error| self.failed(path, error))?;
-        let given =
-            Inputs { truth: &filled.truth, shown: filled.shown.as_ref().unwrap_or(&filled.truth) };
+        let given = filled.inputs();
         let contract = self.contracts.of(task);
         let question = Question { step: path, contract: &contract, inputs: given };
         match self.services {
@@ -145,50 +132,6 @@ impl<'r> Engine<'r> {
         let body = asked.verdict.map(Permitted::into_inner);
         let body = body.map_err(|error| self.failed_at(path, error, Some(attempt), status))?;
         Ok(Answer { body, head })
-    }
-
-    /// Fills the places of a task. What is absent is left out.
-    fn fill(
-        &self,
-        unit: &Unit,
-        task: &Task,
-        inputs: &TaskInputs,
-        execution_id: Uuid,
-        scope: &Scope<'_>,
-    ) -> Result<Filled, Error> {
-        let mut truth = IndexMap::with_capacity(inputs.len());
-        let mut shown = (!self.secrets.is_empty()).then(IndexMap::new);
-        let mut hides_address = false;
-        let mut bytes: usize = 0;
-        for (place, template) in inputs {
-            bytes = bytes.saturating_add(scope.weigh(template));
-            if bytes > self.max_request_bytes {
-                let message = format!("the inputs have more than {} bytes", self.max_request_bytes);
-                return Err(Error::new(Kind::RequestTooLarge, message));
-            }
-            let value = scope.render(template).map_err(|missing| {
-                Error::new(Kind::TemplateError, missing.to_string()).at(format_args!("`{place}`"))
-            })?;
-            let Some(value) = value else { continue };
-            if let Some(shown) = &mut shown {
-                let hides = unit.sensitive.hides(template, scope);
-                let may_be_told = if hides { hidden() } else { self.secrets.mask(&value) };
-                shown.insert(place.clone(), may_be_told);
-                hides_address |= hides && matches!(place, Place::Path(_) | Place::Query(_));
-            }
-            truth.insert(place.clone(), value);
-        }
-        if let Some(key) = task.idempotency_key()
-            && !truth.keys().any(|place| is_same_place(place, &key))
-        {
-            // The same after a restart, and another for each step and iteration.
-            let value = Value::String(execution_id.to_string());
-            if let Some(shown) = &mut shown {
-                shown.insert(key.clone(), value.clone());
-            }
-            truth.insert(key, value);
-        }
-        Ok(Filled { truth, shown, hides_address })
     }
 
     /// Holds an answer to what its operation declares, as far as that is wanted.

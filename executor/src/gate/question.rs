@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Asker, Call};
+use super::{Asker, Call, Occasion};
 use crate::error::Error;
 use crate::request;
 
@@ -18,6 +18,7 @@ pub(super) fn about_request(
     asker: &Asker<'_>,
     task: &Task,
     inputs: &IndexMap<Place, Value>,
+    occasion: Occasion,
     now: Timestamp,
 ) -> Call {
     let inputs = inputs.iter();
@@ -28,8 +29,11 @@ pub(super) fn about_request(
         tool_id(asker),
         inputs.collect::<Vec<_>>(),
     );
-    let mut step = ToolCallRequestStep::new(context(asker, task, now), request);
-    step.reasoning = Some(reasoning(asker));
+    let mut step = ToolCallRequestStep::new(context(asker, task, occasion, now), request);
+    step.reasoning = Some(match occasion {
+        Occasion::Run => reasoning(asker),
+        Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),
+    });
     step.into()
 }
 
@@ -46,7 +50,7 @@ pub(super) fn about_result(
         Err(error) => (error.message.clone(), true),
     };
     let result = ToolResult::new(vec![TextPart::new(text)], is_error);
-    let context = context(asker, task, now);
+    let context = context(asker, task, Occasion::Run, now);
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
     step.reasoning = Some(reasoning(asker));
     step.tool_id = Some(tool_id(asker));
@@ -67,16 +71,16 @@ fn reasoning(asker: &Asker<'_>) -> String {
 }
 
 /// Who acts, in which session, run and step, and under `capability` what a policy may want to
-/// know of it. The schema takes objects there.
-fn context(asker: &Asker<'_>, task: &Task, now: Timestamp) -> StepContext {
+/// know of it. The schema takes objects there. A preview is marked with `preview: true`, and has no
+/// run: what takes the place of its id as the turn belongs to this preview alone.
+fn context(asker: &Asker<'_>, task: &Task, occasion: Occasion, now: Timestamp) -> StepContext {
     let (method, url) = request::address(task);
     let target = task.url();
     let host = target.host_str().unwrap_or_default();
-    let capability = json!({
+    let mut capability = json!({
         "name": asker.capability.name,
         "version": asker.capability.version,
         "digest": asker.capability.checksum,
-        "run": asker.run,
         "root": asker.root,
         "format": task.format(),
         "method": method,
@@ -85,6 +89,11 @@ fn context(asker: &Asker<'_>, task: &Task, now: Timestamp) -> StepContext {
         "readOnly": task.is_read_only(),
         "permissions": asker.permissions,
     });
+    let (mark, value) = match occasion {
+        Occasion::Run => ("run", json!(asker.run)),
+        Occasion::Preview => ("preview", json!(true)),
+    };
+    capability[mark] = value;
     let session = Session::new(asker.session.to_owned());
     let mut context = StepContext::new(agent(), session, asker.run.to_string(), asker.step, now);
     if let Value::Object(members) = capability {

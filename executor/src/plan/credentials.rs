@@ -12,7 +12,7 @@ const MAX_NAMED: usize = 100;
 
 impl Plan {
     /// Each credential once, with the steps that want it.
-    pub(super) fn credentials(&self, held: &Held) -> Vec<PlannedCredential> {
+    pub(crate) fn credentials(&self, held: &Held) -> Vec<PlannedCredential> {
         let mut planned: Vec<PlannedCredential> = Vec::new();
         for (step, access) in self.accesses() {
             for credential in access.plan(held) {

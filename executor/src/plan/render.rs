@@ -20,6 +20,8 @@ pub(super) const MAX_FILLED: usize = 4 << 20;
 struct Known<'k> {
     /// The variables that no step sets.
     variables: Map<String, Value>,
+    /// Inputs that steps before will have set.
+    awaited: &'k [&'k str],
     /// The capability.
     unit: &'k Unit,
     /// How many bytes may still be filled in.
@@ -27,11 +29,13 @@ struct Known<'k> {
 }
 
 impl Unit {
-    /// The steps, with what is known from inputs that may be told.
+    /// The steps, with what is known from inputs that may be told. Those `awaited` will be given, and
+    /// are not known yet.
     pub(super) fn render(
         &self,
         path: &str,
         inputs: &Map<String, Value>,
+        awaited: &[&str],
         left: &Cell<usize>,
     ) -> Vec<PlannedStep> {
         // The value of a variable that steps set depends on when it is read: it counts as unknown.
@@ -42,7 +46,8 @@ impl Unit {
                 variables.shift_remove(output.variable());
             }
         });
-        let known = Known { variables, unit: self, left };
+        variables.retain(|name, _| !awaited.contains(&name.as_str()));
+        let known = Known { variables, awaited, unit: self, left };
         match &capability.execution {
             Block::Sequence(steps) => known.steps(steps, path),
             block @ (Block::Parallel { .. } | Block::Condition { .. }) => {
@@ -111,6 +116,7 @@ impl Known<'_> {
         };
         let mut shown = Map::new();
         let mut given = Map::new();
+        let mut awaited = Vec::new();
         for (name, template) in inputs {
             let Some(preview) = self.preview(template) else { continue };
             if child.inputs.get(name).is_some_and(|input| input.secret) {
@@ -123,6 +129,8 @@ impl Known<'_> {
                 && let Ok(value) = template.render(&self.variables)
             {
                 given.insert(name.clone(), value);
+            } else {
+                awaited.push(name.as_str());
             }
         }
         for (name, input) in Self::unmapped(child, inputs) {
@@ -136,7 +144,7 @@ impl Known<'_> {
         PlannedStepKind::Capability {
             capability: child.pin.clone(),
             inputs: shown,
-            steps: child.render(path, &given, self.left),
+            steps: child.render(path, &given, &awaited, self.left),
         }
     }
 
@@ -197,6 +205,7 @@ impl Known<'_> {
             found
         };
         !self.variables.contains_key(name)
+            && !self.awaited.contains(&name)
             && parameter.is_some_and(|parameter| !parameter.required)
             && !set_by_a_step()
     }
@@ -213,6 +222,7 @@ fn plain(path: &str, kind: PlannedStepKind) -> PlannedStep {
         timeout_ms: None,
         on_error: None,
         catch: Vec::new(),
+        preview: None,
     }
 }
 

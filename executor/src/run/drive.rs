@@ -137,8 +137,8 @@ impl Runs {
         }
     }
 
-    /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, and takes
-    /// over runs that nobody drives.
+    /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, takes over
+    /// runs that nobody drives, and forgets runs and plans whose time is over.
     pub(super) async fn keep_leases(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LEASE / 3).await;
@@ -156,6 +156,9 @@ impl Runs {
             }
             if let Err(error) = self.forget().await {
                 tracing::error!(%error, "old runs could not be forgotten");
+            }
+            if let Err(error) = self.store.sweep_plans(self.clock.now()).await {
+                tracing::error!(%error, "old plans could not be forgotten");
             }
         }
     }

@@ -14,13 +14,14 @@ use crate::error::Kind;
 /// nothing else. `None` when there is no beginning.
 pub(crate) fn fold(events: &[Event]) -> Option<Run> {
     let (first, rest) = events.split_first()?;
-    let EventKind::RunStarted { capability, .. } = &first.kind else { return None };
+    let EventKind::RunStarted { capability, plan, .. } = &first.kind else { return None };
     let run = Run {
         id: first.run,
         status: RunStatus::Running,
         name: capability.name.clone(),
         version: capability.version.clone(),
         checksum: capability.checksum,
+        plan: *plan,
         started_at: first.at,
         finished_at: None,
         output: None,

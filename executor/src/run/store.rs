@@ -4,6 +4,7 @@
 //! transaction, and answers after the commit: many runs share the price of one `fsync`, and the
 //! jobs of one run are done in the order they were sent. Reads have connections of their own.
 
+mod plans;
 mod tell;
 mod write;
 
@@ -20,6 +21,8 @@ use sqlx::sqlite::{SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
+pub(crate) use plans::NewPlan;
+use plans::StoredPlan;
 use tell::Told;
 use write::{Jobs, Outcome, Task, start};
 
@@ -62,6 +65,8 @@ pub(crate) struct NewRun {
     pub(crate) key: Option<String>,
     /// Digest of what the caller asked for.
     pub(crate) request_digest: Digest,
+    /// The plan that it uses up.
+    pub(crate) plan: Option<Digest>,
     /// Its first event.
     pub(crate) first: Event,
     /// What that does not tell.
@@ -86,6 +91,8 @@ pub(crate) enum Created {
     New,
     /// Its idempotency key belongs to this run, which was asked for with this digest.
     Existing(Uuid, Digest),
+    /// Its plan was used or has ended: it is not recorded.
+    PlanGone,
 }
 
 /// Which runs are listed.
@@ -174,11 +181,11 @@ impl Store {
         Ok(Self { reads, jobs, waits, _presence: Arc::new(presence) })
     }
 
-    /// Records a run with its documents and first event, all or nothing.
+    /// Records a run with its documents and first event, and uses up its plan: all or nothing.
     pub(crate) async fn create(&self, run: NewRun) -> Result<Created, Error> {
         match self.ask(Task::Create(Box::new(run))).await? {
             Outcome::Created(created) => Ok(created),
-            Outcome::Done | Outcome::OutOfTurn | Outcome::Runs(_) => Err(lost()),
+            Outcome::Done | Outcome::OutOfTurn | Outcome::Full | Outcome::Runs(_) => Err(lost()),
         }
     }
 
@@ -212,7 +219,7 @@ impl Store {
                     Kind::LeaseLost,
                     format!("run {run} was driven or ended by another executor"),
                 )),
-                Outcome::Created(_) | Outcome::Runs(_) => Err(lost()),
+                Outcome::Created(_) | Outcome::Full | Outcome::Runs(_) => Err(lost()),
             }
         }
     }
@@ -230,6 +237,21 @@ impl Store {
     pub(crate) fn keep_soon(&self, run: Uuid, step: String, exchange: Exchange) {
         let task = Task::Tell(Told::Exchange { run, step, exchange: Box::new(exchange) });
         let _ = self.jobs.send(task, None);
+    }
+
+    /// Stores a plan that can be run. False when the most that may wait wait already.
+    pub(crate) async fn keep_plan(&self, plan: NewPlan) -> Result<bool, Error> {
+        Ok(!matches!(self.ask(Task::KeepPlan(Box::new(plan))).await?, Outcome::Full))
+    }
+
+    /// The plan of an id.
+    pub(crate) async fn read_plan(&self, id: Digest) -> Result<Option<StoredPlan>, Error> {
+        plans::read(&self.reads, id).await
+    }
+
+    /// Empties plans that have ended, and forgets those that ended a while ago.
+    pub(crate) async fn sweep_plans(&self, now: Timestamp) -> Result<(), Error> {
+        self.ask(Task::SweepPlans(now)).await.map(|_| ())
     }
 
     /// Records that a run is to end; whoever drives it sees that.
@@ -408,7 +430,7 @@ impl Store {
     async fn ask_for_runs(&self, task: Task) -> Result<Vec<Uuid>, Error> {
         match self.ask(task).await? {
             Outcome::Runs(runs) => Ok(runs),
-            Outcome::Done | Outcome::OutOfTurn | Outcome::Created(_) => Err(lost()),
+            Outcome::Done | Outcome::OutOfTurn | Outcome::Full | Outcome::Created(_) => Err(lost()),
         }
     }
 

@@ -553,6 +553,8 @@ pub(crate) struct GuardianDouble {
     asked: Mutex<Vec<Value>>,
     /// Gives the result of a question; everything is allowed without it.
     decide: Mutex<Option<Decide>>,
+    /// The policy that it tells of.
+    policy: Mutex<Option<&'static str>>,
 }
 
 impl GuardianDouble {
@@ -562,6 +564,11 @@ impl GuardianDouble {
 
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// From now on it says that it has this policy.
+    pub(crate) fn tell_policy(&self, policy: &'static str) {
+        *self.policy.lock().unwrap() = Some(policy);
     }
 }
 
@@ -577,6 +584,14 @@ async fn ask_guardian(
     State(guardian): State<Arc<GuardianDouble>>,
     axum::Json(question): axum::Json<Value>,
 ) -> axum::Json<Value> {
+    if question["method"] == "ping" {
+        let policy = *guardian.policy.lock().unwrap();
+        let pong = json!({
+            "status": "connected", "version": "1", "timestamp": "2026-01-02T03:04:05Z",
+            "metadata": {"policy": policy},
+        });
+        return axum::Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": pong}));
+    }
     let result = match &*guardian.decide.lock().unwrap() {
         Some(decide) => decide(&question),
         None => allow(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::Domain;
+use a2s::{Digest, Domain};
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use uuid::Uuid;
@@ -32,6 +32,8 @@ pub(super) enum Place<'p> {
     Credential(&'p Domain, &'p str),
     /// What an event of a run does not tell.
     Event(Uuid, u64),
+    /// What a plan was made of.
+    Plan(Digest),
 }
 
 impl Place<'_> {
@@ -40,6 +42,7 @@ impl Place<'_> {
         match self {
             Self::Credential(host, scheme) => format!("a2s credential 1\n{host}\n{scheme}"),
             Self::Event(run, seq) => format!("a2s event 1\n{run}\n{seq}"),
+            Self::Plan(id) => format!("a2s plan 1\n{id}"),
         }
         .into_bytes()
     }

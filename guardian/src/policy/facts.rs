@@ -188,9 +188,11 @@ fn user(context: Option<&StepContext>) -> Value {
     json!({"id": id, "name": name, "email": email, "organization": organization})
 }
 
-/// Which published capability runs: a member of the context that the A2S executor adds.
+/// Which published capability runs, or is planned: a member of the context that the A2S executor
+/// adds.
 fn capability(context: Option<&StepContext>) -> Value {
-    let mut capability = json!({"name": "", "version": "", "digest": "", "run": ""});
+    let mut capability =
+        json!({"name": "", "version": "", "digest": "", "run": "", "preview": false});
     let given = context.and_then(|c| c.extra.get("capability"));
     for (name, value) in given.into_iter().flatten() {
         capability[name] = value.clone();

@@ -253,7 +253,13 @@ async fn a_policy_is_read_again() {
     let client = world.client().await;
     let question = call("t", &json!({}));
     assert_eq!(client.ask(&question).await.verdict, Verdict::Allow);
+    let policy = async || {
+        let pong = client.ping(1, Ping::default()).await.unwrap();
+        pong.metadata.unwrap()["policy"].clone()
+    };
+    let before = policy().await;
     assert!(!world.app.reload_policy().await.unwrap(), "nothing has changed");
+    assert_eq!(policy().await, before);
 
     std::fs::write(&path, "version: 1\ndefault: deny\n").unwrap();
     assert!(world.app.reload_policy().await.unwrap());
@@ -270,6 +276,42 @@ async fn a_policy_is_read_again() {
         world.records().into_iter().filter(|record| record["event"] == "policy").collect();
     assert_eq!(policies.len(), 2);
     assert_ne!(policies[0]["policy"], policies[1]["policy"]);
+    // Whoever asks is told which one is in force, as the log has it.
+    assert_eq!([&before, &policy().await], [&policies[0]["policy"], &policies[1]["policy"]]);
+}
+
+#[tokio::test]
+async fn rules_and_the_log_know_a_preview() {
+    let world = World::new(
+        "
+version: 1
+default: deny
+rules:
+  - id: previews
+    when: capability.preview
+    decision: allow
+  - id: runs
+    when: '!capability.preview && capability.run != \"\"'
+    decision: deny
+    message: Not today.
+",
+    );
+    let client = world.client().await;
+    let mut previewed = call("t", &json!({}));
+    if let Call::ToolCallRequest(step) = &mut previewed.call {
+        let capability = step.context.extra.get_mut("capability").unwrap();
+        capability.shift_remove("run");
+        capability.insert("preview".to_owned(), json!(true));
+    }
+    assert_eq!(client.ask(&previewed).await.verdict, Verdict::Allow);
+    assert_eq!(client.ask(&call("t", &json!({}))).await.message, "Not today.");
+    let marks: Vec<_> = world
+        .records()
+        .into_iter()
+        .filter(|record| record["event"] == "decision")
+        .map(|record| record["capability"]["preview"] == json!(true))
+        .collect();
+    assert_eq!(marks, [true, false]);
 }
 
 #[tokio::test]

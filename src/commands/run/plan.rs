@@ -1,9 +1,12 @@
 //! A plan as a person reads it.
 
-use a2s::api::{Handler, PlanAnswer, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind};
+use a2s::api::{
+    Handler, PlanAnswer, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind, Preview,
+};
 use serde_json::{Map, Value};
 
 use super::shown;
+use super::view::print_verdict;
 use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 
 /// Prints what a run would do.
@@ -35,8 +38,13 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
             )),
         }
     }
-    output
-        .line(format_args!("  guardian {}, fails {}", plan.guarding.guardian, plan.guarding.fail));
+    let policy = plan.policy.as_ref().map_or_else(String::new, |name| format!("  policy {name}"));
+    output.line(format_args!(
+        "  guardian {}, fails {}{DIM}{}{DIM:#}",
+        plan.guarding.guardian,
+        plan.guarding.fail,
+        plain(&policy)
+    ));
     if !plan.permissions.is_empty() {
         let held: Vec<_> = plan.permissions.iter().map(ToString::to_string).collect();
         output.line(format_args!("  needs {}", held.join(", ")));
@@ -46,6 +54,23 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
     }
     if !plan.missing.is_empty() {
         output.line(format_args!("  {WARN}still needed{WARN:#}: {}", plan.missing.join(", ")));
+    }
+    print_token(plan, output);
+}
+
+/// Prints how to run exactly this, or why that cannot be done.
+fn print_token(plan: &PlanAnswer, output: &mut Output) {
+    if let Some(digest) = &plan.digest {
+        output.line(format_args!("  {DIM}digest of all this: {digest}{DIM:#}"));
+    }
+    if let Some((token, expires_at)) = plan.token.as_ref().zip(plan.expires_at) {
+        let token = plain(token);
+        output.line(format_args!(
+            "run exactly this, once, until {expires_at:.0}:\n  {BOLD}a2s run --plan {token}{BOLD:#}"
+        ));
+    }
+    if let Some(why) = &plan.no_token {
+        output.line(format_args!("{WARN}cannot be run by a token{WARN:#}: {}", plain(why)));
     }
 }
 
@@ -69,6 +94,9 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
         PlannedStepKind::Task { format, method, url, inputs } => {
             heading(format, &format!("{method} {url}"));
             print_inputs(inputs, &indent, output);
+            if let Some(preview) = &step.preview {
+                print_preview(preview, &indent, output);
+            }
         }
         PlannedStepKind::Capability { capability, inputs, steps } => {
             heading("capability", capability.name.as_str());
@@ -95,6 +123,21 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
     if !step.catch.is_empty() {
         output.line(format_args!("{indent}{DIM}when that fails{DIM:#}"));
         print_steps(&step.catch, depth + 1, output);
+    }
+}
+
+/// What the guardian says of a step before there is a run.
+fn print_preview(preview: &Preview, indent: &str, output: &mut Output) {
+    match preview {
+        Preview::Decided { decision } => {
+            print_verdict(indent, "guardian would", decision, output);
+        }
+        Preview::Unknown { needs } => output.line(format_args!(
+            "{indent}  {DIM}guardian cannot be asked yet, not known: {}{DIM:#}",
+            plain(&needs.join(", "))
+        )),
+        Preview::NotAsked { reason } => output
+            .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", plain(reason))),
     }
 }
 

@@ -183,6 +183,11 @@ fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
         Phase::Request => "before",
         Phase::Result => "after ",
     };
+    print_verdict(&format!("  {}", indent(step)), &format!("guardian {when}"), decision, output);
+}
+
+/// Prints what a guardian decided, behind who it is and when.
+pub(super) fn print_verdict(indent: &str, who: &str, decision: &Decision, output: &mut Output) {
     let style = match decision.decision.as_str() {
         "allow" => GOOD,
         "deny" => BAD,
@@ -196,14 +201,12 @@ fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
     let message =
         if decision.message.is_empty() { String::new() } else { format!(": {}", decision.message) };
     output.line(format_args!(
-        "  {}  {DIM}guardian {when}{DIM:#} {style}{}{style:#}{source}{DIM}{message}{DIM:#}",
-        indent(step),
+        "{indent}  {DIM}{who}{DIM:#} {style}{}{style:#}{source}{DIM}{message}{DIM:#}",
         decision.decision
     ));
     for change in &decision.changes {
         output.line(format_args!(
-            "  {}    {} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
-            indent(step),
+            "{indent}    {} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
             change.name,
             shown(&change.from),
             shown(&change.to)

@@ -96,6 +96,7 @@ fn started() -> EventKind {
         session: "s".to_owned(),
         guarding: a2s::api::Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: BTreeMap::new(),
+        plan: None,
     }
 }
 

@@ -33,6 +33,7 @@ impl Fixture {
             documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
             key: key.map(str::to_owned),
             request_digest: asked,
+            plan: None,
             first: event(run, 1, started()),
             sealed: None,
             lease: lease(ONE, until),
@@ -80,6 +81,7 @@ fn started() -> EventKind {
         session: "s".to_owned(),
         guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: Map::new(),
+        plan: None,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::tell::{Told, add_first, tell};
-use super::{Created, Lease, NewRun, WHAT, parse_owner_of_key};
+use super::{Created, Lease, NewPlan, NewRun, WHAT, parse_owner_of_key, plans};
 use crate::database::failed;
 use crate::error::Error;
 
@@ -62,6 +62,8 @@ pub(super) fn start(connection: SqliteConnection) -> Jobs {
 pub(super) enum Task {
     Create(Box<NewRun>),
     Tell(Told),
+    KeepPlan(Box<NewPlan>),
+    SweepPlans(Timestamp),
     RequestCancel(Uuid),
     Delete(Uuid),
     Forget { before: Timestamp, limit: usize },
@@ -76,6 +78,8 @@ pub(super) enum Outcome {
     /// The event does not follow the last one, or the run has ended.
     OutOfTurn,
     Created(Created),
+    /// There are as many as there may be.
+    Full,
     Runs(Vec<Uuid>),
 }
 
@@ -154,6 +158,8 @@ async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outco
             Ok(outcomes.pop().unwrap_or(Outcome::OutOfTurn))
         }
         Task::Create(run) => create(connection, run).await,
+        Task::KeepPlan(plan) => plans::keep(connection, plan).await,
+        Task::SweepPlans(now) => plans::sweep(connection, *now).await,
         Task::RequestCancel(run) => {
             sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
                 .bind(run.to_string())
@@ -188,7 +194,9 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     let inserted = sqlx::query(
         "INSERT INTO run
              (id, status, choices, owner, lease_until, idempotency_key, request_digest, name)
-         VALUES (?1, 'running', ?2, ?3, ?4, ?5, ?6, ?7)
+         SELECT ?1, 'running', ?2, ?3, ?4, ?5, ?6, ?7
+         WHERE ?8 IS NULL
+            OR EXISTS (SELECT 1 FROM plan WHERE id = ?8 AND used_by IS NULL AND expires_at > ?9)
          ON CONFLICT (idempotency_key) DO NOTHING",
     )
     .bind(run.first.run.to_string())
@@ -198,17 +206,23 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
+    .bind(run.plan.map(|plan| plan.to_string()))
+    .bind(run.first.at.as_millisecond())
     .execute(&mut *connection)
     .await?;
     if inserted.rows_affected() == 0 {
-        let (id, digest): (String, String) =
+        let owner: Option<(String, String)> =
             sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
                 .bind(&run.key)
-                .fetch_one(&mut *connection)
+                .fetch_optional(&mut *connection)
                 .await?;
+        let Some((id, digest)) = owner else { return Ok(Outcome::Created(Created::PlanGone)) };
         let (id, digest) = parse_owner_of_key(&id, &digest)
             .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
         return Ok(Outcome::Created(Created::Existing(id, digest)));
+    }
+    if let Some(plan) = run.plan {
+        plans::use_up(connection, plan, run.first.run).await?;
     }
     for (digest, source) in &run.documents {
         sqlx::query("INSERT INTO document (digest, source) VALUES (?1, ?2) ON CONFLICT DO NOTHING")

@@ -1,0 +1,235 @@
+//! A run before it is one: what it would do, and the token that it can be started with then.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{Decision, Guarding, Handler, Pin, StateScope};
+use crate::checksum::Digest;
+use crate::name::{CapabilityName, Permission};
+
+/// Plan a run without running it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRequest {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version or semver range; the newest stable one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The digest that must be planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+    /// The only contents that dependencies may have, as a lock names them; without it, each
+    /// dependency means the newest version in its range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Vec<Pin>>,
+    /// Values known so far.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+    /// The session of the run, whose state may fill in what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Ask the guardian about each task step whose inputs are known. It is told that this is a
+    /// preview; nothing is sent to a service, and a run asks again.
+    #[serde(default)]
+    pub preview: bool,
+}
+
+/// What a run would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanAnswer {
+    /// The capability.
+    pub capability: Pin,
+    /// The capabilities that it uses, directly or not.
+    pub dependencies: Vec<Pin>,
+    /// Inputs without a value; a run needs them.
+    pub missing: Vec<String>,
+    /// Inputs whose values are remembered, and for how long.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub recalled: BTreeMap<String, StateScope>,
+    /// The hosts that requests go to, and where connections are sent instead, if configured.
+    pub hosts: BTreeMap<String, Option<String>>,
+    /// The credentials that its requests go with, or lack: without those a run is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<PlannedCredential>,
+    /// How steps are guarded.
+    pub guarding: Guarding,
+    /// The guardian's policy, by whatever name the guardian has for its content, if it tells one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// What a caller must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub permissions: Vec<Permission>,
+    /// The steps, in order.
+    pub steps: Vec<PlannedStep>,
+    /// What `POST /v1/executions` takes as `plan` to run exactly this, once. It comes together with
+    /// `expires_at` and `digest`, or `no_token` says why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// When the token ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// What the plan was made of, as one digest (RFC 8785, SHA-256): the contents of all
+    /// capabilities, inputs, what was remembered, upstreams, credentials without their values, and
+    /// how steps are guarded. The run that the token starts has it in its first event. Secret
+    /// inputs count as `(secret)`, so that nobody can guess them from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub digest: Option<Digest>,
+    /// Why there is no token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_token: Option<String>,
+}
+
+/// A credential that requests of a plan go with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedCredential {
+    /// The host that it is sent to, with its port when that is not the usual one.
+    pub host: String,
+    /// The name of the security scheme in the document.
+    pub scheme: String,
+    /// `api_key`, `basic`, `bearer`, `oauth2`, `mutual_tls`, or `unsupported`: of what is there, or
+    /// of what is wanted.
+    pub kind: String,
+    /// The steps that want it.
+    pub steps: Vec<String>,
+    /// Whether it is there.
+    pub stored: bool,
+    /// When it was stored; absent for a client certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub set_at: Option<Timestamp>,
+    /// What is to be done when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedStep {
+    /// Path of the step: `checkWeather/getWeather`.
+    pub step: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: PlannedStepKind,
+    /// Runs once for each item of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<PlannedLoop>,
+    /// How many of the steps of a parallel step run at the same time, when the document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<usize>,
+    /// How often a request is sent at the most, when the document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How long it may take, in milliseconds, when the document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What keeps a failure of it from ending the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<Handler>,
+    /// The steps of its `catch`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(no_recursion)]
+    pub catch: Vec<Self>,
+    /// What the guardian says of it; of task steps alone, when it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+}
+
+/// What a guardian says of a step before there is a run. It permits nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Preview {
+    /// It was asked, or could not be: the decision has `source: failed_closed` or `failed_open`
+    /// then, as that of a run would.
+    Decided {
+        /// What was decided.
+        decision: Decision,
+    },
+    /// The inputs of the step are not known yet, so there is nothing to ask.
+    Unknown {
+        /// The variables that it waits for.
+        needs: Vec<String>,
+    },
+    /// It was not asked.
+    NotAsked {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The list that a step of a plan runs over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedLoop {
+    /// The list; references that are not known yet stay templates.
+    #[schema(value_type = Object)]
+    pub items: Value,
+    /// The variable that holds the item.
+    pub name: String,
+    /// A longer list fails the step.
+    pub max_items: usize,
+    /// How many iterations run at the same time.
+    pub max_concurrency: usize,
+}
+
+/// What a step of a plan does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PlannedStepKind {
+    /// One request to a service.
+    Task {
+        /// `OpenAPI` or `GraphQL`.
+        format: String,
+        /// `GET`, `POST`, …
+        method: String,
+        /// The address, with places still to be filled in braces.
+        url: String,
+        /// The inputs by dotted place; references that are not known yet stay templates.
+        #[schema(value_type = Object)]
+        inputs: Map<String, Value>,
+    },
+    /// Another capability.
+    Capability {
+        /// Which one.
+        capability: Pin,
+        /// Its inputs by name; references that are not known yet stay templates.
+        #[serde(default)]
+        #[schema(value_type = Object)]
+        inputs: Map<String, Value>,
+        /// Its steps.
+        #[schema(no_recursion)]
+        steps: Vec<PlannedStep>,
+    },
+    /// Steps one after another.
+    Sequence {
+        /// The steps.
+        #[schema(no_recursion)]
+        steps: Vec<PlannedStep>,
+    },
+    /// Steps at the same time.
+    Parallel {
+        /// The steps.
+        #[schema(no_recursion)]
+        steps: Vec<PlannedStep>,
+    },
+    /// One of two branches.
+    Condition {
+        /// The condition, as written.
+        condition: String,
+        /// The branch when it holds.
+        #[schema(no_recursion)]
+        if_true: Vec<PlannedStep>,
+        /// The branch when it does not.
+        #[schema(no_recursion)]
+        if_false: Vec<PlannedStep>,
+    },
+}

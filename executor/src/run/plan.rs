@@ -1,0 +1,171 @@
+//! Plans: showing what a run would do, and running what was shown, once and only as it was shown.
+
+use std::time::Duration;
+
+use a2s::Digest;
+use a2s::api::{Blame, PlanAnswer, PlanRequest};
+use jiff::Timestamp;
+use zeroize::Zeroizing;
+
+use super::Runs;
+use super::planned::{Content, Shown, differences};
+use super::prepare::Prepared;
+use super::store::NewPlan;
+use crate::error::{Error, Kind};
+
+/// How long a plan can be run.
+const PLAN_LIFE: Duration = Duration::from_secs(15 * 60);
+/// The largest plan that can be run, in bytes: what was asked for and what it was made of.
+const MAX_PLAN: usize = 1 << 20;
+/// The most differences that are told.
+const MAX_LISTED: usize = 20;
+/// What a caller does about a plan that cannot be run.
+const AGAIN: &str = "See what would run now with `a2s run NAME --dry-run`, and run that plan.";
+
+/// The right to run a plan.
+struct Ticket {
+    token: String,
+    expires_at: Timestamp,
+    digest: Digest,
+}
+
+/// A plan that somebody wants to run.
+pub(super) struct Redeemed {
+    /// Its id.
+    pub(super) id: Digest,
+    /// What was shown.
+    pub(super) shown: Shown,
+}
+
+impl Runs {
+    /// Shows what a run would do, with a token that runs exactly this.
+    pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
+        let (prepared, policy) = tokio::join!(self.prepare(request), self.gate.policy());
+        let prepared = prepared?;
+        let guarding = self.config.guardian.guarding();
+        let Prepared { plan, inputs, recalled, held, .. } = &prepared;
+        let upstream_of = |url: &_| self.outbound.upstream_of(url);
+        let mut answer = plan.render(inputs, recalled.clone(), guarding, held, upstream_of)?;
+        answer.policy.clone_from(&policy);
+        if request.preview {
+            self.preview(request, &prepared, &mut answer.steps).await?;
+        }
+        match self.keep(request, &prepared, policy).await {
+            Ok(Ticket { token, expires_at, digest }) => {
+                answer.token = Some(token);
+                answer.expires_at = Some(expires_at);
+                answer.digest = Some(digest);
+            }
+            Err(error) if error.kind == Kind::Store => return Err(error),
+            Err(error) => answer.no_token = Some(error.message),
+        }
+        Ok(answer)
+    }
+
+    /// Stores a plan, so that it can be run.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    async fn keep(
+        &self,
+        request: &PlanRequest,
+        prepared: &Prepared,
+        policy: Option<String>,
+    ) -> Result<Ticket, Error> {
+        prepared.check()?;
+        let basis = self.basis(request, prepared, policy)?;
+        let digest = basis.digest();
+        let digest = digest.map_err(|error| Error::new(Kind::InvalidInput, error.to_string()))?;
+        let shown = Shown { request: request.clone(), basis };
+        let plain = serde_json::to_vec(&shown).map(Zeroizing::new);
+        let plain = plain.map_err(|_| Error::new(Kind::Internal, "the plan is no JSON"))?;
+        if plain.len() > MAX_PLAN {
+            let message = format!("the plan has more than {MAX_PLAN} bytes");
+            return Err(Error::new(Kind::BudgetExceeded, message));
+        }
+        let token: String = self.ids.random().iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = id_of(&token);
+        let sealed = self.vault.seal_plan(id, &plain)?;
+        let now = self.clock.now();
+        // To the millisecond, as it will be read again.
+        let end = now.checked_add(PLAN_LIFE).unwrap_or(now).as_millisecond();
+        let expires_at = Timestamp::from_millisecond(end).unwrap_or(now);
+        let most = self.config.limits.max_plans;
+        let plan = NewPlan { id, now, expires_at, sealed, most };
+        if !self.store.keep_plan(plan).await? {
+            let message = format!("{most} plans wait to be run, and that is the most");
+            return Err(Error::new(Kind::BudgetExceeded, message));
+        }
+        Ok(Ticket { token, expires_at, digest })
+    }
+
+    /// The plan of a token, when it can still be run. It is not used by that.
+    ///
+    /// # Errors
+    /// [`Kind::PlanNotFound`], [`Kind::PlanUsed`], [`Kind::PlanExpired`], or
+    /// [`Kind::VaultKey`] when it does not open.
+    pub(super) async fn redeem(&self, token: &str) -> Result<Redeemed, Error> {
+        let id = id_of(token);
+        let Some(stored) = self.store.read_plan(id).await? else {
+            let message = "no plan has this token: it was never given, or it ended long ago";
+            return Err(Error::new(Kind::PlanNotFound, message).hint(AGAIN));
+        };
+        if let Some(run) = stored.used_by {
+            let message = format!("this plan has been run: it has started run {run}");
+            let hint = format!("See that run with `a2s runs {run}`; plan again to run it again.");
+            return Err(Error::new(Kind::PlanUsed, message).hint(hint));
+        }
+        let sealed = stored.sealed.filter(|_| stored.expires_at > self.clock.now());
+        let Some(sealed) = sealed else {
+            let message = format!("this plan ended at {:.0}", stored.expires_at);
+            return Err(Error::new(Kind::PlanExpired, message).hint(AGAIN));
+        };
+        let plain = self.vault.open_plan(id, &sealed)?;
+        let shown = serde_json::from_slice(&plain)
+            .map_err(|_| Error::new(Kind::PlanNotFound, "the plan cannot be read").hint(AGAIN))?;
+        Ok(Redeemed { id, shown })
+    }
+
+    /// Finds everything anew that the plan asked for, and refuses it when anything is not as it was
+    /// shown.
+    ///
+    /// # Errors
+    /// [`Kind::PlanDiffers`], with everything that differs.
+    pub(super) async fn prepare_as_shown(&self, shown: &Shown) -> Result<Prepared, Error> {
+        let Shown { request, basis: was } = shown;
+        let (resolved, policy) = tokio::join!(self.resolve(request.into()), self.gate.policy());
+        let (library, plan) = resolved.map_err(|error| no_longer(Vec::new(), error))?;
+        let content = Content::of(&library, &plan);
+        let completed = self.complete(request, library, plan).await;
+        let prepared =
+            completed.map_err(|error| no_longer(was.content.differences(&content), error))?;
+        let is = self.basis(request, &prepared, policy)?;
+        let found = differences(was, &is);
+        if found.is_empty() { Ok(prepared) } else { Err(differ(&found)) }
+    }
+}
+
+/// What cannot be found any more was there when the plan was made. What the executor or the registry
+/// is to blame for says nothing about the plan.
+fn no_longer(mut found: Vec<String>, error: Error) -> Error {
+    if error.kind.blame() == Blame::Executor {
+        return error;
+    }
+    found.push(error.message);
+    differ(&found)
+}
+
+fn differ(found: &[String]) -> Error {
+    let mut listed: Vec<String> = found.iter().take(MAX_LISTED).cloned().collect();
+    if let Some(more @ 1..) = found.len().checked_sub(MAX_LISTED) {
+        listed.push(format!("and {more} more"));
+    }
+    let listed = listed.join("; ");
+    let message = format!("not everything is as the plan showed it: {listed}");
+    Error::new(Kind::PlanDiffers, message).hint(AGAIN)
+}
+
+/// What a plan is stored by: whoever reads it has no token.
+fn id_of(token: &str) -> Digest {
+    Digest::of_bytes(format!("a2s plan 1\n{token}").as_bytes())
+}

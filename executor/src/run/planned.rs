@@ -1,0 +1,250 @@
+//! A plan that was shown, and what it was made of. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use a2s::api::{Guarding, Pin, PlanRequest, PlannedCredential, StateScope};
+use a2s::{CapabilityName, Digest, DigestError, canonical_json};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::plan::Plan;
+use crate::request::one_line;
+use crate::source::{Choices, Library};
+
+/// The version of what a digest is taken of.
+const VERSION: u8 = 1;
+/// The most characters of a foreign name that are told.
+const MAX_NAME: usize = 100;
+
+/// A plan that was shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Shown {
+    /// What was asked for: the same is asked for again before it runs.
+    pub(super) request: PlanRequest,
+    /// What came of it.
+    pub(super) basis: Basis,
+}
+
+/// Everything that decides what the run of a plan does. Requests that depend on earlier answers
+/// follow from the contents, in which they are templates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Basis {
+    /// What runs.
+    pub(super) content: Content,
+    /// The inputs with what was remembered and with defaults, as they may be told. Secret ones
+    /// cannot come to differ: they are given, and nothing else gives them.
+    pub(super) inputs: Map<String, Value>,
+    /// Those of the inputs that were remembered, and for how long.
+    pub(super) recalled: BTreeMap<String, StateScope>,
+    /// The session, as it may be told.
+    pub(super) session: Option<String>,
+    /// The hosts that requests go to, and where connections are sent instead.
+    pub(super) hosts: BTreeMap<String, Option<String>>,
+    /// The credentials that requests go with.
+    pub(super) credentials: Vec<Used>,
+    /// How steps are guarded.
+    pub(super) guarding: Guarding,
+    /// The guardian's policy, if it tells which it has.
+    pub(super) policy: Option<String>,
+}
+
+/// The contents of all capabilities of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Content {
+    capability: Pin,
+    /// All that it uses, in order of name and version.
+    dependencies: Vec<Pin>,
+    /// Which of them each dependency means.
+    choices: Choices,
+}
+
+/// A credential that requests go with, without its value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Used {
+    host: String,
+    scheme: String,
+    kind: String,
+    /// None for a client certificate.
+    set_at: Option<Timestamp>,
+}
+
+impl Content {
+    pub(super) fn of(library: &Library, plan: &Plan) -> Self {
+        Self {
+            capability: plan.root.pin.clone(),
+            dependencies: plan.dependencies.clone(),
+            choices: library.choices.clone(),
+        }
+    }
+
+    /// What is another content in `now`, in words.
+    pub(super) fn differences(&self, now: &Self) -> Vec<String> {
+        let (was, is) = (&self.capability, &now.capability);
+        let mut found = Vec::new();
+        if was.version != is.version {
+            let Pin { name, version, .. } = is;
+            found.push(format!("`{name}` is version {version} now, and was {}", was.version));
+        } else if was.checksum != is.checksum {
+            let Pin { name, version, checksum } = is;
+            found.push(format!("`{name}` {version} is {checksum} now, and was {}", was.checksum));
+        }
+        let (before, after) = (by_name(&self.dependencies), by_name(&now.dependencies));
+        for name in union(&before, &after) {
+            match (before.get(name), after.get(name)) {
+                (Some(was), Some(is)) if was != is => {
+                    let mut told = [versions(was), versions(is)];
+                    if told[0] == told[1] {
+                        told = [digests(was), digests(is)];
+                    }
+                    let [was, is] = told;
+                    found.push(format!("`{name}` is used as {is} now, and was as {was}"));
+                }
+                (Some(was), None) => {
+                    found.push(format!("`{name}` {} is not used any more", versions(was)));
+                }
+                (None, Some(is)) => found.push(format!("`{name}` {} is used now", versions(is))),
+                _ => {}
+            }
+        }
+        if found.is_empty() && self != now {
+            found.push("a dependency leads to another of the same capabilities".to_owned());
+        }
+        found
+    }
+}
+
+/// The contents of each capability.
+fn by_name(pins: &[Pin]) -> BTreeMap<&CapabilityName, Vec<&Pin>> {
+    let mut contents = BTreeMap::<_, Vec<_>>::new();
+    pins.iter().for_each(|pin| contents.entry(&pin.name).or_default().push(pin));
+    contents
+}
+
+fn versions(pins: &[&Pin]) -> String {
+    pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+fn digests(pins: &[&Pin]) -> String {
+    pins.iter().map(|pin| pin.checksum.to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+impl Used {
+    /// The credentials of a plan that lacks none.
+    pub(super) fn of(planned: Vec<PlannedCredential>) -> Vec<Self> {
+        let used = planned.into_iter().filter(|credential| credential.stored);
+        let used = used.map(|PlannedCredential { host, scheme, kind, set_at, .. }| Self {
+            host,
+            scheme,
+            kind,
+            set_at,
+        });
+        used.collect()
+    }
+}
+
+impl Basis {
+    /// The digest of all of it: SHA-256 of its canonical JSON (RFC 8785).
+    ///
+    /// # Errors
+    /// When an input is a number without a canonical form.
+    pub(super) fn digest(&self) -> Result<Digest, DigestError> {
+        let Self { content, inputs, recalled, session, hosts, credentials, guarding, policy } =
+            self;
+        let Content { capability, dependencies, choices } = content;
+        let value = json!({
+            "plan": VERSION,
+            "capability": capability,
+            "dependencies": dependencies,
+            "choices": choices,
+            "inputs": inputs,
+            "recalled": recalled,
+            "session": session,
+            "hosts": hosts,
+            "credentials": credentials,
+            "guarding": guarding,
+            "policy": policy,
+        });
+        canonical_json(&value).map(|bytes| Digest::of_bytes(&bytes))
+    }
+}
+
+/// What is not as it was, each in words. Values are not told; nothing is said when nothing differs.
+pub(super) fn differences(was: &Basis, is: &Basis) -> Vec<String> {
+    let mut found = was.content.differences(&is.content);
+    found.extend(differences_of_inputs(was, is));
+    for host in union(&was.hosts, &is.hosts) {
+        match (was.hosts.get(host), is.hosts.get(host)) {
+            (Some(was), Some(is)) if was != is => {
+                let goes = |to: &Option<String>| {
+                    to.clone().unwrap_or_else(|| "the host itself".to_owned())
+                };
+                let (was, is) = (goes(was), goes(is));
+                found.push(format!("connections for {host} go to {is} now, and went to {was}"));
+            }
+            (Some(_), None) => found.push(format!("nothing is sent to {host} any more")),
+            (None, Some(_)) => found.push(format!("requests go to {host} now")),
+            _ => {}
+        }
+    }
+    found.extend(differences_of_credentials(&was.credentials, &is.credentials));
+    let mut differ = |what: &str, was: &str, is: &str| {
+        if was != is {
+            found.push(format!("the {what} is {is} now, and was {was}"));
+        }
+    };
+    differ("guardian", &was.guarding.guardian, &is.guarding.guardian);
+    differ("guardian's fail mode", &was.guarding.fail, &is.guarding.fail);
+    let told = |policy: &Option<String>| policy.clone().unwrap_or_else(|| "not told".to_owned());
+    differ("guardian's policy", &told(&was.policy), &told(&is.policy));
+    if was.session != is.session {
+        found.push("the session is another one".to_owned());
+    }
+    found
+}
+
+fn differences_of_inputs(was: &Basis, is: &Basis) -> Vec<String> {
+    let names: BTreeSet<&String> = was.inputs.keys().chain(is.inputs.keys()).collect();
+    let difference = |name: &String| {
+        let (before, after) = (was.recalled.get(name), is.recalled.get(name));
+        let same = was.inputs.get(name) == is.inputs.get(name);
+        Some(match (before, after) {
+            (Some(_), None) => format!("state `{name}` is not remembered any more"),
+            (None, Some(_)) => format!("state `{name}` is remembered now, and is used"),
+            (Some(before), Some(after)) if before != after => {
+                let (before, after) = (before.as_str(), after.as_str());
+                format!("state `{name}` is taken from {after} state now, and was from {before}")
+            }
+            (Some(_), Some(_)) if !same => format!("state `{name}` has changed"),
+            // What was given is given again.
+            (None, None) if !same => format!("input `{name}` has another default"),
+            _ => return None,
+        })
+    };
+    names.into_iter().filter_map(difference).collect()
+}
+
+fn differences_of_credentials(was: &[Used], is: &[Used]) -> Vec<String> {
+    let by_place = |used: &[Used]| -> BTreeMap<(String, String), Used> {
+        let place = |used: &Used| (used.host.clone(), used.scheme.clone());
+        used.iter().map(|used| (place(used), used.clone())).collect()
+    };
+    let (before, after) = (by_place(was), by_place(is));
+    let difference = |place: &(String, String)| {
+        let what = format!("credential `{}` for {}", one_line(&place.1, MAX_NAME), place.0);
+        match (before.get(place), after.get(place)) {
+            (Some(was), Some(is)) if was != is => Some(format!("{what} was replaced")),
+            (Some(_), None) => Some(format!("{what} is not sent any more")),
+            (None, Some(_)) => Some(format!("{what} is sent now")),
+            _ => None,
+        }
+    };
+    union(&before, &after).into_iter().filter_map(difference).collect()
+}
+
+fn union<'m, K: Ord, V>(a: &'m BTreeMap<K, V>, b: &'m BTreeMap<K, V>) -> BTreeSet<&'m K> {
+    a.keys().chain(b.keys()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What a run and a plan begin with: documents, inputs and credentials, found and checked.
+
+use std::collections::BTreeMap;
+
+use a2s::api::{PlanRequest, StateScope};
+use serde_json::{Map, Value};
+
+use super::Runs;
+use super::planned::{Basis, Content, Used};
+use crate::access::Held;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::secrets::Secrets;
+use crate::source::{Library, Wanted};
+use crate::state::{Holder, Recalled};
+
+/// Everything that is known of a run before it begins.
+pub(super) struct Prepared {
+    /// The documents.
+    pub(super) library: Library,
+    /// What they come to.
+    pub(super) plan: Plan,
+    /// The inputs, with what is remembered and with defaults. Some may be missing.
+    pub(super) inputs: Map<String, Value>,
+    /// Those of them that are remembered, and for how long.
+    pub(super) recalled: BTreeMap<String, StateScope>,
+    /// The credentials that there are.
+    pub(super) held: Held,
+    /// The hosts that requests go to, and where connections are sent instead.
+    pub(super) hosts: BTreeMap<String, Option<String>>,
+}
+
+impl Prepared {
+    /// Refuses what no run can begin with: inputs and credentials that are missing, whatever
+    /// branches will be taken.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.plan.check_inputs(&self.inputs)?;
+        self.plan.check_credentials(&self.held)
+    }
+}
+
+impl Runs {
+    /// Finds everything that a request asks for.
+    ///
+    /// # Errors
+    /// When something is not there, or an input does not fit.
+    pub(super) async fn prepare(&self, request: &PlanRequest) -> Result<Prepared, Error> {
+        let (library, plan) = self.resolve(request.into()).await?;
+        self.complete(request, library, plan).await
+    }
+
+    /// The documents that somebody wants.
+    pub(super) async fn resolve(&self, wanted: Wanted<'_>) -> Result<(Library, Plan), Error> {
+        let limits = &self.config.limits;
+        let library = self.registry.resolve(wanted, limits.max_documents).await?;
+        let plan = Plan::new(&library, limits.max_steps)?;
+        Ok((library, plan))
+    }
+
+    /// The rest, with these documents.
+    pub(super) async fn complete(
+        &self,
+        request: &PlanRequest,
+        library: Library,
+        plan: Plan,
+    ) -> Result<Prepared, Error> {
+        let PlanRequest { inputs, session, .. } = request;
+        session.as_deref().map(Holder::session).transpose()?;
+        plan.check_given(inputs)?;
+        let Recalled { values, scopes } = self.recall(&plan, session.as_deref(), inputs).await?;
+        let mut inputs = inputs.clone();
+        inputs.extend(values);
+        let inputs = plan.root.complete(&inputs);
+        let hosts = plan.hosts().into_iter();
+        let hosts = hosts.map(|(host, url)| (host, self.outbound.upstream_of(&url))).collect();
+        let held = self.outbound.held().await?;
+        Ok(Prepared { library, plan, inputs, recalled: scopes, held, hosts })
+    }
+
+    /// What is remembered for inputs that are needed and not given. Secret ones are not remembered.
+    async fn recall(
+        &self,
+        plan: &Plan,
+        session: Option<&str>,
+        inputs: &Map<String, Value>,
+    ) -> Result<Recalled, Error> {
+        let mut needed = plan.missing(inputs);
+        needed.retain(|name| plan.root.inputs.get(name).is_some_and(|input| !input.secret));
+        let recalled = self.states.recall(session, &needed).await?;
+        plan.check_given(&recalled.values).map_err(|error| {
+            error.hint(
+                "The value is remembered, not given: see `a2s state list`, and give another with --input.",
+            )
+        })?;
+        Ok(recalled)
+    }
+
+    /// What a run would be made of, as it may be told.
+    ///
+    /// # Errors
+    /// When there are more secrets than can be kept.
+    pub(super) fn basis(
+        &self,
+        request: &PlanRequest,
+        prepared: &Prepared,
+        policy: Option<String>,
+    ) -> Result<Basis, Error> {
+        let Prepared { library, plan, inputs, recalled, held, hosts } = prepared;
+        let secrets = Secrets::default();
+        let shown = plan.root.shown(inputs, &secrets)?;
+        Ok(Basis {
+            content: Content::of(library, plan),
+            inputs: shown,
+            recalled: recalled.clone(),
+            session: request.session.as_deref().map(|session| secrets.mask_text(session)),
+            hosts: hosts.clone(),
+            credentials: Used::of(plan.credentials(held)),
+            guarding: self.config.guardian.guarding(),
+            policy,
+        })
+    }
+}

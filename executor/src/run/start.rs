@@ -1,0 +1,204 @@
+//! Starting a run: once for each idempotency key, and once for each plan.
+
+use std::sync::Arc;
+
+use a2s::Digest;
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run};
+use uuid::Uuid;
+
+use super::Runs;
+use super::drive::Drive;
+use super::fold::{Progress, Start, fold};
+use super::hidden::Hidden;
+use super::journal::EVENT_VERSION;
+use super::plan::Redeemed;
+use super::prepare::Prepared;
+use super::store::{Created, NewRun};
+use crate::clock::new_run_id;
+use crate::error::{Error, Kind};
+use crate::secrets::{Secrets, hidden};
+
+impl Runs {
+    /// Starts a run, or finds the one that `key` has started.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        request: ExecutionRequest,
+        key: Option<String>,
+    ) -> Result<Run, Error> {
+        self.check_open()?;
+        let owner = key.clone();
+        if let Some(run) = self.find_started(owner.as_deref(), &request).await? {
+            return Ok(run);
+        }
+        match self.begin(&request, key).await {
+            // Another request with the same key was faster, and has used the plan.
+            Err(error) if error.kind == Kind::PlanUsed => {
+                self.find_started(owner.as_deref(), &request).await?.ok_or(error)
+            }
+            begun => begun,
+        }
+    }
+
+    async fn begin(
+        self: &Arc<Self>,
+        request: &ExecutionRequest,
+        key: Option<String>,
+    ) -> Result<Run, Error> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            let most = self.config.limits.max_runs;
+            Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
+        })?;
+        let (prepared, session, redeemed) = match wanted(request)? {
+            Wanted::Capability(asked) => (self.prepare(&asked).await?, asked.session, None),
+            Wanted::Plan(token) => {
+                let redeemed = self.redeem(token).await?;
+                let prepared = self.prepare_as_shown(&redeemed.shown).await?;
+                (prepared, redeemed.shown.request.session.clone(), Some(redeemed))
+            }
+        };
+        prepared.check()?;
+        let Prepared { library, plan, inputs, recalled, hosts, .. } = prepared;
+        let secrets = Arc::new(Secrets::new(self.ids.random()));
+        let shown = plan.root.shown(&inputs, &secrets)?;
+        let told = shown == inputs;
+        let is_secret = |name: &&String| plan.root.inputs.get(*name).is_some_and(|i| i.secret);
+        let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
+        let digest = |redeemed: &Redeemed| redeemed.shown.basis.digest().ok();
+
+        let run = new_run_id(&self.clock, &self.ids);
+        let mut started = EventKind::RunStarted {
+            capability: plan.root.pin.clone(),
+            dependencies: plan.dependencies.clone(),
+            inputs: shown,
+            secrets: secret.clone(),
+            recalled,
+            session: session.clone().unwrap_or_else(|| run.to_string()),
+            guarding: self.config.guardian.guarding(),
+            upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
+            plan: redeemed.as_ref().and_then(digest),
+        };
+        secrets.mask_event(&mut started);
+        let sealed = if told {
+            None
+        } else {
+            let hidden = Hidden { values: Some(inputs.clone()), secrets: secrets.take_news() };
+            Some(hidden.seal(&self.vault, run, 1)?)
+        };
+        let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
+        let created = self
+            .store
+            .create(NewRun {
+                name: plan.root.pin.name.clone(),
+                choices: serde_json::json!(library.choices).to_string(),
+                documents: library.sources.into_iter().collect(),
+                key,
+                request_digest: digest_of(request, &secret),
+                plan: redeemed.as_ref().map(|redeemed| redeemed.id),
+                first: first.clone(),
+                sealed,
+                lease: self.lease(),
+            })
+            .await?;
+        match created {
+            Created::New => {}
+            // Another request with the same key was faster.
+            Created::Existing(run, digest) => return self.attach(run, digest, request).await,
+            Created::PlanGone => {
+                // Why is told as to anybody who comes later.
+                self.redeem(request.plan.as_deref().unwrap_or_default()).await?;
+                return Err(Error::new(Kind::PlanUsed, "this plan has just been run"));
+            }
+        }
+        tracing::info!(%run, capability = %plan.root.pin.name, "run started");
+        let events = [first];
+        let (answer, start) = (fold(&events), Start::of(&events));
+        let (Some(answer), Some(start)) = (answer, start) else {
+            return Err(Error::new(Kind::Internal, "a run has no beginning"));
+        };
+        // What events tell has lost its secrets.
+        let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
+        let live = self.enter(run, 1, secrets);
+        self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), slot }, false);
+        Ok(answer)
+    }
+
+    /// The run that a key has started.
+    async fn find_started(
+        &self,
+        key: Option<&str>,
+        request: &ExecutionRequest,
+    ) -> Result<Option<Run>, Error> {
+        let Some(key) = key else { return Ok(None) };
+        let Some((run, digest)) = self.store.find_key(key).await? else { return Ok(None) };
+        self.attach(run, digest, request).await.map(Some)
+    }
+
+    /// The run that a key has started, if it was for the same request. Secret inputs do not count:
+    /// nothing that could tell whether they are the same is kept of them.
+    async fn attach(
+        &self,
+        run: Uuid,
+        used_for: Digest,
+        request: &ExecutionRequest,
+    ) -> Result<Run, Error> {
+        let first = self.store.read_events(run, 0, 1).await?;
+        let secret = Start::of(&first).map_or_else(Vec::new, |start| start.secrets);
+        if used_for == digest_of(request, &secret) {
+            return self.get(run).await;
+        }
+        let message = format!("this idempotency key has started run {run} with another request");
+        Err(Error::new(Kind::KeyReused, message))
+    }
+}
+
+/// What somebody wants to run.
+enum Wanted<'r> {
+    /// A capability.
+    Capability(PlanRequest),
+    /// A plan, by its token.
+    Plan(&'r str),
+}
+
+fn wanted(request: &ExecutionRequest) -> Result<Wanted<'_>, Error> {
+    let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait: _ } = request;
+    match (name, plan) {
+        (Some(name), None) => Ok(Wanted::Capability(PlanRequest {
+            name: name.clone(),
+            version: version.clone(),
+            digest: *digest,
+            lock: lock.clone(),
+            inputs: inputs.clone(),
+            session: session.clone(),
+            preview: false,
+        })),
+        (None, None) => {
+            Err(Error::new(Kind::BadRequest, "either `name` or `plan` says what is to be run"))
+        }
+        (_, Some(token)) => {
+            let alone = ExecutionRequest { plan: plan.clone(), ..ExecutionRequest::default() };
+            if (ExecutionRequest { wait: false, ..request.clone() }) == alone {
+                return Ok(Wanted::Plan(token));
+            }
+            let message = "a plan has name, version, inputs and session already";
+            Err(Error::new(Kind::BadRequest, message)
+                .hint("Send nothing but `wait` beside `plan`, or plan again with other inputs."))
+        }
+    }
+}
+
+/// The digest of what is asked for; how the answer is waited for is no part of it, and neither are
+/// `secret` inputs, which somebody could guess from it.
+fn digest_of(request: &ExecutionRequest, secret: &[String]) -> Digest {
+    let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait: _ } = request;
+    let mut inputs = inputs.clone();
+    for (_, value) in inputs.iter_mut().filter(|(name, _)| secret.contains(*name)) {
+        *value = hidden();
+    }
+    let mut asked = match plan {
+        // As it was before there were plans: a key outlives an upgrade.
+        None => serde_json::json!([name, version, digest, lock, inputs, session]),
+        Some(token) => serde_json::json!({ "plan": token }),
+    };
+    asked.sort_all_objects();
+    Digest::of_bytes(asked.to_string().as_bytes())
+}
