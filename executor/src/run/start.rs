@@ -26,32 +26,22 @@ impl Runs {
         key: Option<String>,
     ) -> Result<Run, Error> {
         self.check_open()?;
-        let owner = key.clone();
-        if let Some(run) = self.find_started(owner.as_deref(), &request).await? {
-            return Ok(run);
+        // A plan is looked at before the key: one that is used by then was used together with the
+        // key of its run, which is found here.
+        let wanted = self.want(&request).await?;
+        if let Some(key) = &key
+            && let Some((run, digest)) = self.store.find_key(key).await?
+        {
+            return self.attach(run, digest, &request).await;
         }
-        match self.begin(&request, key).await {
-            // Another request with the same key was faster, and has used the plan.
-            Err(error) if error.kind == Kind::PlanUsed => {
-                self.find_started(owner.as_deref(), &request).await?.ok_or(error)
-            }
-            begun => begun,
-        }
-    }
-
-    async fn begin(
-        self: &Arc<Self>,
-        request: &ExecutionRequest,
-        key: Option<String>,
-    ) -> Result<Run, Error> {
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let most = self.config.limits.max_runs;
             Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
         })?;
-        let (prepared, session, redeemed) = match wanted(request)? {
+        let (prepared, session, redeemed) = match wanted {
             Wanted::Capability(asked) => (self.prepare(&asked).await?, asked.session, None),
-            Wanted::Plan(token) => {
-                let redeemed = self.redeem(token).await?;
+            Wanted::Plan(redeemed) => {
+                let redeemed = (*redeemed)?;
                 let prepared = self.prepare_as_shown(&redeemed.shown).await?;
                 (prepared, redeemed.shown.request.session.clone(), Some(redeemed))
             }
@@ -92,7 +82,7 @@ impl Runs {
                 choices: serde_json::json!(library.choices).to_string(),
                 documents: library.sources.into_iter().collect(),
                 key,
-                request_digest: digest_of(request, &secret),
+                request_digest: digest_of(&request, &secret),
                 plan: redeemed.as_ref().map(|redeemed| redeemed.id),
                 first: first.clone(),
                 sealed,
@@ -102,7 +92,7 @@ impl Runs {
         match created {
             Created::New => {}
             // Another request with the same key was faster.
-            Created::Existing(run, digest) => return self.attach(run, digest, request).await,
+            Created::Existing(run, digest) => return self.attach(run, digest, &request).await,
             Created::PlanGone => {
                 // Why is told as to anybody who comes later.
                 self.redeem(request.plan.as_deref().unwrap_or_default()).await?;
@@ -122,15 +112,34 @@ impl Runs {
         Ok(answer)
     }
 
-    /// The run that a key has started.
-    async fn find_started(
-        &self,
-        key: Option<&str>,
-        request: &ExecutionRequest,
-    ) -> Result<Option<Run>, Error> {
-        let Some(key) = key else { return Ok(None) };
-        let Some((run, digest)) = self.store.find_key(key).await? else { return Ok(None) };
-        self.attach(run, digest, request).await.map(Some)
+    /// What a request wants to run.
+    async fn want(&self, request: &ExecutionRequest) -> Result<Wanted, Error> {
+        let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait } = request;
+        match (name, plan) {
+            (Some(name), None) => Ok(Wanted::Capability(PlanRequest {
+                name: name.clone(),
+                version: version.clone(),
+                digest: *digest,
+                lock: lock.clone(),
+                inputs: inputs.clone(),
+                session: session.clone(),
+                preview: false,
+            })),
+            (None, None) => {
+                Err(Error::new(Kind::BadRequest, "either `name` or `plan` says what is to be run"))
+            }
+            (_, Some(token)) => {
+                let plan = plan.clone();
+                let alone = ExecutionRequest { plan, wait: *wait, ..ExecutionRequest::default() };
+                if *request == alone {
+                    return Ok(Wanted::Plan(Box::new(self.redeem(token).await)));
+                }
+                let message = "a plan has name, version, inputs and session already";
+                let hint =
+                    "Send nothing but `wait` beside `plan`, or plan again with other inputs.";
+                Err(Error::new(Kind::BadRequest, message).hint(hint))
+            }
+        }
     }
 
     /// The run that a key has started, if it was for the same request. Secret inputs do not count:
@@ -152,38 +161,11 @@ impl Runs {
 }
 
 /// What somebody wants to run.
-enum Wanted<'r> {
+enum Wanted {
     /// A capability.
     Capability(PlanRequest),
-    /// A plan, by its token.
-    Plan(&'r str),
-}
-
-fn wanted(request: &ExecutionRequest) -> Result<Wanted<'_>, Error> {
-    let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait: _ } = request;
-    match (name, plan) {
-        (Some(name), None) => Ok(Wanted::Capability(PlanRequest {
-            name: name.clone(),
-            version: version.clone(),
-            digest: *digest,
-            lock: lock.clone(),
-            inputs: inputs.clone(),
-            session: session.clone(),
-            preview: false,
-        })),
-        (None, None) => {
-            Err(Error::new(Kind::BadRequest, "either `name` or `plan` says what is to be run"))
-        }
-        (_, Some(token)) => {
-            let alone = ExecutionRequest { plan: plan.clone(), ..ExecutionRequest::default() };
-            if (ExecutionRequest { wait: false, ..request.clone() }) == alone {
-                return Ok(Wanted::Plan(token));
-            }
-            let message = "a plan has name, version, inputs and session already";
-            Err(Error::new(Kind::BadRequest, message)
-                .hint("Send nothing but `wait` beside `plan`, or plan again with other inputs."))
-        }
-    }
+    /// A plan, if it can be run.
+    Plan(Box<Result<Redeemed, Error>>),
 }
 
 /// The digest of what is asked for; how the answer is waited for is no part of it, and neither are
