@@ -26,7 +26,8 @@ fn what_was_shown_is_run_once_or_it_is_told_what_differs() {
     let mut tell = |arguments: &[&str]| {
         let ran = world.a2s(arguments);
         let line: Vec<_> = arguments.iter().map(|argument| without_id(argument)).collect();
-        transcript.push_str(&format!("$ a2s {}\n{}\n", line.join(" "), ran.transcript()));
+        let told = format!("$ a2s {}\n{}\n", line.join(" "), ran.transcript());
+        transcript.push_str(&told);
         ran
     };
     let tweet = ["run", "PostWeatherTweet", "--input", "location=Paris", "--input", "message=Now:"];
