@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use a2s::Digest;
-use a2s::api::{Decision, EventKind, RunError};
+use a2s::api::{Decision, EventKind, RunError, TraceContext};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
@@ -193,8 +193,12 @@ impl Secrets {
             return;
         }
         match event {
-            EventKind::RunStarted { inputs, session, .. } => {
+            EventKind::RunStarted { inputs, session, trace, .. } => {
                 self.mask_members(inputs);
+                // What is left of a list that is cut into is no list.
+                if let Some(TraceContext { tracestate, .. }) = trace {
+                    tracestate.take_if(|state| self.mask_text(state) != *state);
+                }
                 *session = self.mask_text(session);
             }
             EventKind::Decided { decision, .. } => self.mask_decision(decision),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2s::Digest;
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run};
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext};
 use uuid::Uuid;
 
 use super::Runs;
@@ -19,18 +19,19 @@ use crate::error::{Error, Kind};
 use crate::secrets::{Secrets, hidden};
 
 impl Runs {
-    /// Starts a run, or finds the one that `key` has started.
+    /// Starts a run for a caller who is in `trace`, or finds the one that `key` has started.
     pub(crate) async fn start(
         self: &Arc<Self>,
         request: ExecutionRequest,
         key: Option<String>,
+        trace: Option<TraceContext>,
     ) -> Result<Run, Error> {
         self.check_open()?;
         let owner = key.clone();
         if let Some(run) = self.find_started(owner.as_deref(), &request).await? {
             return Ok(run);
         }
-        match self.begin(&request, key).await {
+        match self.begin(&request, key, trace).await {
             // Another request with the same key was faster, and has used the plan.
             Err(error) if error.kind == Kind::PlanUsed => {
                 self.find_started(owner.as_deref(), &request).await?.ok_or(error)
@@ -43,6 +44,7 @@ impl Runs {
         self: &Arc<Self>,
         request: &ExecutionRequest,
         key: Option<String>,
+        trace: Option<TraceContext>,
     ) -> Result<Run, Error> {
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let most = self.config.limits.max_runs;
@@ -76,6 +78,7 @@ impl Runs {
             guarding: self.config.guardian.guarding(),
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
             plan: redeemed.as_ref().and_then(digest),
+            trace,
         };
         secrets.mask_event(&mut started);
         let sealed = if told {
