@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use a2s::Digest;
-use a2s::api::{Decision, EventKind, RunError, TraceContext};
+use a2s::api::{Decision, EventKind, RunError};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
@@ -196,8 +196,8 @@ impl Secrets {
             EventKind::RunStarted { inputs, session, trace, .. } => {
                 self.mask_members(inputs);
                 // What is left of a list that is cut into is no list.
-                if let Some(TraceContext { tracestate, .. }) = trace {
-                    tracestate.take_if(|state| self.mask_text(state) != *state);
+                if let Some(trace) = trace {
+                    trace.tracestate.take_if(|state| self.mask_text(state) != *state);
                 }
                 *session = self.mask_text(session);
             }

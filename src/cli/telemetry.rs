@@ -12,6 +12,8 @@ pub(crate) enum Durability {
     Full,
     /// Each step survives a crash of the process; a power cut may lose the last ones
     Normal,
+    /// Nothing survives the end of the process: for measuring, and for runs that may be lost
+    Memory,
 }
 
 #[derive(Debug, Args)]
@@ -20,7 +22,7 @@ pub(crate) struct JournalArgs {
     #[arg(long, value_enum, env = "A2S_DURABILITY")]
     pub(crate) durability: Option<Durability>,
     /// Send the spans of runs to a receiver of OpenTelemetry (OTLP over HTTP), at /v1/traces below
-    /// this address [environment: OTEL_EXPORTER_OTLP_ENDPOINT, and others in docs/runs.md]
+    /// this address [or `OTEL_EXPORTER_OTLP_ENDPOINT`; docs/runs.md has all settings]
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<Url>,
 }

@@ -143,6 +143,7 @@ impl File {
             durability: match arguments.durability.or(self.durability) {
                 Some(Durability::Full) | None => executor::Durability::Full,
                 Some(Durability::Normal) => executor::Durability::Normal,
+                Some(Durability::Memory) => executor::Durability::Memory,
             },
             telemetry: self.telemetry.read(arguments.otlp_endpoint.as_ref(), variable)?,
         })

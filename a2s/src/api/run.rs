@@ -352,7 +352,7 @@ pub enum EventKind {
         plan: Option<Digest>,
         /// The trace that the caller was in; without one, the run is a trace of its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        trace: Option<TraceContext>,
+        trace: Option<Box<TraceContext>>,
     },
     /// An executor went on with a run that another one left.
     RunResumed {},

@@ -85,7 +85,7 @@ impl Runs {
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
         let Drive { run, live, plan, start, progress, slot: _ } = drive;
         let exported = self.exporter.is_some();
-        let trace = RunTrace::of(*run, start.trace.as_ref(), exported);
+        let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
         let trace = self.config.telemetry.propagate.then_some(trace);
         let engine = Engine {
             run: *run,

@@ -214,7 +214,7 @@ pub(crate) struct Start {
     /// When.
     pub(crate) at: Timestamp,
     /// The trace that its caller was in.
-    pub(crate) trace: Option<TraceContext>,
+    pub(crate) trace: Option<Box<TraceContext>>,
 }
 
 /// What is known about a step.

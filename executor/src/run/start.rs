@@ -78,7 +78,7 @@ impl Runs {
             guarding: self.config.guardian.guarding(),
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
             plan: redeemed.as_ref().and_then(digest),
-            trace,
+            trace: trace.map(Box::new),
         };
         secrets.mask_event(&mut started);
         let sealed = if told {

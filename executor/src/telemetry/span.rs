@@ -85,7 +85,7 @@ impl Span {
     pub(super) fn describe(&mut self, capability: &Pin) {
         self.put("a2s.capability.name", text(&capability.name));
         self.put("a2s.capability.version", text(&capability.version));
-        self.put("a2s.capability.digest", text(capability.checksum));
+        self.put("a2s.capability.digest", text(&capability.checksum));
     }
 
     /// It is a request (HTTP semantic conventions). The address goes without what its query says.
@@ -134,11 +134,11 @@ impl Span {
 
     /// Ends it, once; not before it began, even if the clock went back.
     pub(super) fn finish(&mut self, at: Timestamp) {
-        self.end.get_or_insert(at.max(self.start));
+        self.end.get_or_insert_with(|| at.max(self.start));
     }
 }
 
-pub(super) fn text(value: impl ToString) -> Value {
+pub(super) fn text<T: ToString + ?Sized>(value: &T) -> Value {
     Value::Text(short(&value.to_string()))
 }
 

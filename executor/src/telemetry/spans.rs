@@ -41,13 +41,13 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
     let EventKind::RunStarted { capability, session, guarding, trace, .. } = &first.kind else {
         return None;
     };
-    let context = RunTrace::of(first.run, trace.as_ref(), true);
+    let context = RunTrace::of(first.run, trace.as_deref(), true);
     let mut root = Span::new(context.root(), context.parent, "acs.turn", first.at);
     if context.parent.is_some() {
         root.kind = SpanKind::Server;
     }
     root.attributes = vec![
-        ("acs.turn.id", text(first.run)),
+        ("acs.turn.id", text(&first.run)),
         ("acs.turn.triggered_by", text("agent_loop")),
         ("acs.session.id", text(session)),
         ("a2s.guardian", text(&guarding.guardian)),
@@ -263,7 +263,7 @@ impl<'e> Folding<'e> {
         span.put("a2s.step", text(path));
         if kind == "task" {
             span.put("gen_ai.operation.name", text("execute_tool"));
-            span.put("gen_ai.tool.name", text(tool_id(&within.name, path)));
+            span.put("gen_ai.tool.name", text(&tool_id(&within.name, path)));
             span.put("acs.capability", text(&within.name));
             span.put("acs.tool.version", text(&within.version));
         }

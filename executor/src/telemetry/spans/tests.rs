@@ -86,19 +86,16 @@ fn tree(trace: &Trace) -> Vec<String> {
         above.len()
     };
     let line = |span: &Span| {
-        let mut line = format!("{}{}", "  ".repeat(depth(span)), span.name);
-        if let Some(Value::Text(step)) = find(span, "a2s.step") {
-            line += &format!(" {step}");
-        }
-        line += &format!(" {}-{}", span.start.as_second(), span.end.unwrap().as_second());
-        if let Some(error) = &span.error {
-            line += &format!(" !{error}");
-        }
+        let step = match find(span, "a2s.step") {
+            Some(Value::Text(step)) => format!(" {step}"),
+            _ => String::new(),
+        };
+        let error = span.error.as_ref().map_or_else(String::new, |error| format!(" !{error}"));
         let events: Vec<_> = span.events.iter().map(|event| event.name).collect();
-        if !events.is_empty() {
-            line += &format!(" {events:?}");
-        }
-        line
+        let events = if events.is_empty() { String::new() } else { format!(" {events:?}") };
+        let (start, end) = (span.start.as_second(), span.end.unwrap().as_second());
+        let indent = "  ".repeat(depth(span));
+        format!("{indent}{}{step} {start}-{end}{error}{events}", span.name)
     };
     trace.spans.iter().map(line).collect()
 }
@@ -323,10 +320,10 @@ fn a_caller_is_the_parent_of_the_run_and_decides_whether_it_is_recorded() {
     for (flags, sampled) in [("01", true), ("00", false)] {
         let mut events = journal([ended()]);
         let EventKind::RunStarted { trace, .. } = &mut events[0].kind else { unreachable!() };
-        *trace = Some(a2s::api::TraceContext {
+        *trace = Some(Box::new(a2s::api::TraceContext {
             traceparent: format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}"),
             tracestate: Some("a=1".to_owned()),
-        });
+        }));
         let trace = trace_of(&events).unwrap();
         assert_eq!(trace.is_sampled(), sampled);
         let root = &trace.spans[0];
