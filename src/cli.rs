@@ -3,6 +3,7 @@
 mod authoring;
 mod runs;
 mod secrets;
+mod telemetry;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) use authoring::{
 
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
+pub(crate) use telemetry::{Durability, JournalArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -294,6 +296,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) outbound: OutboundArgs,
     #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
@@ -308,6 +312,8 @@ pub(crate) struct ExecutorArgs {
     pub(crate) guarding: GuardingArgs,
     #[command(flatten)]
     pub(crate) outbound: OutboundArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
 }

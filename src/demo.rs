@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
 use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
-use crate::serve::{ExecutorPart, Folder, Guardian, Outbound, Parts, Stack, shipped};
+use crate::serve::{ExecutorPart, Folder, Guardian, Journal, Outbound, Parts, Stack, shipped};
 use crate::standin::{self, Standin};
 
 const INTENT: &str = "check the weather in Paris and post it";
@@ -116,6 +116,7 @@ impl<'o> Demo<'o> {
                 registry: None,
                 guardian: Guardian::Builtin { policy: Some(policy), fail: FailMode::Closed },
                 outbound: Outbound { upstreams, ..Outbound::default() },
+                journal: Journal::default(),
             }),
             guardian: None,
             ship: false,

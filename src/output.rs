@@ -1,6 +1,7 @@
 //! What a person or a machine reads on standard output and standard error.
 
 mod excerpt;
+mod live;
 mod plain;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use crate::cli::Color;
 use crate::failure::Failure;
 
 pub(crate) use excerpt::Excerpts;
+pub(crate) use live::{Painter, Size};
 pub(crate) use plain::plain;
 
 /// The most codes that are named at the end.

@@ -7,6 +7,7 @@ mod logs;
 mod settings;
 mod shipped;
 mod stack;
+mod telemetry;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use folder::Folder;
 pub(crate) use shipped::shipped;
-pub(crate) use stack::{ExecutorPart, Guardian, Outbound, Parts, Stack};
+pub(crate) use stack::{ExecutorPart, Guardian, Journal, Outbound, Parts, Stack};
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -52,6 +53,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
             registry: None,
             guardian,
             outbound: file.outbound(&arguments.outbound)?,
+            journal: file.journal(&arguments.journal)?,
         }),
         guardian: None,
         ship: true,
@@ -92,6 +94,7 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
             registry: Some(registry),
             guardian,
             outbound: file.outbound(&arguments.outbound)?,
+            journal: file.journal(&arguments.journal)?,
         }),
         guardian: None,
         ship: false,

@@ -24,7 +24,7 @@ pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, Replaye
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
     Handler, Iterations, NextAction, Phase, Pin, Resolution, ResumeRequest, Run, RunError,
-    RunStatus, StepSummary, Warning,
+    RunStatus, StepSummary, TraceContext, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,

@@ -112,7 +112,12 @@ impl GuardianClient {
     /// Ask about one step. Whatever happens, there is an outcome: a guardian that does not give a
     /// usable answer is turned into a verdict by the fail mode, and [`Outcome::origin`] says so.
     pub async fn ask(&self, question: &Request) -> Outcome {
-        match self.consult(question).await {
+        self.ask_with(question, HeaderMap::new()).await
+    }
+
+    /// The same with headers for this question alone, such as those of a trace.
+    pub async fn ask_with(&self, question: &Request, headers: HeaderMap) -> Outcome {
+        match self.consult(question, headers).await {
             Ok(outcome) => outcome,
             Err(failure) => {
                 let method = question.method();
@@ -133,7 +138,7 @@ impl GuardianClient {
     /// It does not answer, or not to this question.
     pub async fn ping(&self, id: impl Into<Id>, ping: Ping) -> Result<Pong, Failure> {
         let question = Request { id: id.into(), call: Call::Ping(ping) };
-        match self.send(&question).await? {
+        match self.send(&question, HeaderMap::new()).await? {
             Body::Pong(pong) => Ok(pong),
             Body::Error(error) => Err(Failure::of_error(error)),
             Body::Decision(_) => {
@@ -142,8 +147,8 @@ impl GuardianClient {
         }
     }
 
-    async fn consult(&self, question: &Request) -> Result<Outcome, Failure> {
-        let answer = match self.send(question).await? {
+    async fn consult(&self, question: &Request, headers: HeaderMap) -> Result<Outcome, Failure> {
+        let answer = match self.send(question, headers).await? {
             Body::Decision(answer) => answer,
             Body::Pong(_) => return Err(Failure::Unusable("a pong is no decision".to_owned())),
             Body::Error(error) => return Err(Failure::of_error(error)),
@@ -168,8 +173,9 @@ impl GuardianClient {
     }
 
     /// One HTTP exchange, up to a response that carries the id of the question.
-    async fn send(&self, question: &Request) -> Result<Body, Failure> {
-        let sent = self.http.post(self.endpoint.clone()).body(question.to_vec()).send().await;
+    async fn send(&self, question: &Request, headers: HeaderMap) -> Result<Body, Failure> {
+        let request = self.http.post(self.endpoint.clone()).headers(headers);
+        let sent = request.body(question.to_vec()).send().await;
         let response = sent.map_err(|e| Failure::of_transport(&e))?;
         if !response.status().is_success() {
             return Err(Failure::Status(response.status().as_u16()));

@@ -42,6 +42,8 @@ pub struct Config {
     pub client_certificates: BTreeMap<Domain, ClientCertificate>,
     /// The token that callers need for everything about runs; without one nobody needs any.
     pub token: Option<Secret>,
+    /// Who learns of runs as traces.
+    pub telemetry: Telemetry,
 }
 
 impl Config {
@@ -65,8 +67,39 @@ impl Config {
             limits: Limits::default(),
             hosts: Hosts::default(),
             token: None,
+            telemetry: Telemetry::default(),
         }
     }
+}
+
+/// Who learns of runs as traces.
+#[derive(Debug, Clone)]
+pub struct Telemetry {
+    /// Where the spans of runs are sent when they are over; nowhere without it.
+    pub export: Option<Export>,
+    /// Whether requests to services and questions to the guardian say which trace they belong to
+    /// (`traceparent`, `tracestate`). It tells a service the id of the run and what the run's caller
+    /// has put into its `tracestate`, and nothing else.
+    pub propagate: bool,
+}
+
+impl Default for Telemetry {
+    /// Nothing is exported; traces are propagated, so that what a service has in its log leads to
+    /// the run.
+    fn default() -> Self {
+        Self { export: None, propagate: true }
+    }
+}
+
+/// A receiver of spans: OTLP over HTTP, in protobuf.
+#[derive(Debug, Clone)]
+pub struct Export {
+    /// Its whole address: `http://127.0.0.1:4318/v1/traces`.
+    pub endpoint: Url,
+    /// Headers that it wants, such as a key.
+    pub headers: Vec<(String, Secret)>,
+    /// What it calls this service (`service.name`).
+    pub service: String,
 }
 
 /// Where the key for stored credentials comes from.

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::api::RunError;
 use a2s::{Action, Output, Step, Template};
+use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -34,6 +35,7 @@ use crate::run::fold::{Progress, failed_status};
 use crate::run::journal::Journal;
 use crate::scope::Scope;
 use crate::secrets::{Secrets, hidden};
+use crate::telemetry::{RunTrace, SpanId};
 
 pub(crate) use answer::{Answer, Head};
 pub(crate) use at_hand::{Answers, Question};
@@ -98,6 +100,15 @@ pub(crate) struct Way<'r> {
     pub(crate) outbound: &'r Arc<Outbound>,
     /// When to try again.
     pub(crate) retries: &'r Retries,
+    /// The trace that services and the guardian are told of; none when nobody is.
+    pub(crate) trace: Option<&'r RunTrace>,
+}
+
+impl Way<'_> {
+    /// What tells somebody who is asked for which span it is; nothing when nobody is told.
+    fn trace_headers(&self, span: impl Fn(&RunTrace) -> SpanId) -> HeaderMap {
+        self.trace.map(|trace| trace.headers(span(trace))).unwrap_or_default()
+    }
 }
 
 /// Why a walk does not go on.

@@ -16,6 +16,7 @@ use a2s::api::{Change, Decision, DecisionSource, Phase, Pin};
 use a2s::{Domain, Permission, Place, Task};
 use aos::message::{Call, Ping, Request};
 use aos::{Bearer, Failure, GuardianClient, Options, Origin, Outcome, Verdict};
+use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::Value;
 use uuid::{Builder, Uuid};
@@ -26,6 +27,7 @@ use crate::config::{FailMode, Guardian};
 use crate::error::{Error, Kind};
 use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
+pub(crate) use question::tool_id;
 
 /// The most characters of a guardian's words that are kept.
 const MAX_WORDS: usize = 1_000;
@@ -84,6 +86,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) domains: &'a [Domain],
     /// What no guardian is told.
     pub(crate) secrets: &'a Secrets,
+    /// The headers of a question that say which span it belongs to.
+    pub(crate) trace: &'a HeaderMap,
 }
 
 /// The inputs of a task.
@@ -220,7 +224,8 @@ impl Gate {
             return unguarded(Phase::Request, Ok(prepared));
         };
         let call = question::about_request(asker, task, inputs.shown, occasion, self.clock.now());
-        let outcome = guardian.ask(&Request::new(self.new_message_id(), call)).await;
+        let question = Request::new(self.new_message_id(), call);
+        let outcome = guardian.ask_with(&question, asker.trace.clone()).await;
         let mut changes = Vec::new();
         let verdict = match &outcome.verdict {
             Verdict::Allow => Ok(prepared),
@@ -264,7 +269,8 @@ impl Gate {
             Err(error) => Err(asker.secrets.mask_error(error.clone())),
         };
         let call = question::about_result(asker, task, &shown, self.clock.now());
-        let outcome = guardian.ask(&Request::new(self.new_message_id(), call)).await;
+        let question = Request::new(self.new_message_id(), call);
+        let outcome = guardian.ask_with(&question, asker.trace.clone()).await;
         let mut changes = Vec::new();
         let verdict = match &outcome.verdict {
             Verdict::Allow => result,

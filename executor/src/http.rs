@@ -32,6 +32,7 @@ use uuid::Uuid;
 use crate::App;
 use crate::error::{Error, Kind};
 use crate::run::RunFilter;
+use crate::telemetry::read_headers;
 
 /// The largest body of a request.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -102,7 +103,11 @@ fn probe_routes() -> OpenApiRouter<App> {
 /// same `Idempotency-Key` with the same request gives the same run, however often it is sent.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executor", security(("token" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters")),
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters"),
+        ("traceparent" = Option<String>, Header, description = "The trace that the run continues (W3C Trace Context)"),
+        ("tracestate" = Option<String>, Header, description = "What tracing systems have added to it"),
+    ),
     request_body = ExecutionRequest,
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
@@ -118,11 +123,12 @@ async fn start_execution(
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let request: ExecutionRequest = read_json(body)?;
     let key = headers.get("idempotency-key").map(read_key).transpose()?;
+    let trace = read_headers(&headers);
     let wait = request.wait;
     // A task of its own: a caller who goes away in the middle leaves no half-started run.
     let started = tokio::spawn({
         let app = app.clone();
-        async move { app.runs().start(request, key).await }
+        async move { app.runs().start(request, key, trace).await }
     });
     let run =
         started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;

@@ -87,6 +87,7 @@ mod scope;
 mod secrets;
 mod source;
 mod state;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod vault;
@@ -100,8 +101,8 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    CheckAnswers, ClientCertificate, Config, Durability, FailMode, Guardian, GuardianConfig,
-    HostLimits, Hosts, Limits, SecretKey,
+    CheckAnswers, ClientCertificate, Config, Durability, Export, FailMode, Guardian,
+    GuardianConfig, HostLimits, Hosts, Limits, SecretKey, Telemetry,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 

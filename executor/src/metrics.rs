@@ -22,6 +22,7 @@ pub(crate) struct Metrics {
     decisions: Family<DecisionLabel, Counter>,
     reports: Family<StatusLabel, Counter>,
     waits: Family<ReasonLabel, Counter>,
+    spans: Family<StatusLabel, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -68,6 +69,7 @@ impl Metrics {
             decisions: Family::default(),
             reports: Family::default(),
             waits: Family::default(),
+            spans: Family::default(),
         };
         registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
         registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
@@ -83,6 +85,7 @@ impl Metrics {
         registry.register("waits", "Requests that waited for their turn", metrics.waits.clone());
         registry.register("decisions", "Decisions of guardians", metrics.decisions.clone());
         registry.register("reports", "Reports of outcomes", metrics.reports.clone());
+        registry.register("spans", "Spans of traces, exported or dropped", metrics.spans.clone());
         metrics
     }
 
@@ -151,6 +154,16 @@ impl Metrics {
     pub(crate) fn reported(&self, success: bool) {
         let status = if success { "sent" } else { "failed" };
         self.reports.get_or_create(&StatusLabel { status }).inc();
+    }
+
+    /// Spans were taken by their receiver.
+    pub(crate) fn exported(&self, spans: usize) {
+        self.spans.get_or_create(&StatusLabel { status: "exported" }).inc_by(spans as u64);
+    }
+
+    /// Spans were taken by nobody.
+    pub(crate) fn spans_dropped(&self, spans: usize) {
+        self.spans.get_or_create(&StatusLabel { status: "dropped" }).inc_by(spans as u64);
     }
 }
 

@@ -18,7 +18,7 @@ mod token;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use a2s::{Digest, Place, Task};
+use a2s::{Digest, ParameterPlace, Place, Task};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -28,6 +28,7 @@ use url::Url;
 
 use crate::access::Access;
 use crate::error::Kind;
+use crate::telemetry::is_trace_header;
 
 pub(crate) use contract::{Contract, Contracts};
 pub(crate) use excerpt::{is_shown, one_line};
@@ -56,6 +57,7 @@ pub(crate) struct PreparedRequest {
     /// What is sent when the service asks for the whole: see [`PreparedRequest::whole`].
     whole_body: Option<Bytes>,
     repeat_safe: bool,
+    own_trace: bool,
     access: Option<Arc<Access>>,
 }
 
@@ -78,6 +80,11 @@ impl PreparedRequest {
     /// The body.
     pub(crate) fn body(&self) -> Option<&Bytes> {
         self.body.as_ref()
+    }
+
+    /// Whether its document speaks of traces itself: it sets their headers, or could have.
+    pub(crate) fn has_own_trace(&self) -> bool {
+        self.own_trace
     }
 
     /// The credentials that it wants; none when everybody is let in.
@@ -214,9 +221,18 @@ pub(crate) fn prepare(
         Task::Graphql(task) => graphql::prepare(task, inputs)?,
     };
     request.repeat_safe = contract.task().is_idempotent();
+    request.own_trace = takes_trace(contract.task())
+        || request.headers.keys().any(|name| is_trace_header(name.as_str()));
     check_sizes(&request)?;
     contract.check_inputs(inputs)?;
     Ok(request)
+}
+
+/// Whether an operation has a parameter for the trace that it belongs to.
+fn takes_trace(task: &Task) -> bool {
+    let Task::OpenApi(task) = task else { return false };
+    let headers = task.parameters.iter().filter(|one| one.place == ParameterPlace::Header);
+    headers.map(|header| header.name.as_str()).any(is_trace_header)
 }
 
 fn check_sizes(request: &PreparedRequest) -> Result<(), Error> {

@@ -27,6 +27,7 @@ use std::time::Duration;
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::clock::{Clock, Ids, milliseconds_between};
@@ -40,6 +41,7 @@ use crate::outbound::{Outbound, Retries};
 use crate::secrets::Secrets;
 use crate::source::RegistryClient;
 use crate::state::States;
+use crate::telemetry::Exporter;
 use crate::vault::Vault;
 use fold::{Progress, fold};
 use journal::Journal;
@@ -48,6 +50,8 @@ use store::{Lease, Store};
 
 /// How long nobody else may drive a run after its driver was last heard of.
 const LEASE: Duration = Duration::from_secs(30);
+/// How long spans that wait are sent when an executor stops, at the least.
+const FLUSH: Duration = Duration::from_secs(2);
 /// Events that are read at a time.
 const PAGE: usize = 256;
 
@@ -65,6 +69,8 @@ pub(crate) struct Runs {
     vault: Arc<Vault>,
     retries: Retries,
     metrics: Metrics,
+    /// Who gets the spans of runs, if anybody does.
+    exporter: Option<Exporter>,
     /// The runs that are driven here.
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
     /// Their tasks, and the one that keeps the leases. Dropping the executor aborts them.
@@ -100,6 +106,8 @@ impl Runs {
         let vault = Vault::open(&config, pool, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let vault = Arc::new(vault);
         let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
+        let export = config.telemetry.export.as_ref();
+        let exporter = export.map(|export| Exporter::new(export, metrics.clone())).transpose()?;
         let runs = Arc::new(Self {
             registry,
             gate,
@@ -109,6 +117,7 @@ impl Runs {
             states,
             retries: Retries::of(&config.limits),
             metrics,
+            exporter,
             live: Mutex::default(),
             tasks: Mutex::default(),
             slots: Arc::new(Semaphore::new(slots_of(&config) as usize)),
@@ -222,9 +231,8 @@ impl Runs {
                 let finished = cancelled(effects == 0, duration_ms);
                 journal.commit(finished).await?;
                 self.metrics.run_ended(RunStatus::Cancelled, duration_ms);
-                let ended = self.get(run).await?;
-                self.report(&ended).await;
-                Ok(ended)
+                self.tell_end(run).await;
+                self.get(run).await
             }
             RunStatus::Succeeded | RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled => {
                 Err(ended(run, state.status))
@@ -235,7 +243,10 @@ impl Runs {
     /// Takes no more runs, gives those under way `grace` to end, then leaves the rest to whoever
     /// opens the database next. Requests that must not be aborted are awaited all the same, as long
     /// as a request may take.
+    ///
+    /// What is left of `grace` is for spans that wait.
     pub(crate) async fn shut_down(&self, grace: Duration) {
+        let until = Instant::now() + grace;
         self.closing.store(true, Ordering::SeqCst);
         if !self.wait_until_idle(grace).await {
             let live: Vec<_> = lock(&self.live).values().cloned().collect();
@@ -250,6 +261,9 @@ impl Runs {
         }
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
+        if let Some(exporter) = &self.exporter {
+            exporter.close(until.saturating_duration_since(Instant::now()).max(FLUSH)).await;
+        }
         if let Err(error) = self.store.release(self.owner).await {
             tracing::warn!(%error, "the leases could not be given back; they run out by themselves");
         }

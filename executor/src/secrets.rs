@@ -193,8 +193,12 @@ impl Secrets {
             return;
         }
         match event {
-            EventKind::RunStarted { inputs, session, .. } => {
+            EventKind::RunStarted { inputs, session, trace, .. } => {
                 self.mask_members(inputs);
+                // What is left of a list that is cut into is no list.
+                if let Some(trace) = trace {
+                    trace.tracestate.take_if(|state| self.mask_text(state) != *state);
+                }
                 *session = self.mask_text(session);
             }
             EventKind::Decided { decision, .. } => self.mask_decision(decision),

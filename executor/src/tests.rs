@@ -25,6 +25,7 @@ mod resolving;
 mod resuming;
 mod retrying;
 mod secrecy;
+mod tracing;
 mod walking;
 pub(crate) mod world;
 mod yoga;

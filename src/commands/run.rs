@@ -1,6 +1,8 @@
 //! `a2s run`: run a capability and watch it, or see what it would do.
 
+mod live;
 mod plan;
+mod tree;
 mod view;
 
 use std::path::Path;
@@ -21,6 +23,7 @@ use crate::failure::{BAD_ANSWER, Exit, Failure, LOCK};
 use crate::output::Output;
 
 pub(crate) use plan::print_plan;
+pub(super) use tree::Tree;
 pub(crate) use view::{print_event, print_result, shown};
 
 /// The longest event that is read: an answer of a service may be in it.
@@ -33,8 +36,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     if let Some(token) = arguments.plan {
         let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
-        let run = start_and_watch(&request, client, output).await?;
-        return finish(&run, output);
+        return run_to_end(&request, client, output).await;
     }
     let inputs = read_inputs(&arguments)?;
     let Wanted { name, version, digest, lock } = want(&arguments)?;
@@ -52,7 +54,17 @@ pub(super) async fn run(
     let name = Some(name);
     let request =
         ExecutionRequest { name, plan: None, version, digest, lock, inputs, session, wait: false };
-    let run = start_and_watch(&request, client, output).await?;
+    run_to_end(&request, client, output).await
+}
+
+/// Starts a run, shows it, and ends as it did.
+async fn run_to_end(
+    request: &ExecutionRequest,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let started = start(request, client).await?;
+    let run = watch_from(&started.id.to_string(), 0, Tree::default(), client, output).await?;
     finish(&run, output)
 }
 
@@ -108,31 +120,52 @@ fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
     })
 }
 
-/// Starts a run, prints its events as they happen, and gives the run when it has ended.
+/// Starts a run, prints its events line by line as they happen, and gives the run when it has ended.
 pub(crate) async fn start_and_watch(
     request: &ExecutionRequest,
     client: &Client,
     output: &mut Output,
 ) -> Result<Run, Failure> {
-    let started: Run = client.post(&["v1", "executions"], request).await.map_err(with_own_exit)?;
-    watch_from(&started.id.to_string(), 0, client, output).await
+    let id = start(request, client).await?.id.to_string();
+    watch_lines(&id, &mut 0, client, output).await?;
+    client.get(&["v1", "executions", &id]).await
 }
 
-/// Prints the events of a run behind number `seen`, and gives the run when it has ended or waits.
+async fn start(request: &ExecutionRequest, client: &Client) -> Result<Run, Failure> {
+    client.post(&["v1", "executions"], request).await.map_err(with_own_exit)
+}
+
+/// Shows the events of a run behind number `seen`, and gives the run when it has ended or waits: as a
+/// tree of its steps, which has grown to `tree` until then, where that can be drawn; else line by
+/// line.
 pub(super) async fn watch_from(
     id: &str,
     mut seen: u64,
+    tree: Tree,
     client: &Client,
     output: &mut Output,
 ) -> Result<Run, Failure> {
+    if output.is_live() {
+        live::watch(id, &mut seen, tree, client, output).await?;
+    } else {
+        watch_lines(id, &mut seen, client, output).await?;
+    }
+    client.get(&["v1", "executions", id]).await
+}
+
+async fn watch_lines(
+    id: &str,
+    seen: &mut u64,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let is_json = output.is_json();
     let print = |event: &Event| {
         if !is_json {
             print_event(event, output);
         }
     };
-    follow(id, &mut seen, client, print).await?;
-    client.get(&["v1", "executions", id]).await
+    follow(id, seen, client, print).await
 }
 
 /// Follows the events of a run behind number `seen`, until it has ended or waits.

@@ -5,7 +5,7 @@ mod replay;
 use a2s::api::{ExecutionList, Resolution, ResumeRequest, Run, RunStatus};
 use reqwest::Method;
 
-use super::run::{finish, follow, print_result, read_pair, watch_from};
+use super::run::{Tree, finish, follow, print_result, read_pair, watch_from};
 use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -52,11 +52,11 @@ async fn resume_run(
         (false, _) => Resolution::Set,
     };
     let request = ResumeRequest { step: step.clone(), decision, outputs };
-    // What happened before is not told again.
-    let mut seen = 0;
-    follow(id, &mut seen, client, |_| {}).await?;
+    // What happened before is not told again, but it is where the tree goes on.
+    let (mut seen, mut tree) = (0, Tree::default());
+    follow(id, &mut seen, client, |event| tree.apply(event)).await?;
     let _: Run = client.post(&["v1", "executions", id, "resume"], &request).await?;
-    let run = watch_from(id, seen, client, output).await?;
+    let run = watch_from(id, seen, tree, client, output).await?;
     finish(&run, output)
 }
 

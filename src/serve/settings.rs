@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::stack::{Outbound, SecretKey};
+use super::stack::{Journal, Outbound, SecretKey};
+use super::telemetry;
 use crate::cli::{
-    Certificate, CheckAnswers, FailMode, GuardianChoice, GuardingArgs, KeySource, LogFormat,
-    OutboundArgs, ServeArgs,
+    Certificate, CheckAnswers, Durability, FailMode, GuardianChoice, GuardingArgs, JournalArgs,
+    KeySource, LogFormat, OutboundArgs, ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -50,6 +51,9 @@ pub(super) struct File {
     #[serde(default)]
     client_certificates: BTreeMap<Domain, Certificate>,
     check_answers: Option<CheckAnswers>,
+    durability: Option<Durability>,
+    #[serde(default)]
+    telemetry: telemetry::Section,
 }
 
 /// What every service is told.
@@ -128,6 +132,20 @@ impl File {
                 Some(CheckAnswers::Error) => executor::CheckAnswers::Error,
                 Some(CheckAnswers::Warn) | None => executor::CheckAnswers::Warn,
             },
+        })
+    }
+
+    /// How safely the journal is written, and who learns of runs.
+    pub(super) fn journal(&self, arguments: &JournalArgs) -> Result<Journal, Failure> {
+        #[expect(clippy::disallowed_methods, reason = "these variables are OpenTelemetry's own")]
+        let variable = |name: &str| std::env::var(name).ok();
+        Ok(Journal {
+            durability: match arguments.durability.or(self.durability) {
+                Some(Durability::Full) | None => executor::Durability::Full,
+                Some(Durability::Normal) => executor::Durability::Normal,
+                Some(Durability::Memory) => executor::Durability::Memory,
+            },
+            telemetry: self.telemetry.read(arguments.otlp_endpoint.as_ref(), variable)?,
         })
     }
 

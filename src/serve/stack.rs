@@ -52,6 +52,14 @@ pub(crate) struct ExecutorPart {
     pub(crate) registry: Option<Url>,
     pub(crate) guardian: Guardian,
     pub(crate) outbound: Outbound,
+    pub(crate) journal: Journal,
+}
+
+/// How an executor writes its journal, and who learns of its runs.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    pub(crate) durability: executor::Durability,
+    pub(crate) telemetry: executor::Telemetry,
 }
 
 /// How an executor reaches services.
@@ -317,6 +325,8 @@ async fn open_executor(
         hosts,
         check_answers,
         token: Some(secret),
+        durability: part.journal.durability,
+        telemetry: part.journal.telemetry,
         ..executor::Config::new(folder.join("executor.sqlite"), registry, guardian)
     };
     let metrics = metrics.sub_registry_with_prefix("executor");

@@ -14,8 +14,8 @@ use crate::harness::{RUNTIME, World};
 use crate::http;
 
 /// A service whose path `/slow` never answers the first time.
-struct Slow {
-    url: String,
+pub(crate) struct Slow {
+    pub(crate) url: String,
     /// Method and path of each request, as they come in.
     log: Arc<Mutex<Vec<String>>>,
     arrived: mpsc::UnboundedReceiver<String>,
@@ -24,7 +24,7 @@ struct Slow {
 type Shared = (Arc<Mutex<Vec<String>>>, mpsc::UnboundedSender<String>);
 
 impl Slow {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let (tell, arrived) = mpsc::unbounded_channel();
         let router =
@@ -53,7 +53,7 @@ impl Slow {
     }
 
     /// Waits until a request has come in.
-    fn wait_for(&mut self, line: &str) {
+    pub(crate) fn wait_for(&mut self, line: &str) {
         while RUNTIME.block_on(self.arrived.recv()).unwrap() != line {}
     }
 
@@ -62,7 +62,7 @@ impl Slow {
     }
 }
 
-fn document(method: &str) -> String {
+pub(crate) fn document(method: &str) -> String {
     let step = |id: &str, method: &str, path: &str| {
         json!({
             "id": id,

@@ -90,6 +90,16 @@ pub struct Pin {
     pub checksum: Digest,
 }
 
+/// A place in a trace, as W3C Trace Context writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TraceContext {
+    /// `00-TRACE-SPAN-FLAGS`: which trace, below which span, and whether it is recorded.
+    pub traceparent: String,
+    /// What tracing systems have added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+}
+
 /// What keeps the failure of a step from ending the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -340,6 +350,9 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>)]
         plan: Option<Digest>,
+        /// The trace that the caller was in; without one, the run is a trace of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<Box<TraceContext>>,
     },
     /// An executor went on with a run that another one left.
     RunResumed {},
@@ -360,6 +373,9 @@ pub enum EventKind {
         step: String,
         /// `task`, `capability`, `sequence`, `parallel` or `condition`.
         kind: String,
+        /// The capability that it uses, when it uses one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Pin>,
     },
     /// A condition was evaluated.
     BranchTaken {

@@ -13,7 +13,7 @@ use a2s::{Action, ForEach, Output, Step};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::step::Frame;
+use super::step::{Frame, used_by};
 use super::{Engine, Halt, Outputs, Stop, Why};
 use crate::error::{Error, Kind};
 use crate::plan::Unit;
@@ -35,7 +35,13 @@ impl<'r> Engine<'r> {
             scope.restore(outputs, lists);
             return Ok(());
         }
-        let frame = Frame { path, kind: step.action.kind(), label: "for_each", counts: false };
+        let frame = Frame {
+            path,
+            kind: step.action.kind(),
+            label: "for_each",
+            counts: false,
+            uses: used_by(step, unit),
+        };
         let work = self.iterate(unit, path, step, for_each, &outputs, scope, halt);
         let lists = self.record(frame, halt, work).await?;
         lists.into_iter().for_each(|(output, list)| scope.set(output, list));

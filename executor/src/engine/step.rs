@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use a2s::api::{EventKind, Handler, RunError};
+use a2s::api::{EventKind, Handler, Pin, RunError};
 use a2s::{Action, OnError, Step};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -25,6 +25,8 @@ pub(super) struct Frame<'a> {
     pub(super) label: &'static str,
     /// Whether it counts towards the steps of the run.
     pub(super) counts: bool,
+    /// The capability that it uses, if it uses one.
+    pub(super) uses: Option<&'a Pin>,
 }
 
 impl<'r> Engine<'r> {
@@ -87,7 +89,7 @@ impl<'r> Engine<'r> {
             };
         }
         let kind = step.action.kind();
-        let frame = Frame { path, kind, label: kind, counts };
+        let frame = Frame { path, kind, label: kind, counts, uses: used_by(step, unit) };
         let values = self.record(frame, halt, self.act_in_time(unit, path, step, scope, halt));
         let values = values.await?;
         values.into_iter().for_each(|(output, value)| scope.set(output, value));
@@ -183,7 +185,7 @@ impl<'r> Engine<'r> {
         halt: &Halt,
         work: impl Future<Output = Result<Outputs<'r>, Stop>>,
     ) -> Result<Outputs<'r>, Stop> {
-        let Frame { path, kind, counts, .. } = frame;
+        let Frame { path, kind, counts, uses, .. } = frame;
         let started = self.progress.steps.get(path).and_then(|recorded| recorded.started_at);
         if let Some(why) = halt.why() {
             if why == Why::Sibling && started.is_none() {
@@ -195,7 +197,8 @@ impl<'r> Engine<'r> {
         if started.is_none() {
             let events = self.journal.last();
             let (step, kind) = (path.to_owned(), kind.to_owned());
-            self.journal.note(EventKind::StepStarted { step, kind });
+            let capability = uses.cloned();
+            self.journal.note(EventKind::StepStarted { step, kind, capability });
             begun = self.budget.check_events(events);
             if begun.is_ok() && counts {
                 begun = self.budget.begin_step();
@@ -263,6 +266,12 @@ impl<'r> Engine<'r> {
             self.journal.note(EventKind::ErrorHandled { step: path.to_owned(), by });
         }
     }
+}
+
+/// The capability that a step of `unit` uses, if it uses one.
+pub(super) fn used_by<'r>(step: &Step, unit: &'r Unit) -> Option<&'r Pin> {
+    let Action::Capability { capability, .. } = &step.action else { return None };
+    unit.uses.get(capability).map(|used| &used.pin)
 }
 
 /// Whether a document may go on behind a failure.

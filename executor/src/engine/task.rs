@@ -85,6 +85,7 @@ impl<'r> Engine<'r> {
         let Question { step: path, contract, inputs: given } = question;
         let task = contract.task();
         let capability = unit.document.capability();
+        let trace = way.trace_headers(|trace| trace.step(path));
         let asker = Asker {
             run: self.run,
             session: self.session,
@@ -96,6 +97,7 @@ impl<'r> Engine<'r> {
             permissions: &capability.permissions,
             domains: &capability.domains,
             secrets: self.secrets,
+            trace: &trace,
         };
         let asked = tokio::select! {
             asked = way.gate.ask_request(&asker, contract, given) => asked,
@@ -207,6 +209,7 @@ impl<'r> Engine<'r> {
                 Ok(authorization) => authorization,
                 Err(error) => return Ok((Err(Failure::before(error)), attempt)),
             };
+            authorization.follow(way.trace_headers(|trace| trace.attempt(path, attempt)));
             let on_fetch = |fetch: Fetch| self.note_fetch(path, attempt, fetch);
             let (going, time) = (&mut authorization, halt.remaining());
             let equipped = tokio::select! {

@@ -1,6 +1,6 @@
 //! What a guardian is asked. Pure.
 
-use a2s::{Place, Task};
+use a2s::{CapabilityName, Place, Task};
 use aos::message::{
     Agent, AgentProvider, Session, StepContext, TextPart, ToolArgumentValue, ToolCallRequest,
     ToolCallRequestStep, ToolCallResultStep, ToolResult,
@@ -26,7 +26,7 @@ pub(super) fn about_request(
         inputs.map(|(place, value)| ToolArgumentValue::new(place.to_string(), value.clone()));
     let request = ToolCallRequest::new(
         asker.execution_id.to_string(),
-        tool_id(asker),
+        tool_id(&asker.capability.name, asker.step),
         inputs.collect::<Vec<_>>(),
     );
     let mut step = ToolCallRequestStep::new(context(asker, task, occasion, now), request);
@@ -53,17 +53,17 @@ pub(super) fn about_result(
     let context = context(asker, task, Occasion::Run, now);
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
     step.reasoning = Some(reasoning(asker));
-    step.tool_id = Some(tool_id(asker));
+    step.tool_id = Some(tool_id(&asker.capability.name, asker.step));
     step.into()
 }
 
 /// What people and policies call the tool: the capability whose document has the step, and the
 /// step's own id there, `PostWeatherTweet.getWeather`. It is the same wherever the capability is
 /// used from, and for every iteration.
-fn tool_id(asker: &Asker<'_>) -> String {
-    let id = asker.step.rsplit('/').next().unwrap_or(asker.step);
+pub(crate) fn tool_id(capability: &CapabilityName, step: &str) -> String {
+    let id = step.rsplit('/').next().unwrap_or(step);
     let id = id.split('[').next().unwrap_or(id);
-    format!("{}.{}", asker.capability.name, id)
+    format!("{capability}.{id}")
 }
 
 fn reasoning(asker: &Asker<'_>) -> String {

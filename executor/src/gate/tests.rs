@@ -68,9 +68,11 @@ fn asker<'a>(capability: &'a Pin, root: &'a Pin) -> Asker<'a> {
         permissions: &[],
         domains: &[],
         secrets: &NO_SECRETS,
+        trace: &NO_TRACE,
     }
 }
 
+static NO_TRACE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
 static NO_SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::default);
 
 /// Inputs that are no secret.

@@ -37,6 +37,8 @@ pub(crate) struct Authorization<'s> {
     pub(super) used: Vec<Used>,
     /// Who keeps them from being told.
     pub(super) secrets: &'s Secrets,
+    /// Whether the request leaves it to us to say which trace it belongs to.
+    may_follow: bool,
 }
 
 /// What is added to a request on its way out.
@@ -44,6 +46,8 @@ pub(crate) struct Authorization<'s> {
 pub(super) struct Wire {
     /// Scheme, host and port that it may go to; nowhere when there is none.
     origin: Option<url::Origin>,
+    /// Which span the request belongs to.
+    trace: HeaderMap,
     headers: Vec<(HeaderName, HeaderValue)>,
     query: Vec<(String, Zeroizing<String>)>,
     cookies: Vec<(String, Zeroizing<String>)>,
@@ -81,6 +85,7 @@ impl Outbound {
             needs: Vec::new(),
             used: Vec::new(),
             secrets,
+            may_follow: !request.has_own_trace(),
         };
         let Some(access) = request.access() else { return Ok(authorization) };
         // Whatever an input may have made of the address, credentials are for one host.
@@ -121,6 +126,13 @@ impl Outbound {
 }
 
 impl Authorization<'_> {
+    /// Goes with the headers of a trace, unless that is the document's own affair.
+    pub(crate) fn follow(&mut self, trace: HeaderMap) {
+        if self.may_follow {
+            self.known.trace = trace;
+        }
+    }
+
     /// What goes onto the wire.
     pub(super) fn wire(&self) -> &Wire {
         self.equipped.as_ref().unwrap_or(&self.known)
@@ -355,6 +367,9 @@ impl Wire {
         let mut all = headers.clone();
         if !self.goes_to(url) {
             return all;
+        }
+        for (name, value) in &self.trace {
+            all.insert(name.clone(), value.clone());
         }
         for (name, value) in &self.headers {
             all.insert(name.clone(), value.clone());

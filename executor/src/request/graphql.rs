@@ -63,6 +63,7 @@ pub(super) fn prepare(
         body: Some(body),
         whole_body,
         repeat_safe: false,
+        own_trace: false,
         access: None,
     })
 }

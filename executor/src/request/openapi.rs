@@ -59,6 +59,7 @@ pub(super) fn prepare(
         body,
         whole_body: None,
         repeat_safe: false,
+        own_trace: false,
         access: None,
     })
 }

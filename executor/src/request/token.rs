@@ -36,6 +36,7 @@ pub(crate) fn token_request(url: &Url, grant: Grant, scopes: &[String]) -> Prepa
         whole_body: None,
         // What a server does with a refresh token that it sees twice is its own business.
         repeat_safe: false,
+        own_trace: false,
         access: None,
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
-use super::fold::{Progress, Start};
+use super::fold::{Progress, Start, fold};
 use super::hidden::reveal;
 use super::{LEASE, Live, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
@@ -22,6 +22,7 @@ use crate::report::outcome_of;
 use crate::request::Contracts;
 use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
+use crate::telemetry::{RunTrace, Trace, trace_of};
 
 /// Old runs that are forgotten at a time, so that others need not wait for the database.
 const FORGET_BATCH: usize = 500;
@@ -76,16 +77,16 @@ impl Runs {
         // Whoever waits for the run learns of its end when its journal goes.
         drop(live);
         if over {
-            match self.get(run).await {
-                Ok(ended) => self.report(&ended).await,
-                Err(error) => tracing::warn!(%run, %error, "an outcome was not reported"),
-            }
+            self.tell_end(run).await;
         }
     }
 
     /// Walks the plan of a run, and gives what is to be recorded then.
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
         let Drive { run, live, plan, start, progress, slot: _ } = drive;
+        let exported = self.exporter.is_some();
+        let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
+        let trace = self.config.telemetry.propagate.then_some(trace);
         let engine = Engine {
             run: *run,
             session: &start.session,
@@ -99,6 +100,7 @@ impl Runs {
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
+                trace: trace.as_ref(),
             }),
             clock: &self.clock,
             ids: &self.ids,
@@ -127,8 +129,27 @@ impl Runs {
         last_event(ended, engine.is_repeat_safe(), duration_ms)
     }
 
-    /// Reports how a run ended. That this fails changes nothing for the run.
-    pub(super) async fn report(&self, run: &Run) {
+    /// Tells those who want to know how a run ended. That this fails changes nothing for the run.
+    pub(super) async fn tell_end(&self, run: Uuid) {
+        let events = match self.read_all(run).await {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::warn!(%run, %error, "the end of a run was not told");
+                return;
+            }
+        };
+        if let Some(exporter) = &self.exporter
+            && let Some(trace) = trace_of(&events).filter(Trace::is_sampled)
+        {
+            exporter.offer(trace);
+        }
+        if let Some(ended) = fold(&events) {
+            self.report(&ended).await;
+        }
+    }
+
+    /// Reports how a run ended to the registry.
+    async fn report(&self, run: &Run) {
         let Some(outcome) = outcome_of(run) else { return };
         let reported = self.registry.report(&outcome).await;
         self.metrics.reported(reported.is_ok());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use a2s::api::{
     Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStatus, StepSummary,
+    TraceContext,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -173,7 +174,7 @@ impl<'e> Folding<'e> {
 }
 
 /// The step that `path` is an iteration of, when it is one: `step` for `step[3]`.
-fn loop_of(path: &str) -> Option<&str> {
+pub(crate) fn loop_of(path: &str) -> Option<&str> {
     path.strip_suffix(']')?.rsplit_once('[').map(|(looping, _)| looping)
 }
 
@@ -212,6 +213,8 @@ pub(crate) struct Start {
     pub(crate) session: String,
     /// When.
     pub(crate) at: Timestamp,
+    /// The trace that its caller was in.
+    pub(crate) trace: Option<Box<TraceContext>>,
 }
 
 /// What is known about a step.
@@ -257,8 +260,9 @@ impl Start {
     /// How the run of these events was started.
     pub(crate) fn of(events: &[Event]) -> Option<Self> {
         let first = events.first()?;
-        let EventKind::RunStarted { capability, dependencies, inputs, secrets, session, .. } =
-            &first.kind
+        let EventKind::RunStarted {
+            capability, dependencies, inputs, secrets, session, trace, ..
+        } = &first.kind
         else {
             return None;
         };
@@ -269,6 +273,7 @@ impl Start {
             secrets: secrets.clone(),
             session: session.clone(),
             at: first.at,
+            trace: trace.clone(),
         })
     }
 }
@@ -322,7 +327,7 @@ impl Progress {
             | EventKind::Warned { .. }
             | EventKind::RunWaiting { .. }
             | EventKind::RunFinished { .. } => {}
-            EventKind::StepStarted { step: path, kind } => {
+            EventKind::StepStarted { step: path, kind, .. } => {
                 let step = self.step(path);
                 step.started_at.get_or_insert(event.at);
                 step.is_work = matches!(kind.as_str(), "task" | "capability");
@@ -385,4 +390,4 @@ impl Recorded {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use a2s::api::{PlanRequest, PlannedStep, PlannedStepKind, Preview};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use http::HeaderMap;
 use uuid::Uuid;
 
 use super::Runs;
@@ -88,6 +89,8 @@ impl Runs {
             permissions: &capability.permissions,
             domains: &capability.domains,
             secrets,
+            // Nothing is run, so there is nothing to be traced.
+            trace: &HeaderMap::new(),
         };
         let most = self.config.limits.max_request_bytes;
         let decided = match step.fill(execution_id, secrets, most) {

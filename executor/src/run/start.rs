@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2s::Digest;
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run};
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext};
 use uuid::Uuid;
 
 use super::Runs;
@@ -19,11 +19,12 @@ use crate::error::{Error, Kind};
 use crate::secrets::{Secrets, hidden};
 
 impl Runs {
-    /// Starts a run, or finds the one that `key` has started.
+    /// Starts a run for a caller who is in `trace`, or finds the one that `key` has started.
     pub(crate) async fn start(
         self: &Arc<Self>,
         request: ExecutionRequest,
         key: Option<String>,
+        trace: Option<TraceContext>,
     ) -> Result<Run, Error> {
         self.check_open()?;
         // A plan is looked at before the key: one that is used by then was used together with the
@@ -66,6 +67,7 @@ impl Runs {
             guarding: self.config.guardian.guarding(),
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
             plan: redeemed.as_ref().and_then(digest),
+            trace: trace.map(Box::new),
         };
         secrets.mask_event(&mut started);
         let sealed = if told {

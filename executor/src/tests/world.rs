@@ -290,7 +290,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         }
         EventKind::RunResumed {} => "resumed".to_owned(),
         EventKind::StepResolved { step, decision, .. } => format!("{step}: {decision:?}"),
-        EventKind::StepStarted { step, kind } => format!("{step}: {kind}"),
+        EventKind::StepStarted { step, kind, .. } => format!("{step}: {kind}"),
         EventKind::BranchTaken { step, value } => format!("{step}: is {value}"),
         EventKind::ItemsTaken { step, items } => format!("{step}: over {items} items"),
         EventKind::Decided { step, decision, .. } => {
@@ -551,6 +551,8 @@ type Decide = Box<dyn Fn(&Value) -> Value + Send>;
 #[derive(Default)]
 pub(crate) struct GuardianDouble {
     asked: Mutex<Vec<Value>>,
+    /// The `traceparent` of each question.
+    traces: Mutex<Vec<Option<String>>>,
     /// Gives the result of a question; everything is allowed without it.
     decide: Mutex<Option<Decide>>,
     /// The policy that it tells of.
@@ -570,6 +572,11 @@ impl GuardianDouble {
     pub(crate) fn tell_policy(&self, policy: &'static str) {
         *self.policy.lock().unwrap() = Some(policy);
     }
+
+    /// The `traceparent` of each question.
+    pub(crate) fn traces(&self) -> Vec<Option<String>> {
+        self.traces.lock().unwrap().clone()
+    }
 }
 
 pub(crate) fn allow() -> Value {
@@ -582,6 +589,7 @@ pub(crate) fn deny() -> Value {
 
 async fn ask_guardian(
     State(guardian): State<Arc<GuardianDouble>>,
+    headers: HeaderMap,
     axum::Json(question): axum::Json<Value>,
 ) -> axum::Json<Value> {
     if question["method"] == "ping" {
@@ -598,6 +606,8 @@ async fn ask_guardian(
     };
     let id = question["id"].clone();
     guardian.asked.lock().unwrap().push(question);
+    let trace = headers.get("traceparent").map(|trace| trace.to_str().unwrap().to_owned());
+    guardian.traces.lock().unwrap().push(trace);
     axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 indent(step)
             ));
         }
-        EventKind::StepStarted { step, kind } => {
+        EventKind::StepStarted { step, kind, .. } => {
             output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}{kind}{DIM:#}", indent(step)));
         }
         EventKind::BranchTaken { step, value } => {

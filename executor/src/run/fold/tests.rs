@@ -10,14 +10,18 @@ fn error(kind: Kind, step: Option<&str>, repeat_safe: bool) -> RunError {
     crate::Error::new(kind, "words").to_run_error(step, Some(1), repeat_safe)
 }
 
-fn any_kind() -> impl Strategy<Value = EventKind> {
+pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
     let step = || prop::sample::select(&STEPS[..]).prop_map(str::to_owned);
     let any_error = || (any::<bool>(), prop::sample::select(Kind::ALL), prop::option::of(step()));
     let any_error =
         move || any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe));
     prop_oneof![
         Just(EventKind::RunResumed {}),
-        step().prop_map(|step| EventKind::StepStarted { step, kind: "task".to_owned() }),
+        step().prop_map(|step| EventKind::StepStarted {
+            step,
+            kind: "task".to_owned(),
+            capability: None
+        }),
         (step(), any::<bool>()).prop_map(|(step, value)| EventKind::BranchTaken { step, value }),
         (step(), 0..9_usize).prop_map(|(step, items)| EventKind::ItemsTaken { step, items }),
         (step(), prop::sample::select(&[Handler::Continue, Handler::Catch][..]))
@@ -97,6 +101,7 @@ fn started() -> EventKind {
         guarding: a2s::api::Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: BTreeMap::new(),
         plan: None,
+        trace: None,
     }
 }
 
@@ -118,7 +123,7 @@ fn finished(step: &str) -> EventKind {
     EventKind::StepFinished { step: step.to_owned(), outputs, duration_ms: 5 }
 }
 
-fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
+pub(crate) fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
     let kinds = [started()].into_iter().chain(kinds).enumerate();
     kinds
         .map(|(index, kind)| Event {
@@ -178,7 +183,11 @@ fn check(kinds: Vec<EventKind>, in_doubt: bool, ended: bool, effects: usize) {
 
 #[test]
 fn a_request_is_in_doubt_until_its_step_has_ended() {
-    let start = || EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned() };
+    let start = || EventKind::StepStarted {
+        step: "a".to_owned(),
+        kind: "task".to_owned(),
+        capability: None,
+    };
     let received = || EventKind::Received {
         step: "a".to_owned(),
         attempt: 1,
@@ -218,7 +227,11 @@ fn a_request_is_in_doubt_until_its_step_has_ended() {
 #[test]
 fn a_step_shows_how_it_ended() {
     let status = |kind: EventKind| {
-        let start = EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned() };
+        let start = EventKind::StepStarted {
+            step: "a".to_owned(),
+            kind: "task".to_owned(),
+            capability: None,
+        };
         fold(&journal([start, kind])).unwrap().steps[0].status.clone()
     };
     let failed = |kind| EventKind::StepFailed {

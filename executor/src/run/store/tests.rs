@@ -82,11 +82,12 @@ fn started() -> EventKind {
         guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
         upstreams: Map::new(),
         plan: None,
+        trace: None,
     }
 }
 
 fn step() -> EventKind {
-    EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned() }
+    EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned(), capability: None }
 }
 
 fn finished(status: RunStatus) -> EventKind {

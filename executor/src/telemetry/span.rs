@@ -1,0 +1,151 @@
+//! A span, as OpenTelemetry knows it, within bounds. Pure.
+
+use a2s::api::Pin;
+use jiff::Timestamp;
+use url::Url;
+
+use super::context::SpanId;
+use crate::request::one_line;
+
+/// The most span events of one span; OpenTelemetry's own default.
+const MAX_EVENTS: usize = 128;
+/// The most characters of a text in an attribute.
+const MAX_TEXT: usize = 1_024;
+
+/// A piece of work, with its beginning and its end.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Span {
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    pub(super) name: String,
+    pub(super) kind: SpanKind,
+    pub(super) start: Timestamp,
+    /// None while it has not ended.
+    pub(super) end: Option<Timestamp>,
+    pub(super) attributes: Attributes,
+    pub(super) events: Vec<SpanEvent>,
+    /// How many events there were beyond the most.
+    pub(super) dropped_events: u32,
+    /// The code of what went wrong.
+    pub(super) error: Option<String>,
+}
+
+/// A moment in a span.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SpanEvent {
+    pub(super) at: Timestamp,
+    pub(super) name: &'static str,
+    pub(super) attributes: Attributes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpanKind {
+    Internal,
+    /// Done for a caller elsewhere.
+    Server,
+    /// Asked of somebody elsewhere.
+    Client,
+}
+
+/// What is said about a span or an event, by name.
+pub(super) type Attributes = Vec<(&'static str, Value)>;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    Texts(Vec<String>),
+    Number(i64),
+    Truth(bool),
+}
+
+impl Span {
+    pub(super) fn new(id: SpanId, parent: Option<SpanId>, name: &str, start: Timestamp) -> Self {
+        Self {
+            id,
+            parent,
+            name: short(name),
+            kind: SpanKind::Internal,
+            start,
+            end: None,
+            attributes: Vec::new(),
+            events: Vec::new(),
+            dropped_events: 0,
+            error: None,
+        }
+    }
+
+    /// Says something, in place of what was said by that name before.
+    pub(super) fn put(&mut self, name: &'static str, value: Value) {
+        match self.attributes.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.attributes.push((name, value)),
+        }
+    }
+
+    pub(super) fn describe(&mut self, capability: &Pin) {
+        self.put("a2s.capability.name", text(&capability.name));
+        self.put("a2s.capability.version", text(&capability.version));
+        self.put("a2s.capability.digest", text(&capability.checksum));
+    }
+
+    /// It is a request (HTTP semantic conventions). The address goes without what its query says.
+    pub(super) fn request(
+        &mut self,
+        attempt: u32,
+        method: &str,
+        url: &str,
+        upstream: Option<&str>,
+    ) {
+        self.kind = SpanKind::Client;
+        self.put("http.request.method", text(method));
+        if attempt > 1 {
+            self.put("http.request.resend_count", number(attempt - 1));
+        }
+        let Ok(mut url) = Url::parse(url) else { return };
+        if url.query().is_some() {
+            let names: Vec<_> = url.query_pairs().map(|(name, _)| name.into_owned()).collect();
+            let mut pairs = url.query_pairs_mut();
+            pairs.clear();
+            names.iter().for_each(|name| {
+                pairs.append_pair(name, "REDACTED");
+            });
+        }
+        self.put("url.full", text(&url));
+        self.put("server.address", text(url.host_str().unwrap_or_default()));
+        self.attributes.extend(url.port_or_known_default().map(|p| ("server.port", number(p))));
+        let upstream = upstream.and_then(|upstream| Url::parse(upstream).ok());
+        if let Some(host) = upstream.as_ref().and_then(Url::host_str) {
+            self.put("a2s.upstream", text(host));
+        }
+    }
+
+    pub(super) fn tell(&mut self, at: Timestamp, name: &'static str, attributes: Attributes) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push(SpanEvent { at, name, attributes });
+        } else {
+            self.dropped_events += 1;
+        }
+    }
+
+    pub(super) fn fail(&mut self, code: String) {
+        self.put("error.type", text(&code));
+        self.error = Some(code);
+    }
+
+    /// Ends it, once; not before it began, even if the clock went back.
+    pub(super) fn finish(&mut self, at: Timestamp) {
+        self.end.get_or_insert_with(|| at.max(self.start));
+    }
+}
+
+pub(super) fn text<T: ToString + ?Sized>(value: &T) -> Value {
+    Value::Text(short(&value.to_string()))
+}
+
+pub(super) fn short(text: &str) -> String {
+    one_line(text, MAX_TEXT)
+}
+
+pub(super) fn number(value: impl TryInto<i64>) -> Value {
+    Value::Number(value.try_into().unwrap_or(i64::MAX))
+}

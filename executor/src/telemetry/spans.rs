@@ -1,0 +1,400 @@
+//! The spans of a run: a fold over its events. Pure.
+//!
+//! | span | is | below |
+//! |---|---|---|
+//! | `acs.turn` | the run | the caller's span |
+//! | `a2s.sequence`, `a2s.parallel`, `a2s.condition`, `a2s.capability`, `a2s.for_each` | a step that has steps or iterations | the step around it |
+//! | `gen_ai.tool.call` | a task step, or an iteration of one | the step around it |
+//! | `gen_ai.tool.result` | the guardian's look at a result | its `gen_ai.tool.call` |
+//! | `GET`, `POST`, … | one request to a service (HTTP semantic conventions) | its `gen_ai.tool.call` |
+//!
+//! Names that begin with `acs` and `gen_ai` are those of the Agent Control Standard's mapping to
+//! OpenTelemetry (v0.1.0, `trace/otel-mapping.json`); a decision is a span event `acs.decision`.
+//! Values never get in: of an address, what the query says is left out; of a decision, the
+//! guardian's words; of an error, all but its code.
+
+use std::collections::BTreeMap;
+
+use a2s::api::{
+    Decision, DecisionSource, Event, EventKind, Handler, Phase, Pin, Resolution, RunError,
+};
+use jiff::Timestamp;
+
+use super::context::RunTrace;
+use super::span::{Attributes, Span, SpanKind, Value, number, short, text};
+use crate::error::Kind;
+use crate::gate::tool_id;
+use crate::run::fold::loop_of;
+
+/// A run as a system that traces sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trace {
+    pub(super) context: RunTrace,
+    /// Each behind its parent.
+    pub(super) spans: Vec<Span>,
+}
+
+/// The trace that the events of a run tell of, from the first one on. What has not ended is left out.
+/// None when there is no beginning.
+pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
+    let (first, rest) = events.split_first()?;
+    let EventKind::RunStarted { capability, session, guarding, trace, .. } = &first.kind else {
+        return None;
+    };
+    let context = RunTrace::of(first.run, trace.as_deref(), true);
+    let mut root = Span::new(context.root(), context.parent, "acs.turn", first.at);
+    if context.parent.is_some() {
+        root.kind = SpanKind::Server;
+    }
+    root.attributes = vec![
+        ("acs.turn.id", text(&first.run)),
+        ("acs.turn.triggered_by", text("agent_loop")),
+        ("acs.session.id", text(session)),
+        ("a2s.guardian", text(&guarding.guardian)),
+        ("a2s.guardian.fail", text(&guarding.fail)),
+    ];
+    root.describe(capability);
+    let mut folding = Folding {
+        context,
+        spans: vec![root],
+        steps: BTreeMap::new(),
+        capability,
+        evaluator: &guarding.guardian,
+    };
+    rest.iter().for_each(|event| folding.apply(event));
+    let Folding { context, mut spans, .. } = folding;
+    spans.retain(|span| span.end.is_some());
+    Some(Trace { context, spans })
+}
+
+impl Trace {
+    /// Whether somebody wants to have it: what a caller's system does not record, nobody could find
+    /// the beginning of.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.context.sampled
+    }
+}
+
+struct Folding<'e> {
+    context: RunTrace,
+    /// The run first.
+    spans: Vec<Span>,
+    /// By path.
+    steps: BTreeMap<&'e str, Open<'e>>,
+    /// What runs.
+    capability: &'e Pin,
+    /// Who decides.
+    evaluator: &'e str,
+}
+
+/// A step: where its spans are among all.
+struct Open<'e> {
+    span: usize,
+    /// Requests that were sent.
+    sent: u32,
+    /// The last of them, while it has no answer.
+    attempt: Option<usize>,
+    result: Option<usize>,
+    /// When the last answer came.
+    answered: Option<Timestamp>,
+    /// The capability whose document has the steps below it.
+    within: &'e Pin,
+}
+
+impl<'e> Folding<'e> {
+    fn apply(&mut self, event: &'e Event) {
+        let at = event.at;
+        match &event.kind {
+            EventKind::RunStarted { .. } => {}
+            EventKind::RunResumed {} => {
+                let open: Vec<_> = self.steps.values().filter_map(|step| step.attempt).collect();
+                open.into_iter().for_each(|attempt| self.give_up(attempt, at, "interrupted"));
+                self.spans[0].tell(at, "a2s.resumed", vec![]);
+            }
+            EventKind::StepStarted { step, kind, capability } => {
+                self.begin(step, kind, capability.as_ref(), at);
+            }
+            EventKind::ItemsTaken { step, items } => {
+                let Some(open) = self.steps.get(step.as_str()) else { return };
+                let span = &mut self.spans[open.span];
+                // It calls nothing itself; its iterations do.
+                "a2s.for_each".clone_into(&mut span.name);
+                span.put("a2s.items", number(*items));
+            }
+            EventKind::BranchTaken { step, value } => {
+                self.span(step).tell(at, "a2s.branch", vec![("a2s.value", Value::Truth(*value))]);
+            }
+            EventKind::Decided { step, execution_id, decision } => {
+                let told = self.decision(decision);
+                let span = match decision.phase {
+                    Phase::Request => self.span(step),
+                    Phase::Result => self.result(step, at),
+                };
+                let (id, correlates) = match decision.phase {
+                    Phase::Request => ("gen_ai.tool.call.id", execution_id),
+                    Phase::Result => ("acs.request_id_ref", execution_id),
+                };
+                span.put(id, text(correlates));
+                span.tell(at, "acs.decision", told);
+            }
+            EventKind::Throttled { step, host, reason, wait_ms } => {
+                let mut told =
+                    vec![("server.address", text(host)), ("a2s.reason", text(reason.as_str()))];
+                told.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
+                self.span(step).tell(at, "a2s.throttled", told);
+            }
+            EventKind::TokenRequested {
+                step, host, scheme, renewed, duration_ms, failure, ..
+            } => {
+                let mut told = vec![
+                    ("server.address", text(host)),
+                    ("a2s.scheme", text(scheme)),
+                    ("a2s.renewed", Value::Truth(*renewed)),
+                    ("a2s.duration_ms", number(*duration_ms)),
+                ];
+                let failure = failure.as_ref();
+                told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
+                self.span(step).tell(at, "a2s.token", told);
+            }
+            EventKind::Sending { step, attempt, method, url, upstream, request_digest, .. } => {
+                let next = self.spans.len();
+                let Some(open) = self.steps.get_mut(step.as_str()) else { return };
+                // Attempts are numbered on behind a restart: one number is one request.
+                if *attempt <= open.sent {
+                    return;
+                }
+                (open.sent, open.attempt) = (*attempt, Some(next));
+                let parent = Some(self.spans[open.span].id);
+                let mut span = Span::new(self.context.attempt(step, *attempt), parent, method, at);
+                span.request(*attempt, method, url, upstream.as_deref());
+                span.put("a2s.request_digest", text(request_digest));
+                self.spans.push(span);
+            }
+            EventKind::Received { step, status, bytes, .. } => {
+                let Some(open) = self.steps.get_mut(step.as_str()) else { return };
+                open.answered = Some(at);
+                let Some(attempt) = open.attempt.take() else { return };
+                let span = &mut self.spans[attempt];
+                span.put("http.response.status_code", number(*status));
+                span.put("http.response.body.size", number(*bytes));
+                // Of a client's span (HTTP semantic conventions, status).
+                if *status >= 400 {
+                    span.fail(status.to_string());
+                }
+                span.finish(at);
+            }
+            EventKind::Warned { step, warning } => {
+                let told = vec![("a2s.code", text(&warning.code))];
+                self.span(step).tell(at, "a2s.warning", told);
+            }
+            EventKind::Retrying { step, attempt, pause_ms, .. } => {
+                self.give_up_last(step, at, "_OTHER");
+                let told =
+                    vec![("a2s.attempt", number(*attempt)), ("a2s.pause_ms", number(*pause_ms))];
+                self.span(step).tell(at, "a2s.retry", told);
+            }
+            EventKind::StepFinished { step, duration_ms, .. } => {
+                self.end(step, at, None, Some(*duration_ms));
+            }
+            EventKind::StepFailed { step, error, duration_ms } => {
+                self.end(step, at, Some(error), Some(*duration_ms));
+            }
+            EventKind::StepSkipped { step, .. } => {
+                let told = vec![("a2s.step", text(step))];
+                self.span(step).tell(at, "a2s.skipped", told);
+            }
+            EventKind::StepResolved { step, decision, .. } => {
+                let (decision, ends) = match decision {
+                    Resolution::Repeat => ("repeat", false),
+                    Resolution::Skip => ("skip", true),
+                    Resolution::Set => ("set", true),
+                };
+                self.give_up_last(step, at, "interrupted");
+                self.span(step).tell(at, "a2s.resolved", vec![("a2s.decision", text(decision))]);
+                if ends {
+                    self.end(step, at, None, None);
+                }
+            }
+            EventKind::ErrorHandled { step, by } => {
+                let by = match by {
+                    Handler::Continue => "continue",
+                    Handler::Catch => "catch",
+                };
+                if let Some(open) = self.steps.get(step.as_str()) {
+                    self.spans[open.span].put("a2s.handled", text(by));
+                }
+            }
+            EventKind::RunWaiting { error } => {
+                self.spans[0].tell(at, "a2s.waiting", vec![("error.type", text(&error.code))]);
+            }
+            EventKind::RunFinished { status, error, .. } => {
+                let (root, steps) = (&mut self.spans[0], self.steps.len());
+                root.put("a2s.run.status", text(status.as_str()));
+                let outcome = if error.is_some() { "error" } else { "completed" };
+                root.put("acs.turn.outcome", text(outcome));
+                root.put("acs.turn.step_count", number(steps));
+                if let Some(error) = error {
+                    root.fail(error.code.clone());
+                }
+                // What was still under way will never tell how it ended.
+                self.spans.iter_mut().for_each(|span| span.finish(at));
+            }
+        }
+    }
+
+    /// The span of a step that began.
+    fn begin(&mut self, path: &'e str, kind: &str, uses: Option<&'e Pin>, at: Timestamp) {
+        if self.steps.contains_key(path) {
+            return;
+        }
+        let (parent, within) = match self.around(path) {
+            Some(open) => (self.spans[open.span].id, open.within),
+            None => (self.spans[0].id, self.capability),
+        };
+        let name = match kind {
+            "task" => "gen_ai.tool.call",
+            "capability" => "a2s.capability",
+            "sequence" => "a2s.sequence",
+            "parallel" => "a2s.parallel",
+            "condition" => "a2s.condition",
+            _ => "a2s.step",
+        };
+        let mut span = Span::new(self.context.step(path), Some(parent), name, at);
+        span.put("a2s.step", text(path));
+        if kind == "task" {
+            span.put("gen_ai.operation.name", text("execute_tool"));
+            span.put("gen_ai.tool.name", text(&tool_id(&within.name, path)));
+            span.put("acs.capability", text(&within.name));
+            span.put("acs.tool.version", text(&within.version));
+        }
+        if let Some(uses) = uses {
+            span.describe(uses);
+        }
+        let within = uses.unwrap_or(within);
+        let open = Open {
+            span: self.spans.len(),
+            sent: 0,
+            attempt: None,
+            result: None,
+            answered: None,
+            within,
+        };
+        self.spans.push(span);
+        self.steps.insert(path, open);
+    }
+
+    /// The span in which the result of a step is judged; it begins with the answer.
+    fn result(&mut self, path: &'e str, at: Timestamp) -> &mut Span {
+        let Some(open) = self.steps.get(path) else { return &mut self.spans[0] };
+        let index = open.result.unwrap_or_else(|| {
+            let begin = open.answered.unwrap_or(at);
+            let parent = Some(self.spans[open.span].id);
+            let id = self.context.result(path);
+            let mut span = Span::new(id, parent, "gen_ai.tool.result", begin);
+            let call = &self.spans[open.span].attributes;
+            let name = call.iter().find(|(name, _)| *name == "gen_ai.tool.name");
+            span.attributes.extend(name.cloned());
+            self.spans.push(span);
+            self.spans.len() - 1
+        });
+        if let Some(open) = self.steps.get_mut(path) {
+            open.result = Some(index);
+        }
+        &mut self.spans[index]
+    }
+
+    /// A step ended, and with it all that belongs to it.
+    fn end(&mut self, path: &str, at: Timestamp, error: Option<&RunError>, took: Option<u64>) {
+        let code = error.map(|error| error.code.as_str());
+        self.give_up_last(path, at, code.unwrap_or("_OTHER"));
+        let Some(open) = self.steps.get(path) else { return };
+        if let Some(result) = open.result {
+            let span = &mut self.spans[result];
+            span.put("acs.exit_status", text(exit_status(code)));
+            if let Some(took) = took {
+                span.put("acs.duration_ms", number(took));
+            }
+            if let Some(code) = code {
+                span.fail(code.to_owned());
+            }
+            span.finish(at);
+        }
+        let span = &mut self.spans[open.span];
+        if let Some(code) = code {
+            span.fail(code.to_owned());
+        }
+        span.finish(at);
+    }
+
+    /// The last request of a step had no answer.
+    fn give_up_last(&mut self, path: &str, at: Timestamp, why: &str) {
+        let attempt = self.steps.get_mut(path).and_then(|open| open.attempt.take());
+        if let Some(attempt) = attempt {
+            self.give_up(attempt, at, why);
+        }
+    }
+
+    fn give_up(&mut self, attempt: usize, at: Timestamp, why: &str) {
+        let span = &mut self.spans[attempt];
+        if span.end.is_none() {
+            span.fail(why.to_owned());
+            span.finish(at);
+        }
+    }
+
+    fn decision(&self, decision: &Decision) -> Attributes {
+        let source = match decision.source {
+            DecisionSource::Guardian => "guardian",
+            DecisionSource::FailedClosed => "failed_closed",
+            DecisionSource::FailedOpen => "failed_open",
+            DecisionSource::Unguarded => "unguarded",
+        };
+        let mut told = vec![
+            ("acs.decision", text(&decision.decision)),
+            ("acs.evaluator", text(self.evaluator)),
+            ("a2s.decision.source", text(source)),
+        ];
+        if !decision.reason_codes.is_empty() {
+            let codes = decision.reason_codes.iter().map(|code| short(code)).collect();
+            told.push(("acs.reason_codes", Value::Texts(codes)));
+        }
+        if !decision.changes.is_empty() {
+            told.push(("a2s.decision.changes", number(decision.changes.len())));
+        }
+        told
+    }
+
+    /// The span of a step, or of what is around it when it never began.
+    fn span(&mut self, path: &str) -> &mut Span {
+        let open = self.steps.get(path).or_else(|| self.around(path));
+        let index = open.map_or(0, |open| open.span);
+        &mut self.spans[index]
+    }
+
+    /// The nearest step around a path that has begun.
+    fn around(&self, path: &str) -> Option<&Open<'e>> {
+        let mut path = path;
+        loop {
+            path = match loop_of(path) {
+                Some(looping) => looping,
+                None => path.rsplit_once('/')?.0,
+            };
+            if let Some(open) = self.steps.get(path) {
+                return Some(open);
+            }
+        }
+    }
+}
+
+/// The Agent Control Standard's word for how a tool's call ended.
+fn exit_status(code: Option<&str>) -> &'static str {
+    let Some(code) = code else { return "success" };
+    match Kind::of_code(code) {
+        Some(kind) if kind.is_denial() => "blocked",
+        Some(Kind::Timeout | Kind::StepTimeout) => "timeout",
+        _ => "failure",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! A run as a tree of its steps: a fold over its events, and the lines that show it. Pure.
+//!
+//! However long a list is that a step runs over, the tree shows the iterations that are under way
+//! and a few that failed; the others are counted.
+
+use std::collections::BTreeMap;
+
+use a2s::api::{
+    Decision, DecisionSource, Event, EventKind, Handler, Iterations, Phase, Resolution, RunError,
+    WaitReason,
+};
+use console::truncate_str;
+use jiff::Timestamp;
+
+use crate::output::{BAD, BOLD, DIM, GOOD, WARN, plain};
+
+/// How many failed iterations of a step are shown.
+const MAX_FAILED: usize = 5;
+/// What stands before a step that is under way, one after another.
+const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+/// How long each of them is shown, in milliseconds.
+const FRAME: i64 = 80;
+
+/// The steps of a run, as far as its events tell.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    steps: BTreeMap<String, Step>,
+    /// The paths of the steps that are not below another, in order.
+    top: Vec<String>,
+}
+
+/// A step, or an iteration of one.
+#[derive(Debug)]
+struct Step {
+    state: State,
+    kind: String,
+    started: Timestamp,
+    took_ms: Option<u64>,
+    attempts: u32,
+    /// What the guardian said before and after, where it is more than yes.
+    decisions: Vec<String>,
+    iterations: Option<Iterations>,
+    /// What it does just now.
+    doing: Option<String>,
+    warnings: Vec<String>,
+    handled: Option<Handler>,
+    /// Paths, in the order of beginning.
+    below: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Running,
+    Done,
+    Failed(String),
+    Waiting,
+    Skipped(String),
+    Stopped,
+}
+
+/// A line that could be shown.
+struct Line {
+    text: String,
+    /// Whether something happens there.
+    active: bool,
+}
+
+impl Tree {
+    /// Takes in what happened. Events of steps that it does not know are about nothing it shows.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::StepStarted { step, kind, capability } => {
+                let kind = match capability {
+                    Some(used) => format!("{} {}", used.name, used.version),
+                    None => kind.clone(),
+                };
+                self.add(step, kind, State::Running, event.at);
+            }
+            EventKind::StepSkipped { step, reason } => {
+                self.add(step, String::new(), State::Skipped(reason.clone()), event.at);
+            }
+            EventKind::ItemsTaken { step, items } => self.change(step, |step| {
+                step.iterations.get_or_insert_default().total = *items;
+            }),
+            EventKind::BranchTaken { step, value } => {
+                self.change(step, |step| step.kind = format!("condition is {value}"));
+            }
+            EventKind::Decided { step, decision, .. } => {
+                self.change(step, |step| step.decisions.extend(words(decision)));
+            }
+            EventKind::Throttled { step, host, reason, wait_ms } => {
+                let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
+                let why = match reason {
+                    WaitReason::Concurrency => "a request to end",
+                    WaitReason::Rate => "its turn",
+                    WaitReason::RetryAfter => "the service, which asked for it",
+                };
+                let doing = format!("waits{time} for {why}: {host}");
+                self.change(step, |step| step.doing = Some(doing));
+            }
+            EventKind::TokenRequested { step, scheme, failure, .. } => {
+                let doing = match failure {
+                    None => format!("has a token for {scheme}"),
+                    Some(failure) => format!("no token for {scheme}: {}", failure.code),
+                };
+                self.change(step, |step| step.doing = Some(doing));
+            }
+            EventKind::Sending { step, attempt, method, url, .. } => self.change(step, |step| {
+                step.attempts = *attempt;
+                step.doing = Some(format!("{method} {url}"));
+            }),
+            EventKind::Received { step, .. } => self.change(step, |step| step.doing = None),
+            EventKind::Retrying { step, reason, pause_ms, .. } => {
+                let doing = format!("again in {pause_ms} ms: {reason}");
+                self.change(step, |step| step.doing = Some(doing));
+            }
+            EventKind::Warned { step, warning } => self.change(step, |step| {
+                step.warnings.push(format!("{} {}", warning.code, warning.message));
+            }),
+            EventKind::StepFinished { step, duration_ms, .. } => {
+                self.end(step, State::Done, Some(*duration_ms));
+            }
+            EventKind::StepFailed { step, error, duration_ms } => {
+                self.end(step, State::Failed(failure(error)), Some(*duration_ms));
+            }
+            EventKind::StepResolved { step, decision, .. } => match decision {
+                Resolution::Repeat => self.change(step, |step| step.state = State::Running),
+                Resolution::Skip => {
+                    self.end(step, State::Skipped("as a person decided".to_owned()), None);
+                }
+                Resolution::Set => self.end(step, State::Done, None),
+            },
+            EventKind::ErrorHandled { step, by } => {
+                self.change(step, |step| step.handled = Some(*by));
+            }
+            EventKind::RunWaiting { error } => {
+                if let Some(step) = &error.step {
+                    self.change(step, |step| step.state = State::Waiting);
+                }
+            }
+            EventKind::RunFinished { .. } => {
+                // What was still under way will never tell how it ended.
+                let open = |step: &&mut Step| matches!(step.state, State::Running | State::Waiting);
+                self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
+            }
+            EventKind::RunStarted { .. } | EventKind::RunResumed {} => {}
+        }
+    }
+
+    /// The lines of the tree, none wider than `width` columns and no more than `height` of them.
+    pub(crate) fn lines(&self, width: usize, height: usize, now: Timestamp) -> Vec<String> {
+        let mut lines = Vec::new();
+        if width == 0 {
+            return Vec::new();
+        }
+        self.top.iter().for_each(|path| self.show(path, 1, now, &mut lines));
+        let cut = |text: &str| truncate_str(text, width, "…").into_owned();
+        fit(lines, height).iter().map(|line| cut(line)).collect()
+    }
+
+    fn add(&mut self, path: &str, kind: String, state: State, at: Timestamp) {
+        if let Some(step) = self.steps.get_mut(path) {
+            step.state = state;
+            return;
+        }
+        let step = Step {
+            state,
+            kind,
+            started: at,
+            took_ms: None,
+            attempts: 0,
+            decisions: Vec::new(),
+            iterations: None,
+            doing: None,
+            warnings: Vec::new(),
+            handled: None,
+            below: Vec::new(),
+        };
+        self.steps.insert(path.to_owned(), step);
+        match around(path).and_then(|around| self.steps.get_mut(around)) {
+            Some(around) => around.below.push(path.to_owned()),
+            None => self.top.push(path.to_owned()),
+        }
+    }
+
+    fn change(&mut self, path: &str, change: impl FnOnce(&mut Step)) {
+        if let Some(step) = self.steps.get_mut(path) {
+            change(step);
+        }
+    }
+
+    fn end(&mut self, path: &str, state: State, took_ms: Option<u64>) {
+        let failed = matches!(state, State::Failed(_));
+        self.change(path, |step| {
+            step.state = state;
+            step.took_ms = took_ms;
+            step.doing = None;
+        });
+        let Some(looping) = loop_of(path) else { return };
+        let mut is_listed = false;
+        self.change(looping, |step| {
+            let iterations = step.iterations.get_or_insert_default();
+            if failed {
+                iterations.failed += 1;
+                is_listed = iterations.failed <= MAX_FAILED;
+            } else {
+                iterations.succeeded += 1;
+            }
+        });
+        if !is_listed {
+            self.change(looping, |step| step.below.retain(|below| below != path));
+            self.forget(path);
+        }
+    }
+
+    /// Forgets a step with all below it.
+    fn forget(&mut self, path: &str) {
+        for below in self.steps.remove(path).map(|step| step.below).unwrap_or_default() {
+            self.forget(&below);
+        }
+    }
+
+    fn show(&self, path: &str, depth: usize, now: Timestamp, lines: &mut Vec<Line>) {
+        let Some(step) = self.steps.get(path) else { return };
+        let indent = "  ".repeat(depth);
+        let active = matches!(step.state, State::Running | State::Waiting);
+        let text = format!("{indent}{}", step.line(name_of(path), now));
+        lines.push(Line { text, active });
+        for warning in &step.warnings {
+            let text = format!("{indent}  {WARN}!{WARN:#} {}", plain(warning));
+            lines.push(Line { text, active: false });
+        }
+        step.below.iter().for_each(|below| self.show(below, depth + 1, now, lines));
+    }
+}
+
+impl Step {
+    fn line(&self, name: &str, now: Timestamp) -> String {
+        let name = plain(name);
+        let mark = match &self.state {
+            State::Running => {
+                let frame = now.as_millisecond().div_euclid(FRAME).rem_euclid(10);
+                let frame = usize::try_from(frame).ok().and_then(|frame| SPINNER.get(frame));
+                format!("{BOLD}{}{BOLD:#}", frame.unwrap_or(&SPINNER[0]))
+            }
+            State::Done => format!("{GOOD}✓{GOOD:#}"),
+            State::Failed(_) if self.handled.is_some() => format!("{WARN}✗{WARN:#}"),
+            State::Failed(_) => format!("{BAD}✗{BAD:#}"),
+            State::Waiting => format!("{WARN}?{WARN:#}"),
+            State::Skipped(_) => format!("{DIM}○{DIM:#}"),
+            State::Stopped => format!("{WARN}■{WARN:#}"),
+        };
+        let mut parts: Vec<String> = Vec::new();
+        let mut dim = |text: String| {
+            if !text.is_empty() {
+                parts.push(format!("{DIM}{}{DIM:#}", plain(&text)));
+            }
+        };
+        if let State::Skipped(reason) = &self.state {
+            dim(format!("skipped: {reason}"));
+            return format!("{mark} {DIM}{name}{DIM:#}  {}", parts.concat());
+        }
+        dim(self.kind.clone());
+        if let Some(Iterations { total, succeeded, failed }) = self.iterations {
+            dim(format!("{}/{total}", succeeded + failed));
+            if failed > 0 {
+                parts.push(format!("{BAD}{failed} failed{BAD:#}"));
+            }
+        }
+        let mut dim = |text: String| parts.push(format!("{DIM}{}{DIM:#}", plain(&text)));
+        let passed = now.as_millisecond() - self.started.as_millisecond();
+        match (self.took_ms, u64::try_from(passed).unwrap_or(0)) {
+            (Some(took), _) => dim(duration(took)),
+            // Shorter times are read by nobody.
+            (None, passed) if self.state == State::Running && passed >= 1_000 => {
+                dim(format!("{} s", passed / 1_000));
+            }
+            (None, _) => {}
+        }
+        if self.attempts > 1 {
+            dim(format!("{} attempts", self.attempts));
+        }
+        for decision in &self.decisions {
+            let style = if decision == "allow" { DIM } else { WARN };
+            parts.push(format!("{style}{}{style:#}", plain(decision)));
+        }
+        match (&self.state, &self.doing) {
+            (State::Failed(why), _) => parts.push(format!("{BAD}{}{BAD:#}", plain(why))),
+            (State::Waiting, _) => {
+                parts.push(format!("{WARN}waits for a person{WARN:#}"));
+            }
+            (State::Running, Some(doing)) => parts.push(plain(doing).into_owned()),
+            _ => {}
+        }
+        match self.handled {
+            Some(Handler::Continue) => parts.push(format!("{WARN}ignored{WARN:#}")),
+            Some(Handler::Catch) => parts.push(format!("{WARN}caught{WARN:#}")),
+            None => {}
+        }
+        format!("{mark} {BOLD}{name}{BOLD:#}  {}", parts.join("  ")).trim_end().to_owned()
+    }
+}
+
+/// At most `height` of the lines: where something happens first, then what happened last. What is
+/// left out is counted in a line of its own.
+fn fit(lines: Vec<Line>, height: usize) -> Vec<String> {
+    if lines.len() <= height {
+        return lines.into_iter().map(|line| line.text).collect();
+    }
+    let room = height.saturating_sub(1);
+    let mut shown = vec![false; lines.len()];
+    let active = (0..lines.len()).filter(|at| lines[*at].active);
+    let others = (0..lines.len()).rev().filter(|at| !lines[*at].active);
+    active.chain(others).take(room).for_each(|at| shown[at] = true);
+    let hidden = lines.len() - room.min(lines.len());
+    let more = format!("  {DIM}… {hidden} more{DIM:#}");
+    let shown = lines.into_iter().zip(shown).filter(|(_, shown)| *shown);
+    let shown = shown.map(|(line, _)| line.text);
+    std::iter::once(more).take(height).chain(shown).collect()
+}
+
+/// What a guardian decided, in a word or two; a plain yes to a result needs none.
+fn words(decision: &Decision) -> Option<String> {
+    let source = match decision.source {
+        DecisionSource::Guardian | DecisionSource::Unguarded => "",
+        DecisionSource::FailedClosed => " (failed closed)",
+        DecisionSource::FailedOpen => " (failed open)",
+    };
+    let plain_yes = decision.source == DecisionSource::Guardian && decision.decision == "allow";
+    match decision.phase {
+        Phase::Request => Some(format!("{}{source}", decision.decision)),
+        Phase::Result if plain_yes || decision.source == DecisionSource::Unguarded => None,
+        Phase::Result => Some(format!("result {}{source}", decision.decision)),
+    }
+}
+
+fn failure(error: &RunError) -> String {
+    format!("{} {}", error.code, error.message)
+}
+
+/// `120 ms`, `3.2 s`, `2 min 5 s`.
+fn duration(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
+        _ => format!("{} min {} s", milliseconds / 60_000, milliseconds / 1_000 % 60),
+    }
+}
+
+/// The step that a path stands below.
+fn around(path: &str) -> Option<&str> {
+    loop_of(path).or_else(|| path.rsplit_once('/').map(|(around, _)| around))
+}
+
+/// The step that a path is an iteration of.
+fn loop_of(path: &str) -> Option<&str> {
+    path.strip_suffix(']')?.rsplit_once('[').map(|(looping, _)| looping)
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests;
