@@ -73,6 +73,7 @@ mod config;
 mod database;
 mod engine;
 mod error;
+mod example;
 mod gate;
 mod http;
 #[doc(hidden)]
@@ -104,6 +105,7 @@ pub use crate::config::{
     HostLimits, Hosts, Limits, SecretKey,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
+pub use crate::example::{Difference, Fault, Outcome, Trial};
 
 use crate::run::Runs;
 

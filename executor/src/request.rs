@@ -29,7 +29,7 @@ use url::Url;
 use crate::access::Access;
 use crate::error::Kind;
 
-pub(crate) use contract::{Contract, Contracts};
+pub(crate) use contract::{Contract, Contracts, declared_status, media_types_of};
 pub(crate) use excerpt::{is_shown, one_line};
 pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};
