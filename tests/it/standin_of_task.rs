@@ -166,7 +166,9 @@ fn lines(capability: &Capability, example: Option<&Example>) -> Vec<Line> {
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
                 given: given.clone(),
-                answer: example.and_then(|example| example.answers.get(&step.id)).cloned(),
+                answer: example
+                    .and_then(|example| example.answers.get(&step.id.clone().into()))
+                    .cloned(),
             });
         }
     });

@@ -69,6 +69,12 @@ impl fmt::Display for StepPath {
     }
 }
 
+impl From<StepId> for StepPath {
+    fn from(id: StepId) -> Self {
+        Self(vec![StepPiece { id, iteration: None }])
+    }
+}
+
 impl FromStr for StepPath {
     type Err = InvalidName;
 

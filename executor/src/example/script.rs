@@ -84,7 +84,7 @@ impl<'e> Script<'e> {
         time: Duration,
     ) -> Result<Self, Error> {
         let lines = example.answers.iter().map(|(key, answer)| {
-            let way = whole_way(plan, key).ok_or_else(|| {
+            let way = plan.whole_way(key).ok_or_else(|| {
                 Error::new(Kind::ExampleAnswer, format!("there is no task step `{key}`"))
                     .hint("Answers are named by the ways to task steps, as the events of a run write them.")
             })?;
@@ -185,30 +185,6 @@ impl Line<'_> {
                 own.id == piece.id && (own.iteration.is_none() || own.iteration == piece.iteration)
             })
     }
-}
-
-/// The way to a task step with every block and capability on it, as runs write it.
-fn whole_way(plan: &Plan, key: &StepPath) -> Option<Vec<StepPiece>> {
-    let mut unit = &*plan.root;
-    let mut steps = unit.document.capability().execution.children();
-    let mut way = Vec::new();
-    let mut found = None;
-    for piece in key.pieces() {
-        let around = Step::way_to(&steps, &piece.id)?;
-        let (step, blocks) = around.split_last()?;
-        if piece.iteration.is_some() && step.control.for_each.is_none() {
-            return None;
-        }
-        way.extend(blocks.iter().map(|step| StepPiece { id: step.id.clone(), iteration: None }));
-        way.push(piece.clone());
-        steps = step.children();
-        if let Action::Capability { capability, .. } = &step.action {
-            unit = unit.uses.get(capability)?;
-            steps.extend(unit.document.capability().execution.children());
-        }
-        found = Some(&step.action);
-    }
-    matches!(found, Some(Action::Task { .. })).then_some(way)
 }
 
 fn without_iterations(path: &StepPath) -> String {

@@ -1,7 +1,7 @@
 //! What a person or a machine reads about examples.
 
 use a2s::Example;
-use a2s::api::RunError;
+use a2s::api::{EventKind, RunError};
 use executor::{Difference, Fault, Outcome};
 use serde_json::{Value, json};
 
@@ -119,6 +119,7 @@ pub(in super::super) fn describe(outcome: &Result<Outcome, Panicked>, output: &m
             Fault::Output(differences) => {
                 output.line(format_args!("        the output is another one"));
                 differences.iter().for_each(|one| print_difference(one, output));
+                print_handled(outcome, output);
             }
         }
     }
@@ -141,6 +142,23 @@ fn print_error(error: &RunError, output: &mut Output) {
     output.line(format_args!("        {place}{BAD}{code}{BAD:#} {}", plain(message)));
     if !hint.is_empty() {
         output.line(format_args!("          {DIM}help:{DIM:#} {}", plain(hint)));
+    }
+}
+
+/// The failures that the capability went on behind: the output may be another one because of them.
+fn print_handled(outcome: &Outcome, output: &mut Output) {
+    let mut told: Vec<&str> = Vec::new();
+    for event in &outcome.events {
+        let EventKind::StepFailed { error, .. } = &event.kind else { continue };
+        if told.len() < MAX_LISTED && !told.contains(&&*error.message) {
+            told.push(&error.message);
+            let step = error.step.as_deref().unwrap_or_default();
+            output.line(format_args!(
+                "        {WARN}note{WARN:#}: {} failed, and the run went on: {}",
+                plain(step),
+                plain(&error.message)
+            ));
+        }
     }
 }
 
