@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::document;
-use super::test::{Bench, describe, try_out};
+use super::test::{Bench, print_outcome, try_out};
 use crate::cli::PublishArgs;
 use crate::client::Client;
 use crate::failure::{EXAMPLE, Exit, Failure};
@@ -73,12 +73,10 @@ async fn test(
         Err(_) => return Ok(true),
     };
     let runtime = Handle::current();
-    // The commands have no thread to spare that others wait for.
-    let tried = tokio::task::block_in_place(|| {
-        let tried = examples.par_iter().map(|example| try_out(&trial, example, &runtime));
-        tried.collect::<Vec<_>>()
-    });
-    let failed = tried.iter().filter(|tried| !tried.as_ref().is_ok_and(executor::Outcome::passed));
+    let tried = examples.par_iter().map(|example| try_out(&trial, example, &runtime));
+    let tried: Vec<_> = tried.collect();
+    let failed = tried.iter().enumerate();
+    let failed = failed.filter(|(_, tried)| !tried.as_ref().is_ok_and(executor::Outcome::passed));
     let failed: Vec<_> = failed.collect();
     if failed.is_empty() {
         return Ok(true);
@@ -91,7 +89,9 @@ async fn test(
     let failure = Failure::new(Exit::Bad, EXAMPLE, message).with_hint(hint);
     report_failure(file, source, &failure, output);
     if !output.is_json() {
-        failed.into_iter().for_each(|outcome| describe(outcome, output));
+        for (number, outcome) in failed {
+            print_outcome(&document, number, outcome, output);
+        }
     }
     Ok(false)
 }

@@ -25,7 +25,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) use bench::Bench;
-pub(super) use report::describe;
+pub(super) use report::print_outcome;
 
 /// A document that was asked for.
 struct Subject {
@@ -90,7 +90,9 @@ pub(super) fn try_out(
     runtime: &Handle,
 ) -> Result<Outcome, Panicked> {
     let run = trial.run(example, Arc::new(System), Arc::new(System));
-    catch_unwind(AssertUnwindSafe(|| runtime.block_on(run))).map_err(|_| Panicked)
+    // Of a few examples some are tried where the command itself runs.
+    let wait = || tokio::task::block_in_place(|| runtime.block_on(run));
+    catch_unwind(AssertUnwindSafe(wait)).map_err(|_| Panicked)
 }
 
 /// Reads every document that is meant.

@@ -84,7 +84,7 @@ fn check_answers(
 ///
 /// # Errors
 /// A message and perhaps a hint, when the way leads to no task.
-fn find_task<'c>(
+pub(crate) fn find_task<'c>(
     capability: &'c Capability,
     way: &StepPath,
 ) -> Result<Option<&'c Step>, (String, Option<String>)> {

@@ -64,6 +64,13 @@ enum Reading {
     Fault(Error),
 }
 
+impl Reading {
+    /// Whether there is an answer at all.
+    fn is_made(&self) -> bool {
+        !matches!(self, Self::Fault(_))
+    }
+}
+
 /// What a script knows when the walk is over.
 #[derive(Debug)]
 pub(super) struct Told {
@@ -103,7 +110,12 @@ impl<'e> Script<'e> {
         let unused = lines.filter(|(number, _)| !notes.lines.contains_key(number));
         Told {
             faults: notes.faults,
-            made_up: notes.made_up.into_keys().collect(),
+            made_up: notes
+                .made_up
+                .into_iter()
+                .filter(|(_, made)| made.is_made())
+                .map(|(step, _)| step)
+                .collect(),
             unused: unused.map(|(_, line)| line.key.clone()).collect(),
         }
     }

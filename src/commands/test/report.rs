@@ -1,7 +1,7 @@
 //! What a person or a machine reads about examples.
 
-use a2s::Example;
 use a2s::api::{EventKind, RunError};
+use a2s::{Document, Example};
 use executor::{Difference, Fault, Outcome};
 use serde_json::{Value, json};
 
@@ -92,19 +92,27 @@ pub(super) fn print(
             output.json_line(&to_json(tested, *number, &title, outcome));
             continue;
         }
-        let (style, word) = if passed { (GOOD, "ok    ") } else { (BAD, "FAILED") };
-        let time = outcome.as_ref().map_or(0, |outcome| outcome.duration_ms);
-        let name = &capability.name;
-        output.line(format_args!(
-            "{style}{word}{style:#}  {NAME}{name}{NAME:#}: {}  {DIM}{time} ms{DIM:#}",
-            plain(&title)
-        ));
-        describe(outcome, output);
+        print_outcome(document, *number, outcome, output);
     }
 }
 
-/// Prints what there is to say about an example, below its line.
-pub(in super::super) fn describe(outcome: &Result<Outcome, Panicked>, output: &mut Output) {
+/// Prints how an example did, and below that why.
+pub(in super::super) fn print_outcome(
+    document: &Document,
+    number: usize,
+    outcome: &Result<Outcome, Panicked>,
+    output: &mut Output,
+) {
+    let capability = document.capability();
+    let Some(example) = capability.examples.get(number) else { return };
+    let passed = outcome.as_ref().is_ok_and(Outcome::passed);
+    let (style, word) = if passed { (GOOD, "ok    ") } else { (BAD, "FAILED") };
+    let time = outcome.as_ref().map_or(0, |outcome| outcome.duration_ms);
+    output.line(format_args!(
+        "{style}{word}{style:#}  {NAME}{}{NAME:#}: {}  {DIM}{time} ms{DIM:#}",
+        capability.name,
+        plain(&title(number, example))
+    ));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(Panicked) => {
