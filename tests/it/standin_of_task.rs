@@ -6,7 +6,6 @@
 //! by a value made up from the schema of the answer.
 
 mod graphql;
-mod made_up;
 mod openapi;
 mod schema;
 mod tests;

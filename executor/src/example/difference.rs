@@ -95,7 +95,8 @@ mod tests {
         let told: Vec<String> = compare(expected, found)
             .into_iter()
             .map(|Difference { path, expected, found }| {
-                let write = |value: Option<Value>| value.map_or("-".to_owned(), |v| v.to_string());
+                let write =
+                    |value: Option<Value>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
                 format!("{path}: {} {}", write(expected), write(found))
             })
             .collect();

@@ -1,14 +1,10 @@
 //! Answers made up from what an operation declares: always the same for the same operation.
 
-mod text;
-mod value;
-
 use a2s::{MediaType, OpenApiTask, Output, OutputSource, Task};
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use self::value::{Maker, VARIANTS};
 use super::response::{json, name_type, to_bytes};
 use crate::request::RawResponse;
 
@@ -46,8 +42,7 @@ fn of_operation<'t>(
     };
     let schema = media.get("schema").unwrap_or(&Value::Null);
     let shown = shown(task, media);
-    let made = VARIANTS.iter().map(move |variant| Maker::new(task, *variant).make(schema));
-    let values = shown.into_iter().chain(made);
+    let values = shown.into_iter().chain(task.samples(schema));
     Box::new(values.filter_map(move |value| response(status, headers.clone(), &media_type, &value)))
 }
 
@@ -116,7 +111,7 @@ fn headers_of(task: &OpenApiTask, declared: &Value, outputs: &[Output]) -> Heade
         let value = shown(task, header).into_iter().next();
         let value = value.unwrap_or_else(|| {
             let schema = header.get("schema").unwrap_or(&Value::Null);
-            VARIANTS.first().map_or(Value::Null, |variant| Maker::new(task, *variant).make(schema))
+            task.samples(schema).next().unwrap_or_default()
         });
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&text))

@@ -76,7 +76,7 @@ fn an_answer_without_what_the_step_takes_from_it_is_an_error_unless_the_failure_
             .contains("the step sets `left` from the answer, but there is no header `x-left`"),
         "{headless:?}"
     );
-    let mut handled = more.clone();
+    let mut handled = more;
     handled["on_error"] = json!("continue");
     assert_eq!(told(&handled, &json!({"body": {"id": 1}})), NOTHING);
 }

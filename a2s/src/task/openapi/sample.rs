@@ -1,11 +1,12 @@
 //! Values made up from schemas.
 
+mod text;
+
 use std::cell::Cell;
 
-use a2s::OpenApiTask;
 use serde_json::{Map, Number, Value, json};
 
-use super::text;
+use super::OpenApiTask;
 
 /// Deeper than this, only what is required is made up.
 const DEEP: usize = 6;
@@ -16,9 +17,18 @@ const MAX_SCHEMAS: usize = 20_000;
 /// The most items of a list.
 const MAX_ITEMS: u64 = 1_000;
 
+impl OpenApiTask {
+    /// Values for a schema of an answer, always the same ones, those that say the most first. They
+    /// are likely to fit, which is for the caller to check: there may be more in a schema than is
+    /// looked at, and it may contradict itself. Lazy, as the first one will do in most cases.
+    pub fn samples<'t>(&'t self, schema: &'t Value) -> impl Iterator<Item = Value> + 't {
+        VARIANTS.iter().map(|variant| Maker::new(self, *variant).value(schema, "text", 0))
+    }
+}
+
 /// How a value is made up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Variant {
+struct Variant {
     /// Whether examples and defaults of the schema are taken for what they say.
     stated: bool,
     /// Whether there is what may be left out, too: steps read it more often than not.
@@ -28,7 +38,7 @@ pub(super) struct Variant {
 }
 
 /// The ways that are tried, in this order.
-pub(super) const VARIANTS: &[Variant] = &[
+const VARIANTS: &[Variant] = &[
     Variant { stated: true, everything: true, choice: 0 },
     Variant { stated: false, everything: true, choice: 0 },
     Variant { stated: true, everything: true, choice: 1 },
@@ -38,8 +48,8 @@ pub(super) const VARIANTS: &[Variant] = &[
     Variant { stated: false, everything: true, choice: 2 },
 ];
 
-/// Makes values up for one operation. They are likely to fit: it is for others to check.
-pub(super) struct Maker<'t> {
+/// Makes values up for one operation.
+struct Maker<'t> {
     task: &'t OpenApiTask,
     variant: Variant,
     fuel: Cell<usize>,
@@ -49,13 +59,8 @@ pub(super) struct Maker<'t> {
 type Whole = Map<String, Value>;
 
 impl<'t> Maker<'t> {
-    pub(super) fn new(task: &'t OpenApiTask, variant: Variant) -> Self {
+    fn new(task: &'t OpenApiTask, variant: Variant) -> Self {
         Self { task, variant, fuel: Cell::new(MAX_SCHEMAS) }
-    }
-
-    /// A value for a schema.
-    pub(super) fn make(&self, schema: &Value) -> Value {
-        self.value(schema, "text", 0)
     }
 
     /// A value of a place called `name`.
@@ -239,4 +244,95 @@ fn number(schema: &Whole, is_whole: bool) -> Value {
     let whole = Some(value).filter(|value| value.fract() == 0.0).map(|value| format!("{value:.0}"));
     let whole = whole.and_then(|text| text.parse::<i64>().ok()).map(Number::from);
     whole.or_else(|| Number::from_f64(value)).map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Action;
+
+    /// The first sample of a schema.
+    fn first(schema: &Value) -> Value {
+        let document = json!({
+            "a2s": "1.1.0", "name": "Made", "description": "up", "domains": ["api.example"],
+            "version": "1.0.0", "authors": [{"name": "A"}],
+            "execution": {"type": "sequence", "steps": [{"id": "a", "format": "OpenAPI", "task": {
+                "openapi": "3.1.0", "info": {"title": "a", "version": "1"},
+                "servers": [{"url": "https://api.example"}],
+                "paths": {"/": {"get": {"responses": {"200": {"description": "a"}}}}},
+                "components": {"schemas": {"Endless": {
+                    "type": "object", "required": ["next"],
+                    "properties": {"next": {"$ref": "#/components/schemas/Endless"}},
+                }}},
+            }}]},
+        });
+        let compilation = crate::compile(document.to_string().as_bytes());
+        let document = compilation.document.unwrap();
+        let block = &document.capability().execution;
+        let Action::Task { task, .. } = &block.children()[0].action else { panic!() };
+        let crate::Task::OpenApi(task) = &**task else { panic!() };
+        task.samples(schema).next().unwrap()
+    }
+
+    #[test]
+    fn values_fit_their_schemas_and_are_always_the_same() {
+        let object =
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}});
+        for (schema, expected) in [
+            (json!({"type": "integer"}), json!(1)),
+            (json!({"type": "integer", "minimum": 4, "multipleOf": 3}), json!(6)),
+            (json!({"type": "number", "exclusiveMaximum": 1}), json!(0.75)),
+            (json!({"type": ["null", "boolean"]}), json!(true)),
+            (json!({"const": 7}), json!(7)),
+            (json!({"enum": ["b", "a"]}), json!("b")),
+            (json!({"type": "string", "format": "date"}), json!("2026-06-01")),
+            (json!({"type": "string", "minLength": 6, "maxLength": 6}), json!("texttt")),
+            (
+                json!({"type": "array", "items": {"type": "string"}, "minItems": 2}),
+                json!(["text", "text1"]),
+            ),
+            (
+                json!({"allOf": [object, {"properties": {"b": {"type": "boolean"}}}]}),
+                json!({"a": 1, "b": true}),
+            ),
+            (json!({"oneOf": [{"type": "null"}, {"type": "integer"}]}), json!(1)),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+                json!({"key": 1}),
+            ),
+            (
+                json!({"properties": {"a": {"writeOnly": true}, "b": {"type": "null"}}}),
+                json!({"b": null}),
+            ),
+            (json!({"type": "integer", "example": 5}), json!(5)),
+        ] {
+            assert_eq!(first(&schema), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_followed() {
+        for (pattern, expected) in [
+            ("^[0-9a-f]{8}$", "aaaaaaaa"),
+            ("^v\\d+\\.\\d+$", "v0.0"),
+            ("^(cat|ox|horse)$", "ox"),
+            ("^#[0-9A-F]{6}$", "#AAAAAA"),
+            ("a/b\\/c", "a/b/c"),
+            ("^(x*){1000000}$", ""),
+            // What cannot be followed is left alone.
+            ("^(?=a)b$", "text"),
+            ("a{1000000}", "text"),
+        ] {
+            assert_eq!(first(&json!({"type": "string", "pattern": pattern})), expected);
+        }
+    }
+
+    #[test]
+    fn schemas_without_end_have_an_end() {
+        let endless = first(&json!({"$ref": "#/components/schemas/Endless"}));
+        assert!(endless.to_string().len() < 1_000);
+        let many = json!({"type": "array", "minItems": 1_000_000, "items": {"type": "integer"}});
+        let wide = json!({"type": "array", "minItems": 1_000_000, "items": many});
+        assert!(first(&wide).to_string().len() < 1_000_000);
+    }
 }
