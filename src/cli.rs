@@ -4,6 +4,7 @@ mod authoring;
 mod runs;
 mod secrets;
 mod telemetry;
+mod test;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub(crate) use authoring::{
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 pub(crate) use telemetry::{Durability, JournalArgs};
+pub(crate) use test::TestArgs;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -120,6 +122,9 @@ pub(crate) enum Command {
     /// Find every mistake in documents
     #[command(after_help = AFTER_VALIDATE)]
     Validate(ValidateArgs),
+    /// Try documents with their own examples; nothing is sent
+    #[command(after_help = test::AFTER_TEST)]
+    Test(TestArgs),
     /// Print the JSON Schema of documents, by which editors complete and check
     #[command(after_help = AFTER_SCHEMA)]
     Schema,
@@ -143,11 +148,7 @@ pub(crate) enum Command {
         target: String,
     },
     /// Publish documents
-    Publish {
-        /// The documents; those that others depend on may come in any order
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-    },
+    Publish(PublishArgs),
     /// Find capabilities by intent
     Search {
         /// What is to be done, in words
@@ -229,6 +230,16 @@ pub(crate) struct ValidateArgs {
     /// Print errors alone
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// The documents; those that others depend on may come in any order
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Publish a document although one of its examples fails
+    #[arg(long)]
+    pub(crate) skip_tests: bool,
 }
 
 #[derive(Debug, Args)]

@@ -16,3 +16,19 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
 }
+
+/// The system's clock and randomness, as the executor is given them.
+#[derive(Debug)]
+pub(crate) struct System;
+
+impl executor::Clock for System {
+    fn now(&self) -> Timestamp {
+        now()
+    }
+}
+
+impl executor::Ids for System {
+    fn random(&self) -> [u8; 16] {
+        random()
+    }
+}

@@ -16,6 +16,7 @@ mod shelf;
 mod show;
 mod state;
 mod target;
+mod test;
 mod validate;
 mod verify;
 
@@ -62,7 +63,8 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Explain { code } => explain::explain(&code, output),
         Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,
         Command::Verify { target } => verify::verify(&target, client, output).await,
-        Command::Publish { files } => publish::publish(&files, &client()?, output).await,
+        Command::Test(arguments) => test::test(&arguments, client, output).await,
+        Command::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
         Command::Search { intent, limit, strategy } => {
             search::search(intent, limit, strategy, &client()?, output).await
         }

@@ -54,6 +54,7 @@ codes! {
     BAD_HOST = "A2S506", "host or origin not allowed", "Address the service by the name it listens on, and not from a page of another site.";
     NO_ROUTE = "A2S507", "nothing answers at this address", "See /openapi.json for what there is.";
     LOCK = "A2S508", "lock cannot be used", "Write it anew with `a2s lock FILE`.";
+    EXAMPLE = "A2S509", "example that fails", "See why with `a2s test FILE`; `--skip-tests` publishes all the same.";
 }
 
 /// What an error of the system says without its number, which says nothing to a reader.

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 
 pub(crate) use excerpt::Excerpts;
 pub(crate) use live::{Painter, Size};
-pub(crate) use plain::plain;
+pub(crate) use plain::{plain, shorten};
 
 /// The most codes that are named at the end.
 const MAX_NAMED: usize = 6;

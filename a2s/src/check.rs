@@ -15,6 +15,8 @@ use crate::template::Reference;
 use crate::tree::{Node, member_path};
 use reader::Reader;
 
+pub(crate) use examples::find_task;
+
 /// Names shorter than this are too much alike to take one for a misspelt other.
 const MIN_LIKELY: usize = 4;
 

@@ -4,6 +4,7 @@ mod control;
 mod mapping;
 mod parameter;
 mod step;
+mod way;
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,14 @@ use serde_json::Value;
 use crate::checksum::Digest;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::interface::Interface;
-use crate::name::{CapabilityName, Domain, Permission, StepId};
+use crate::name::{CapabilityName, Domain, Permission};
 use crate::template::Template;
 
 pub use control::{Backoff, Control, ForEach, OnError, Retry};
 pub use mapping::{Output, OutputSource, Place, TaskInputs};
 pub use parameter::{Parameter, ValueType};
 pub use step::{Action, Block, Step};
+pub use way::{StepPath, StepPiece};
 
 /// A document without errors: its content, its digest and the capability it describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,8 +165,9 @@ pub struct Example {
     pub intent: Option<String>,
     /// A value for each input.
     pub inputs: serde_json::Map<String, Value>,
-    /// What the services answer, by the id of the task step.
-    pub answers: BTreeMap<StepId, Answer>,
+    /// What the services answer, by the way to the task step. One without the number of an
+    /// iteration is for all of them.
+    pub answers: BTreeMap<StepPath, Answer>,
     /// The result, when it is stated.
     pub output: Option<Value>,
 }

@@ -62,7 +62,7 @@ pub use crate::diagnostic::{Diagnostic, Position, Related, Severity};
 pub use crate::document::{
     Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Document, Example,
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
-    TaskInputs, ValueType,
+    StepPath, StepPiece, TaskInputs, ValueType,
 };
 pub use crate::interface::{Complexity, Field, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, choose, locate};

@@ -199,8 +199,9 @@ fn example() -> Value {
             "intent": text("How somebody would ask for it."),
             "inputs": {"description": "A value for each input.", "type": "object"},
             "answers": {
-                "description": "What the services answer, by the id of the task step.",
+                "description": "What the services answer, by the id of the task step; inside of a capability that is used by the way there: `getWeather`, `readCities[0]`, `checkWeather/getWeather`.",
                 "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*(\\[[0-9]+\\])?(/[A-Za-z_][A-Za-z0-9_-]*(\\[[0-9]+\\])?)*$"},
                 "additionalProperties": {"$ref": "#/$defs/answer"},
             },
             "output": {"description": "The result."},

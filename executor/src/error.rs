@@ -90,6 +90,7 @@ table! {
     WrongInput = "A2S324", 422, Caller, ChangeRequest, Failed, "input of the wrong type", "Give a value that the parameter takes; `a2s show` tells which.";
     SecretsLost = "A2S325", 422, Caller, ChangeRequest, Failed, "secret values cannot be read again", "A run's secret values are sealed with the executor's key until it is over: keep the key. See what this run did, and start a new one.";
     SchemaMisfit = "A2S328", 422, Caller, ChangeRequest, Failed, "value that its schema does not allow", "Give a value that fits what the service's description says; nothing was sent.";
+    ExampleAnswer = "A2S329", 422, Capability, ChangeRequest, Failed, "example without a usable answer", "Write the answer of the step under `answers` of the example.";
     // Evaluating the document.
     TemplateError = "A2S330", 500, Capability, ChooseAnother, Failed, "reference without a value", "Map an output that sets it in a step before, or give it as an input.";
     ConditionError = "A2S331", 500, Capability, ChooseAnother, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";

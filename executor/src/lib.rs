@@ -73,6 +73,7 @@ mod config;
 mod database;
 mod engine;
 mod error;
+mod example;
 mod gate;
 mod http;
 #[doc(hidden)]
@@ -105,6 +106,7 @@ pub use crate::config::{
     GuardianConfig, HostLimits, Hosts, Limits, SecretKey, Telemetry,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
+pub use crate::example::{Difference, Fault, Outcome, Trial};
 
 use crate::run::Runs;
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::api::{Guarding, Pin, PlanAnswer, StateScope};
-use a2s::{Action, CapabilityName, Digest, Document, Parameter, Step};
+use a2s::{Action, CapabilityName, Digest, Document, Parameter, Step, StepPath, StepPiece};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -129,21 +129,42 @@ impl Plan {
 
     /// The step of a path, which may be that of an iteration, and the capability that it stands in.
     pub(crate) fn step_at(&self, path: &str) -> Option<(&Unit, &Step)> {
-        let mut unit = &*self.root;
-        let mut steps = unit.document.capability().execution.children();
+        let mut places = vec![self.root.top()];
         let mut segments = path.split('/').peekable();
         loop {
             let id = segments.next()?.split('[').next()?;
-            let step = *steps.iter().find(|step| step.id.as_str() == id)?;
+            let (unit, step) = places.iter().find_map(|(unit, steps)| {
+                Some((*unit, *steps.iter().find(|step| step.id.as_str() == id)?))
+            })?;
             if segments.peek().is_none() {
                 return Some((unit, step));
             }
-            steps = step.children();
-            if let Action::Capability { capability, .. } = &step.action {
-                unit = unit.uses.get(capability)?;
-                steps.extend(unit.document.capability().execution.children());
-            }
+            places = unit.below(step);
         }
+    }
+
+    /// The way to a task step as the paths of a run have it, with the blocks that `way` leaves out;
+    /// none when it leads to no task step, or an iteration where there are none.
+    pub(crate) fn whole_way(&self, way: &StepPath) -> Option<Vec<StepPiece>> {
+        let mut places = vec![self.root.top()];
+        let mut whole = Vec::new();
+        let mut found = None;
+        for piece in way.pieces() {
+            let (unit, around) = places
+                .iter()
+                .find_map(|(unit, steps)| Some((*unit, Step::way_to(steps, &piece.id)?)))?;
+            let (step, blocks) = around.split_last()?;
+            if piece.iteration.is_some() && step.control.for_each.is_none() {
+                return None;
+            }
+            let blocks =
+                blocks.iter().map(|step| StepPiece { id: step.id.clone(), iteration: None });
+            whole.extend(blocks);
+            whole.push(piece.clone());
+            places = unit.below(step);
+            found = Some(*step);
+        }
+        found.is_some_and(|step| matches!(step.action, Action::Task { .. })).then_some(whole)
     }
 
     /// The addresses that tasks of the plan go to, one for each host.
@@ -225,6 +246,21 @@ impl Unit {
         }
         let message = format!("`{}`: {}", self.pin.name, refused.join("; "));
         Err(Error::new(Kind::WrongInput, message))
+    }
+
+    /// Its own steps at the top.
+    fn top(&self) -> (&Self, Vec<&Step>) {
+        (self, self.document.capability().execution.children())
+    }
+
+    /// The steps right below one of its own, and whose they are: those of a block or a `catch`, and
+    /// those of the capability that it uses.
+    fn below<'u>(&'u self, step: &'u Step) -> Vec<(&'u Self, Vec<&'u Step>)> {
+        let mut places = vec![(self, step.children())];
+        if let Action::Capability { capability, .. } = &step.action {
+            places.extend(self.uses.get(capability).map(|unit| unit.top()));
+        }
+        places
     }
 
     /// Inputs with the defaults of those that are not given.

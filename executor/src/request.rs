@@ -30,7 +30,7 @@ use crate::access::Access;
 use crate::error::Kind;
 use crate::telemetry::is_trace_header;
 
-pub(crate) use contract::{Contract, Contracts};
+pub(crate) use contract::{Contract, Contracts, declared_status, media_types_of};
 pub(crate) use excerpt::{is_shown, one_line};
 pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};

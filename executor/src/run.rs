@@ -13,7 +13,7 @@ mod plan;
 mod planned;
 mod prepare;
 mod preview;
-mod rehearse;
+pub(crate) mod rehearse;
 mod replay;
 mod resolve;
 mod start;

@@ -40,7 +40,8 @@ pub(super) async fn lock(
         Some(folder) => put_up(folder, &mut shelf)?,
         None if root.capability().dependencies.is_empty() => {}
         None => {
-            shelf::fill(&mut shelf, &mut BTreeSet::new(), root.capability(), &client()?).await?;
+            shelf::fill(&mut shelf, &mut BTreeSet::new(), root.capability(), &client()?, drop)
+                .await?;
         }
     }
     let (yanked, found): (Vec<_>, Vec<_>) =

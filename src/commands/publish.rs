@@ -1,30 +1,43 @@
 //! `a2s publish`: give documents to the registry.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use a2s::api::PublishAnswer;
 use a2s::{CapabilityName, Document};
+use rayon::prelude::*;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
+use tokio::runtime::Handle;
+
 use super::document;
+use super::test::{Bench, print_outcome, try_out};
+use crate::cli::PublishArgs;
 use crate::client::Client;
-use crate::failure::{Exit, Failure};
+use crate::failure::{EXAMPLE, Exit, Failure};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, plain};
 
 pub(super) async fn publish(
-    paths: &[PathBuf],
+    arguments: &PublishArgs,
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let mut documents = Vec::new();
-    for file in document::expand(paths)? {
+    for file in document::expand(&arguments.files)? {
         documents.push((file.display().to_string(), document::read(&file)?));
+    }
+    let mut bench = Bench::default();
+    for document in documents.iter().filter_map(|(_, source)| Document::open(source).ok()) {
+        bench.add(&Arc::new(document));
     }
     let mut exit = None;
     for (file, source) in in_order_of_dependency(documents) {
+        if !arguments.skip_tests && !test(&file, &source, &mut bench, client, output).await? {
+            exit = Some(Failure::told(Exit::Bad));
+            continue;
+        }
         match publish_one(&source, client).await {
             Ok(answer) => report(&file, &source, &answer, output),
             Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
@@ -35,6 +48,52 @@ pub(super) async fn publish(
         }
     }
     exit.map_or(Ok(()), Err)
+}
+
+/// Tries the examples of a document, and says whether they hold. One that cannot be tried, because it
+/// has errors or does not fit what it uses, is left to the registry: it tells why.
+///
+/// # Errors
+/// When the registry is needed for that and does not answer.
+async fn test(
+    file: &str,
+    source: &[u8],
+    bench: &mut Bench,
+    client: &Client,
+    output: &mut Output,
+) -> Result<bool, Failure> {
+    let Ok(document) = Document::open(source).map(Arc::new) else { return Ok(true) };
+    let examples = &document.capability().examples;
+    if examples.is_empty() {
+        return Ok(true);
+    }
+    let trial = match bench.trial(&document, client).await {
+        Ok(trial) => trial,
+        Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
+        Err(_) => return Ok(true),
+    };
+    let runtime = Handle::current();
+    let tried = examples.par_iter().map(|example| try_out(&trial, example, &runtime));
+    let tried: Vec<_> = tried.collect();
+    let failed = tried.iter().enumerate();
+    let failed = failed.filter(|(_, tried)| !tried.as_ref().is_ok_and(executor::Outcome::passed));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() {
+        return Ok(true);
+    }
+    let message = match failed.len() {
+        1 => "an example of the document fails".to_owned(),
+        more => format!("{more} examples of the document fail"),
+    };
+    let hint = format!("`a2s test {file}` says more; `--skip-tests` publishes all the same.");
+    let failure = Failure::new(Exit::Bad, EXAMPLE, message).with_hint(hint);
+    report_failure(file, source, &failure, output);
+    if !output.is_json() {
+        for (number, outcome) in failed {
+            print_outcome(&document, number, outcome, output);
+        }
+    }
+    Ok(false)
 }
 
 /// Gives one document to the registry.

@@ -15,7 +15,7 @@ use crate::failure::{BAD_ANSWER, Exit, Failure};
 const NOT_PUBLISHED: &str = "A2S220";
 
 /// Puts everything on the shelf that the registry knows of what `capability` leads to. `asked`
-/// are the names that it was asked for before.
+/// are the names that it was asked for before; `keep` is given every document that came.
 ///
 /// # Errors
 /// When the registry does not answer, or its answers do not fit each other.
@@ -24,6 +24,7 @@ pub(super) async fn fill(
     asked: &mut BTreeSet<CapabilityName>,
     capability: &Capability,
     client: &Client,
+    mut keep: impl FnMut(Document),
 ) -> Result<(), Failure> {
     loop {
         let needs = shelf.needs(capability);
@@ -48,6 +49,7 @@ pub(super) async fn fill(
             }
             let document = open(&name, &listing, client).await?;
             shelf.open(listing.checksum, Arc::new(Unit::of(document.capability())));
+            keep(document);
         }
     }
 }

@@ -64,7 +64,8 @@ async fn link(checked: &mut [Checked], mut client: Option<&Client>) -> Result<()
         let mut notes = twice.get(&index).cloned().unwrap_or_default();
         if let Some(document) = file.document() {
             if let Some(registry) = client {
-                result = shelf::fill(&mut shelf, &mut asked, document.capability(), registry).await;
+                result = shelf::fill(&mut shelf, &mut asked, document.capability(), registry, drop)
+                    .await;
                 if result.is_err() {
                     client = None;
                 }

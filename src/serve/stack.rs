@@ -11,7 +11,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -25,7 +24,7 @@ use super::keyring;
 use super::shipped::shipped;
 use crate::cli::{Certificate, FailMode};
 use crate::client::Client;
-use crate::clock;
+use crate::clock::{self, System};
 use crate::commands::publish_one;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -426,22 +425,6 @@ fn cannot_serve(error: &dyn std::error::Error) -> Failure {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let causes: Vec<String> = causes.map(ToString::to_string).collect();
     Failure::new(Exit::Bad, CANNOT_SERVE, causes.join(": "))
-}
-
-/// The system's clock and randomness, as the executor is given them.
-#[derive(Debug)]
-struct System;
-
-impl executor::Clock for System {
-    fn now(&self) -> Timestamp {
-        clock::now()
-    }
-}
-
-impl executor::Ids for System {
-    fn random(&self) -> [u8; 16] {
-        clock::random()
-    }
 }
 
 /// The head of the API description; the services add their parts.

@@ -4,6 +4,7 @@ mod lock;
 mod planned;
 mod replay;
 mod show;
+mod test;
 mod validate;
 mod watch;
 
@@ -50,7 +51,7 @@ fn help_and_usage() {
     let help = a2s(&["--help"]).exits(0);
     for command in [
         "demo", "up", "serve", "validate", "explain", "checksum", "verify", "publish", "search",
-        "show", "lock", "run", "runs", "new", "import", "fmt", "schema",
+        "show", "lock", "run", "runs", "new", "import", "fmt", "schema", "test",
     ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");

@@ -1,6 +1,6 @@
 //! The documents of docs/language.md: each compiles without a remark, and does what the page says.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{World, root};
 
@@ -44,4 +44,21 @@ fn every_document_of_the_reference_does_what_its_examples_say() {
         }
     }
     assert!(ran >= 8, "{ran}");
+}
+
+/// With the answers that are written there, and without any service.
+#[test]
+fn every_example_of_the_reference_holds_by_itself() {
+    let world = World::down(&[]);
+    let folder = world.folder().join("page");
+    std::fs::create_dir(&folder).unwrap();
+    for (number, text) in documents().into_iter().enumerate() {
+        std::fs::write(folder.join(format!("{number}.yaml")), text).unwrap();
+    }
+    let told = world.a2s(&["test", "page", "--json"]).exits(0).json();
+    let summary = &told.last().unwrap()["summary"];
+    assert!(summary["passed"].as_u64() >= Some(8), "{summary}");
+    for line in told.iter().filter(|line| line["example"].is_number()) {
+        assert_eq!([&line["made_up"], &line["unused"]], [&json!([]); 2], "{line}");
+    }
 }

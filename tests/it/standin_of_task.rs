@@ -6,7 +6,6 @@
 //! by a value made up from the schema of the answer.
 
 mod graphql;
-mod made_up;
 mod openapi;
 mod schema;
 mod tests;
@@ -166,7 +165,9 @@ fn lines(capability: &Capability, example: Option<&Example>) -> Vec<Line> {
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
                 given: given.clone(),
-                answer: example.and_then(|example| example.answers.get(&step.id)).cloned(),
+                answer: example
+                    .and_then(|example| example.answers.get(&step.id.clone().into()))
+                    .cloned(),
             });
         }
     });

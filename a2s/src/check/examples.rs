@@ -2,8 +2,8 @@
 
 use crate::code;
 use crate::decode::Findings;
-use crate::diagnostic::did_you_mean;
-use crate::document::{Action, Capability, Example};
+use crate::diagnostic::{Position, did_you_mean};
+use crate::document::{Action, Capability, Example, Step, StepPath};
 use crate::interface::Interface;
 use crate::tree::{Node, member_path};
 
@@ -16,14 +16,24 @@ pub(super) fn check_examples(capability: &Capability, root: &Node, findings: &mu
     for (index, example) in capability.examples.iter().enumerate() {
         let path = format!("examples[{index}]");
         let mut report = |path: String, message: String, hint: Option<String>| {
-            let node = root.at(&path).or_else(|| root.at(&format!("examples[{index}]")));
-            let at = node.map_or(root.position, |node| node.position);
+            let at = place_of(root, index, &path);
             let hint = hint.unwrap_or_else(|| code::BAD_EXAMPLE.remedy.to_owned());
             findings.error_with_hint(code::BAD_EXAMPLE, &path, at, message, hint);
         };
         check_inputs(capability, &interface, example, &path, &mut report);
         check_answers(capability, example, &path, &mut report);
     }
+}
+
+/// Where a path below an example stands. The keys of answers hold brackets, which paths do not.
+fn place_of(root: &Node, index: usize, path: &str) -> Position {
+    let example = root.at(&format!("examples[{index}]"));
+    let answers = example.and_then(|node| node.get("answers")).and_then(Node::members);
+    let is_meant = |key: &str| path == member_path(&format!("examples[{index}].answers"), key);
+    let answer = answers.into_iter().flatten().find(|member| is_meant(&member.key));
+    let place = answer.map(|member| member.position);
+    let place = place.or_else(|| root.at(path).or(example).map(|node| node.position));
+    place.unwrap_or(root.position)
 }
 
 fn check_inputs(
@@ -63,18 +73,61 @@ fn check_answers(
     report: &mut impl FnMut(String, String, Option<String>),
 ) {
     let answers = member_path(path, "answers");
+    for key in example.answers.keys() {
+        if let Err((message, hint)) = find_task(capability, key) {
+            report(member_path(&answers, &key.to_string()), message, hint);
+        }
+    }
+}
+
+/// The task step of a way; none when it leads into another capability, whose document tells.
+///
+/// # Errors
+/// A message and perhaps a hint, when the way leads to no task.
+pub(crate) fn find_task<'c>(
+    capability: &'c Capability,
+    way: &StepPath,
+) -> Result<Option<&'c Step>, (String, Option<String>)> {
+    let mut steps = capability.execution.children();
+    let mut found: Option<&Step> = None;
+    for piece in way.pieces() {
+        if let Some(Action::Capability { .. }) = found.map(|step| &step.action)
+            && !steps.iter().any(|step| step.id == piece.id)
+        {
+            return Ok(None);
+        }
+        let Some(step) = Step::way_to(&steps, &piece.id).and_then(|way| way.last().copied()) else {
+            let tasks = tasks_of(capability);
+            let close = did_you_mean(piece.id.as_str(), tasks.iter().copied());
+            let hint = close.map(|close| format!("Did you mean `{close}`?"));
+            return Err((format!("there is no task step `{way}`"), hint));
+        };
+        if piece.iteration.is_some() && step.control.for_each.is_none() {
+            let message = format!("`{}` has no `for_each`, and so no iterations", step.id);
+            return Err((message, Some(format!("Write `{}`.", piece.id))));
+        }
+        steps = step.children();
+        found = Some(step);
+    }
+    match found.map(|step| &step.action) {
+        Some(Action::Task { .. }) => Ok(found),
+        Some(Action::Capability { capability, .. }) => {
+            let message = format!("`{way}` is no task step: it uses `{capability}`");
+            let hint = format!("Answer a task step of `{capability}`: `{way}/STEP`.");
+            Err((message, Some(hint)))
+        }
+        Some(Action::Block(_)) | None => {
+            Err((format!("`{way}` is no task step, but a block of steps"), None))
+        }
+    }
+}
+
+fn tasks_of(capability: &Capability) -> Vec<&str> {
     let mut tasks = Vec::new();
     capability.for_each_step(|step| {
         if matches!(step.action, Action::Task { .. }) {
             tasks.push(step.id.as_str());
         }
     });
-    for id in example.answers.keys() {
-        if !tasks.contains(&id.as_str()) {
-            let hint = did_you_mean(id.as_str(), tasks.iter().copied())
-                .map(|close| format!("Did you mean `{close}`?"));
-            let message = format!("there is no task step `{id}`");
-            report(member_path(&answers, id.as_str()), message, hint);
-        }
-    }
+    tasks
 }

@@ -8,8 +8,7 @@ use super::Findings;
 use super::fields::{Fields, Taken};
 use super::header::short_text;
 use crate::code;
-use crate::document::{Answer, Example};
-use crate::name::StepId;
+use crate::document::{Answer, Example, StepPath};
 
 /// The most examples of a document.
 const MAX_EXAMPLES: usize = 50;
@@ -41,14 +40,17 @@ fn decode_example(item: &Taken<'_>, findings: &mut Findings) -> Example {
         example.inputs = entries.map(|(name, e)| (name.to_owned(), e.node.to_value())).collect();
     }
     let answers = fields.take("answers");
-    for (id, entry) in answers.map_or_else(Vec::new, |answers| answers.entries(findings)) {
-        let Ok(id) = StepId::new(id) else {
-            let message = format!("`{}` is the id of no step", super::short(id));
-            findings.error(code::BAD_EXAMPLE, &entry.path, entry.key, message);
-            continue;
+    for (step, entry) in answers.map_or_else(Vec::new, |answers| answers.entries(findings)) {
+        let path = match StepPath::new(step) {
+            Ok(path) => path,
+            Err(reason) => {
+                let message = format!("`{}` names no step: {reason}", super::short(step));
+                findings.error(code::BAD_EXAMPLE, &entry.path, entry.key, message);
+                continue;
+            }
         };
         if let Some(answer) = decode_answer(&entry, findings) {
-            example.answers.insert(id, answer);
+            example.answers.insert(path, answer);
         }
     }
     example.output = fields.take("output").map(|field| field.node.to_value());

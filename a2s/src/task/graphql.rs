@@ -1,5 +1,6 @@
 //! GraphQL tasks: an endpoint and one operation.
 
+mod sample;
 mod sdl;
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@ mod decode;
 mod field;
 mod parameter;
 mod path;
+mod sample;
 mod server;
 
 use std::sync::Arc;

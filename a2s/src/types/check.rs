@@ -1,5 +1,6 @@
 //! The checks: each step is looked at where it stands, with the types that it sees.
 
+mod examples;
 mod inputs;
 mod misfit;
 mod outputs;
@@ -30,6 +31,7 @@ pub(crate) fn check_types(capability: &Capability, root: &Node, findings: &mut F
     if let (Some(output), Some(node)) = (&capability.output, root.get("output")) {
         checker.check_reads(output, node, "output");
     }
+    checker.check_examples();
 }
 
 struct Checker<'n, 'f> {

@@ -10,7 +10,7 @@ use super::{Book, Fuel, Kinds, Object, Presence, Type};
 use crate::document::{
     Action, Block, Capability, ForEach, OnError, Output, OutputSource, Parameter, Step, ValueType,
 };
-use crate::task::{GraphqlTask, MediaType, Task};
+use crate::task::{GraphqlTask, MediaType, OpenApiTask, Task};
 use crate::template::{Reference, Template};
 
 /// The types of the names of a capability.
@@ -211,6 +211,16 @@ impl<'n> Names<'n> {
         };
         self.answers.borrow_mut().insert(&step.pointer, answer.clone());
         answer
+    }
+
+    /// The body of an operation's answer with a status; none when that status is not declared.
+    pub(super) fn answer_with(&self, task: &'n OpenApiTask, status: u16) -> Option<Type<'n>> {
+        let names = [status.to_string(), format!("{}XX", status / 100), "default".to_owned()];
+        let response = names.iter().find_map(|name| {
+            let mut responses = task.responses.iter();
+            responses.find(|(status, _)| status.eq_ignore_ascii_case(name))
+        });
+        response.map(|(_, response)| response_type(response, Book { task, fuel: self.fuel }))
     }
 
     /// What a template gives.

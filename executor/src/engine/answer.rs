@@ -29,7 +29,7 @@ impl Answer {
     ///
     /// # Errors
     /// [`Kind::OutputMissing`] when there is none, and the document has no default for that.
-    pub(super) fn take(&self, output: &Output) -> Result<Value, Error> {
+    pub(crate) fn take(&self, output: &Output) -> Result<Value, Error> {
         let taken = match &output.source {
             OutputSource::Body(query) => query.evaluate(&self.body).map_err(|m| m.to_string()),
             OutputSource::Header(name) => self.header(name),

@@ -417,3 +417,41 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
     }
     assert!(accepted > 100 && planned > 100, "{accepted} accepted, {planned} planned");
 }
+
+#[test]
+fn a_step_of_a_catch_stands_in_the_capability_that_has_the_catch() {
+    let top = document(
+        "Top",
+        "1.0.0",
+        &json!({
+            "a2s": "1.1.0",
+            "dependencies": [
+                {"capability": "Leaf", "version": "^1.0.0"},
+                {"capability": "Other", "version": "^1.0.0"},
+            ],
+            "execution": sequence(json!([{"id": "around", "type": "sequence", "steps": [{
+                "id": "push", "type": "capability", "use": "Leaf", "input_mapping": {"city": "x"},
+                "catch": {"steps": [
+                    {"id": "tweet", "type": "capability", "use": "Other", "input_mapping": {"city": "x"}},
+                ]},
+            }]}])),
+        }),
+    );
+    let sources = [leaf("Leaf", &["city"]), leaf("Other", &["city"]), top];
+    let plan = Plan::new(&library(&sources), 100).unwrap();
+    let of = |path: &str| plan.step_at(path).map(|(unit, _)| unit.pin.name.to_string());
+    assert_eq!(of("around/push/send-city").as_deref(), Some("Leaf"));
+    assert_eq!(of("around/push/tweet").as_deref(), Some("Top"));
+    assert_eq!(of("around/push/tweet/send-city").as_deref(), Some("Other"));
+    assert_eq!(of("around/push/tweet/other"), None);
+
+    let whole = |way: &str| {
+        let pieces = plan.whole_way(&way.parse().unwrap())?;
+        Some(pieces.iter().map(|piece| piece.id.as_str()).collect::<Vec<_>>().join("/"))
+    };
+    assert_eq!(whole("push/send-city").as_deref(), Some("around/push/send-city"));
+    assert_eq!(whole("tweet/send-city").as_deref(), Some("around/push/tweet/send-city"));
+    for way in ["send-city", "push", "around", "push[0]/send-city", "tweet/send-city/more"] {
+        assert_eq!(whole(way), None, "{way}");
+    }
+}

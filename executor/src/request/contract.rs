@@ -187,6 +187,11 @@ pub(super) fn declaration_of<'t>(
     covering.min_by_key(|one| one.media_type.is_range())
 }
 
+/// The media types that an operation declares for a status, in its order.
+pub(crate) fn media_types_of(task: &OpenApiTask, status: u16) -> Vec<MediaType> {
+    declared_for(task, status).map(|one| one.media_type).collect()
+}
+
 /// The answers that an operation declares for a status.
 fn declared_for(task: &OpenApiTask, status: u16) -> impl Iterator<Item = Declared<'_>> {
     let status = declared_status(task, status);
@@ -213,7 +218,7 @@ fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
 }
 
 /// The most exact declaration of a status: itself, its class (`2XX`), or `default`.
-fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
+pub(crate) fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
     let names = [status.to_string(), format!("{}XX", status / 100), "default".to_owned()];
     names.iter().find_map(|name| {
         let mut statuses = task.responses.iter().map(|(status, _)| status.as_str());

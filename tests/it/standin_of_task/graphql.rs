@@ -2,13 +2,12 @@
 //! is held to the grammar, the variables to their definitions, and a made-up answer has what was
 //! selected, with lists where the document looks for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use a2s::{Answer, GraphqlTask, Output, OutputSource, Place};
+use a2s::{Answer, GraphqlTask, Output, Place};
 use async_graphql::parser::parse_query;
-use async_graphql::parser::types::{ExecutableDocument, Selection, SelectionSet};
 use axum::response::Response;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Misfit, Request, Values, respond};
 
@@ -81,71 +80,6 @@ pub(super) fn answer(
         let body = Some(&answer.body);
         return Ok(respond(answer.status, &answer.headers, "application/json", body));
     }
-    let document = parse_query(&task.query).map_err(|error| error.to_string())?;
-    let wanted = task.operation_name.as_deref();
-    let mut operations = document.operations.iter();
-    let operation =
-        operations.find(|(name, _)| wanted.is_none() || name.map(|n| n.as_str()) == wanted);
-    let (_, operation) = operation.ok_or("there is no such operation")?;
-    let lists = lists(outputs);
-    let place = vec!["data".to_owned()];
-    let data = select(&document, &operation.node.selection_set.node, &place, &lists);
-    let body = json!({ "data": data });
-    Ok(respond(200, &BTreeMap::new(), "application/json", Some(&body)))
-}
-
-/// The places where the outputs of a step look for lists: in front of each index, wildcard or
-/// filter.
-fn lists(outputs: &[Output]) -> BTreeSet<Vec<String>> {
-    let mut found = BTreeSet::new();
-    for output in outputs {
-        let OutputSource::Body(query) = &output.source else { continue };
-        let mut place = Vec::new();
-        for piece in query.source().trim_start_matches('$').split('.').skip(1) {
-            let (name, index) =
-                piece.split_once('[').map_or((piece, false), |(name, _)| (name, true));
-            place.push(name.to_owned());
-            if index {
-                found.insert(place.clone());
-            }
-        }
-    }
-    found
-}
-
-fn select(
-    document: &ExecutableDocument,
-    set: &SelectionSet,
-    place: &[String],
-    lists: &BTreeSet<Vec<String>>,
-) -> Value {
-    let mut members = Map::new();
-    for selection in &set.items {
-        match &selection.node {
-            Selection::Field(field) => {
-                let name = field.node.response_key().node.to_string();
-                let mut place = place.to_vec();
-                place.push(name.clone());
-                let inner = &field.node.selection_set.node;
-                let value = match inner.items.is_empty() {
-                    true => Value::String(name.clone()),
-                    false => select(document, inner, &place, lists),
-                };
-                let value = if lists.contains(&place) { json!([value]) } else { value };
-                members.insert(name, value);
-            }
-            Selection::InlineFragment(fragment) => {
-                let inner = select(document, &fragment.node.selection_set.node, place, lists);
-                members.extend(inner.as_object().cloned().unwrap_or_default());
-            }
-            Selection::FragmentSpread(spread) => {
-                let fragment = document.fragments.get(&spread.node.fragment_name.node);
-                if let Some(fragment) = fragment {
-                    let inner = select(document, &fragment.node.selection_set.node, place, lists);
-                    members.extend(inner.as_object().cloned().unwrap_or_default());
-                }
-            }
-        }
-    }
-    Value::Object(members)
+    let sample = task.sample(outputs).ok_or("the query cannot be read")?;
+    Ok(respond(200, &BTreeMap::new(), "application/json", Some(&sample)))
 }

@@ -9,7 +9,6 @@ use a2s::{
 use axum::response::Response;
 use serde_json::{Map, Value};
 
-use super::made_up::make_up;
 use super::schema::Schemas;
 use super::{Misfit, Request, Values, respond};
 
@@ -228,7 +227,12 @@ pub(super) fn answer(task: &OpenApiTask, answer: Option<&Answer>) -> Result<Resp
             let first =
                 || media.get("examples").and_then(Value::as_object)?.values().next()?.get("value");
             let shown = media.get("example").or_else(first).cloned();
-            shown.or_else(|| schema.map(|schema| make_up(schemas, schema, "text")))
+            // The first one that fits; when none does, the check below says why.
+            let made_up = |schema| {
+                let fits = |value: &Value| schemas.refuse(schema, value).is_none();
+                task.samples(schema).find(fits).or_else(|| task.samples(schema).next())
+            };
+            shown.or_else(|| schema.and_then(made_up))
         }
     };
     if let (Some(schema), Some(body)) = (schema, &body)

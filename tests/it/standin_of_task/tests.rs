@@ -277,7 +277,7 @@ fn a_made_up_answer_fits_its_schema() {
             assert_eq!(first, ask(&standin, "GET", "/", None), "{schema}");
         }
     }
-    let nothing = json!({ "type": "string", "pattern": "^(?:Q#){3}$" });
+    let nothing = json!({ "type": "string", "minLength": 3, "maxLength": 2 });
     let (stage, standin) = stand_in(&document_about("3.0.3", &nothing), None);
     assert_eq!(ask(&standin, "GET", "/", None).0, 400);
     assert!(stage.refusals()[0].contains("its own answer does not fit"), "{:?}", stage.refusals());

@@ -1,3 +1,4 @@
+mod examples;
 mod inputs;
 mod names;
 mod queries;

@@ -1,0 +1,92 @@
+//! Answers made up from what a query selects.
+
+use std::collections::BTreeSet;
+
+use jsonpath_rust::parser::model::{Segment, Selector};
+use serde_json::{Map, Value, json};
+
+use super::{GraphqlTask, MAX_DEPTH};
+use crate::document::{Output, OutputSource};
+use crate::types::Selection;
+
+/// Names from the top of an answer.
+type Spot = Vec<String>;
+
+impl GraphqlTask {
+    /// An answer with everything that the query selects, always the same one. A query does not tell
+    /// types: each field without selections of its own is its name as a text, and there are lists
+    /// of one where `outputs` look for lists. None when the query cannot be read.
+    #[must_use]
+    pub fn sample(&self, outputs: &[Output]) -> Option<Value> {
+        let selection = self.selection()?;
+        let lists = outputs.iter().filter_map(|output| match &output.source {
+            OutputSource::Body(query) => Some(lists_of(&query.segments())),
+            OutputSource::Header(_) | OutputSource::Status => None,
+        });
+        let lists = lists.flatten().collect();
+        Some(json!({ "data": below(&selection, &mut vec!["data".to_owned()], &lists) }))
+    }
+}
+
+/// The places where a query looks for a list: in front of each index, wildcard, slice or filter.
+fn lists_of(segments: &[Segment]) -> BTreeSet<Spot> {
+    let mut lists = BTreeSet::new();
+    let mut spot = Spot::new();
+    for segment in segments {
+        match segment {
+            Segment::Selector(Selector::Name(name)) => spot.push(name.clone()),
+            Segment::Selector(_) => {
+                lists.insert(spot.clone());
+            }
+            // What these select may stand anywhere.
+            Segment::Selectors(_) | Segment::Descendant(_) => break,
+        }
+    }
+    lists
+}
+
+fn below(selection: &Selection, spot: &mut Spot, lists: &BTreeSet<Spot>) -> Value {
+    let mut members = Map::new();
+    for name in selection.names() {
+        spot.push(name.clone());
+        let value = match selection.below(&name) {
+            Some(selection) if spot.len() <= MAX_DEPTH => below(&selection, spot, lists),
+            Some(_) => Value::Null,
+            None => json!(name),
+        };
+        let value = if lists.contains(spot) { json!([value]) } else { value };
+        spot.pop();
+        members.insert(name, value);
+    }
+    Value::Object(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::document::Action;
+
+    #[track_caller]
+    fn check(query: &str, outputs: &str, expected: &str) {
+        let document = format!(
+            "a2s: 1.1.0\nname: A\ndescription: a\ndomains: [a.example]\nversion: 1.0.0\nauthors: [{{name: A}}]\n\
+             execution:\n  type: sequence\n  steps:\n    - id: a\n      format: GraphQL\n\
+             \x20     task: {{endpoint: \"https://a.example\", query: \"{query}\"}}\n      output_mapping: {outputs}\n"
+        );
+        let document = crate::compile(document.as_bytes()).document.unwrap();
+        let block = &document.capability().execution;
+        let Action::Task { task, outputs, .. } = &block.children()[0].action else { panic!() };
+        let crate::Task::Graphql(task) = &**task else { panic!() };
+        assert_eq!(task.sample(outputs).unwrap().to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_selected_is_there_under_its_alias_and_in_lists_where_lists_are_looked_for() {
+        check("{ a b: c { d } }", "{x: $.data.a}", r#"{"data":{"a":"a","b":{"d":"d"}}}"#);
+        check(
+            "{ rows { id tags } ...F } fragment F on Q { rows { name } }",
+            "{x: \"$.data.rows[*].tags[0]\", y: \"$.data.rows[?@.id == 'id'].name\"}",
+            r#"{"data":{"rows":[{"id":"id","tags":["tags"],"name":"name"}]}}"#,
+        );
+        check("{ rows { id } }", "{x: \"$..id\"}", r#"{"data":{"rows":{"id":"id"}}}"#);
+    }
+}

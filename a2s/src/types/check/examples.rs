@@ -1,0 +1,178 @@
+//! Examples: what can be told of their answers and outputs without trying them.
+
+use serde_json::Value;
+
+use super::Checker;
+use crate::check::find_task;
+use crate::code;
+use crate::decode::short;
+use crate::diagnostic::{Diagnostic, Position};
+use crate::document::{Action, Answer, Example, OnError, Output, OutputSource, Step, StepPath};
+use crate::task::{MediaType, Task};
+use crate::tree::{Node, item_path, member_path};
+use crate::types::fit::{Form, Misfit, Reason, Turn, misfits};
+use crate::types::{Object, Presence, Scope, Type};
+
+/// What stands in a result in place of a secret.
+const HIDDEN: &str = "(secret)";
+/// The most values that a message lists.
+const MAX_CHOICES: usize = 4;
+
+impl<'n> Checker<'n, '_> {
+    /// Reports what surely makes examples fail: answers that are not as their operations declare
+    /// them, or that lack what the step takes from them, and outputs that the capability never gives.
+    pub(super) fn check_examples(&mut self) {
+        // What is wrong elsewhere changes what all of it means.
+        if self.findings.has_errors() {
+            return;
+        }
+        for (index, example) in self.names.capability.examples.iter().enumerate() {
+            let path = format!("examples[{index}]");
+            let Some(node) = self.root.at(&path) else { continue };
+            self.check_answers(example, node, &path);
+            self.check_output(example, node, &path);
+        }
+    }
+
+    fn check_answers(&mut self, example: &'n Example, node: &'n Node, path: &str) {
+        let written = node.get("answers").and_then(Node::members).into_iter().flatten();
+        for member in written {
+            let way = StepPath::new(&member.key).ok();
+            let Some((way, answer)) = way.and_then(|way| example.answers.get_key_value(&way))
+            else {
+                continue;
+            };
+            let Ok(Some(step)) = find_task(self.names.capability, way) else { continue };
+            let path = member_path(&member_path(path, "answers"), &member.key);
+            let reason = if (200..300).contains(&answer.status) {
+                self.refuse_answer(step, answer).map(|reason| (reason, &member.value))
+            } else {
+                None
+            };
+            if let Some((reason, at)) = reason {
+                let at = at.get("body").map_or(member.position, |body| body.position);
+                let hint = "Correct the answer, or what the operation declares.";
+                self.report_example(&path, at, reason, hint);
+            }
+        }
+    }
+
+    /// Why an answer of success fails the example.
+    fn refuse_answer(&self, step: &'n Step, answer: &'n Answer) -> Option<String> {
+        let Action::Task { task, outputs, .. } = &step.action else { return None };
+        if let Task::OpenApi(task) = &**task {
+            let Some(declared) = self.names.answer_with(task, answer.status) else {
+                return Some(format!("the operation declares no status {}", answer.status));
+            };
+            if says_json(answer) && !answer.body.is_null() {
+                let body = Type::literal(&answer.body);
+                let found = misfits(&body, &declared, Form::Json);
+                if let Some(misfit) = found.iter().find(|misfit| misfit.certain) {
+                    return Some(format!("the answer {}", describe(misfit, "body")));
+                }
+            }
+        }
+        // What fails may be what the example is to show; bytes are read as more than is written.
+        if self.is_handled(step) || !says_json(answer) {
+            return None;
+        }
+        outputs.iter().find_map(|output| find_miss(output, answer))
+    }
+
+    /// Whether the capability goes on when a step fails.
+    fn is_handled(&self, step: &Step) -> bool {
+        let top = self.names.capability.execution.children();
+        let way = Step::way_to(&top, &step.id).unwrap_or_default();
+        way.iter().any(|step| step.control.on_error != OnError::Stop)
+    }
+
+    fn check_output(&mut self, example: &'n Example, node: &'n Node, path: &str) {
+        let Some(expected) = &example.output else { return };
+        let names = self.names;
+        let scope = Scope::default();
+        let result = match &names.capability.output {
+            Some(output) => names.template(output, &scope),
+            None => {
+                let member = |name: &'n str| {
+                    (name.to_owned(), (names.variable(name, &scope), Presence::Perhaps))
+                };
+                let members = names.set().map(member).collect();
+                Type::Object(Object { members, open: false })
+            }
+        };
+        let found = misfits(&Type::literal(expected), &result, Form::Json);
+        let is_told = |misfit: &&Misfit| misfit.certain && !is_hidden(expected, &misfit.way);
+        let Some(misfit) = found.iter().find(is_told) else { return };
+        let at = node.member("output").map_or(node.position, |member| member.position);
+        let message = format!("the result never has this: it {}", describe(misfit, "output"));
+        let hint = "Compare it with what the capability gives: `a2s show FILE`.";
+        self.report_example(&member_path(path, "output"), at, message, hint);
+    }
+
+    fn report_example(&mut self, path: &str, at: Position, message: String, hint: &str) {
+        let found = Diagnostic::error(code::BAD_EXAMPLE, path, at, message).with_hint(hint);
+        self.report(found, Vec::new());
+    }
+}
+
+/// Whether the body of an answer is told by its own members, and not by bytes.
+fn says_json(answer: &Answer) -> bool {
+    let named = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let is_bytes = answer.body.get("base64").is_some();
+    named.and_then(|(_, value)| MediaType::parse(value)).map_or(!is_bytes, |one| one.is_json())
+}
+
+/// What an output has to be taken from and is not there.
+fn find_miss(output: &Output, answer: &Answer) -> Option<String> {
+    if output.default.is_some() {
+        return None;
+    }
+    let reason = match &output.source {
+        OutputSource::Body(query) => query.evaluate(&answer.body).err()?.to_string(),
+        OutputSource::Header(name) => {
+            let is_given = answer.headers.keys().any(|known| known.eq_ignore_ascii_case(name));
+            // What the body is goes without saying.
+            if is_given || name.eq_ignore_ascii_case("content-type") {
+                return None;
+            }
+            format!("there is no header `{}`", short(name))
+        }
+        OutputSource::Status => return None,
+    };
+    Some(format!("the step sets `{}` from the answer, but {reason}", output.dotted()))
+}
+
+/// What does not fit, and where.
+fn describe(misfit: &Misfit, whole: &str) -> String {
+    let place = misfit.way.iter().fold(whole.to_owned(), |place, turn| match turn {
+        Turn::Member(name) => member_path(&place, name),
+        Turn::Item(index) => item_path(&place, *index),
+        Turn::EachItem => format!("{place}[*]"),
+    });
+    match &misfit.reason {
+        Reason::Kind { found, wanted } => {
+            format!("has {found} at `{place}`, where {wanted} belongs")
+        }
+        Reason::Choice { wanted } => {
+            let listed = wanted.iter().take(MAX_CHOICES).map(|value| short(&value.to_string()));
+            let listed: Vec<String> = listed.collect();
+            let more = if wanted.len() > MAX_CHOICES { ", …" } else { "" };
+            format!("has another value at `{place}` than {}{more}", listed.join(", "))
+        }
+        Reason::Missing { name, .. } => format!("lacks `{}` at `{place}`", short(name)),
+        Reason::Surplus { name, .. } => {
+            format!("has `{}` at `{place}`, which is never there", short(name))
+        }
+        Reason::Forms(count) => format!("fits none of the {count} forms of `{place}`"),
+    }
+}
+
+/// Whether the value at the end of a way stands in place of a secret.
+fn is_hidden(value: &Value, way: &[Turn]) -> bool {
+    let reached = way.iter().try_fold(value, |value, turn| match turn {
+        Turn::Member(name) => value.get(name),
+        Turn::Item(index) => value.get(index),
+        Turn::EachItem => None,
+    });
+    reached.is_some_and(|value| value == HIDDEN)
+}

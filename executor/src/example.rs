@@ -1,0 +1,257 @@
+//! Examples of a document, tried without any service: each request gets the answer that the example
+//! has for it, or one that is made up from what the operation declares.
+//!
+//! Everything else is as in a run. The requests are made and held to their schemas, the answers are
+//! read as if they had come over the wire, and the steps do with them what they always do.
+
+mod difference;
+mod made_up;
+mod response;
+mod script;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::api::{Event, EventKind, RunError};
+use a2s::{Dependency, Digest, Document, Example, StepPath};
+use serde_json::Value;
+
+use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
+use crate::config::Limits;
+use crate::error::{Error, Kind};
+use crate::plan::Plan;
+use crate::run::fold::Progress;
+use crate::run::rehearse::Rehearsal;
+use crate::source::{Choices, Library};
+use script::Script;
+
+pub use difference::Difference;
+
+/// How long one example may take.
+const MAX_TIME: Duration = Duration::from_secs(10);
+/// What the outputs of an example's steps may come to, in bytes.
+const MAX_VARIABLE_BYTES: usize = 16 << 20;
+/// The session of an example.
+const SESSION: &str = "example";
+
+/// A capability with all that it uses, ready to be tried. Needs neither network nor database.
+///
+/// ```
+/// # use std::collections::BTreeMap;
+/// # use std::sync::Arc;
+/// let source = br#"
+/// a2s: 1.1.0
+/// name: CountDogs
+/// description: Counts the dogs of a town
+/// domains: [dogs.example]
+/// version: "1.0.0"
+/// authors: [{name: Jane Smith}]
+/// execution:
+///   type: sequence
+///   steps:
+///     - id: count
+///       format: OpenAPI
+///       task:
+///         openapi: 3.0.3
+///         info: {title: Dogs, version: "1"}
+///         servers: [{url: "https://dogs.example"}]
+///         paths: {/dogs: {get: {responses: {200: {description: The dogs}}}}}
+///       output_mapping: {dogs: "$.count"}
+/// examples:
+///   - answers: {count: {body: {count: 3}}}
+///     output: {dogs: 4}
+/// "#;
+/// # #[derive(Debug)]
+/// # struct System;
+/// # impl executor::Clock for System { fn now(&self) -> jiff::Timestamp { jiff::Timestamp::UNIX_EPOCH } }
+/// # impl executor::Ids for System { fn random(&self) -> [u8; 16] { [7; 16] } }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let document = Arc::new(a2s::compile(source).document.expect("a good document"));
+/// let trial = executor::Trial::new(&document, &BTreeMap::new(), |_| None).expect("it uses nothing");
+///
+/// let example = &document.capability().examples[0];
+/// let outcome = trial.run(example, Arc::new(System), Arc::new(System)).await;
+/// assert!(!outcome.passed());
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Trial {
+    plan: Plan,
+    limits: Limits,
+}
+
+/// What came of an example.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it failed; empty when it passed.
+    pub failures: Vec<Fault>,
+    /// The steps that were answered with something made up, in order of their paths; one of a
+    /// `for_each` stands there once.
+    pub made_up: Vec<String>,
+    /// Answers of the example that nobody asked for.
+    pub unused: Vec<StepPath>,
+    /// What happened, as in the journal of a run.
+    pub events: Vec<Event>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// Why an example failed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// The run failed, or an answer of the example cannot be that of its operation.
+    Error(RunError),
+    /// The result is another one.
+    Output(Vec<Difference>),
+}
+
+impl Trial {
+    /// Puts together what is to be tried. `documents` has what `root` uses, directly or not, by
+    /// digest, and perhaps more; `choose` says which of them a dependency means.
+    ///
+    /// # Errors
+    /// [`Kind::DependencyRefused`] when something that is used is not there or does not fit, and
+    /// [`Kind::BudgetExceeded`] when it is too much.
+    pub fn new(
+        root: &Arc<Document>,
+        documents: &BTreeMap<Digest, Arc<Document>>,
+        choose: impl Fn(&Dependency) -> Option<Digest>,
+    ) -> Result<Self, Error> {
+        let limits = Limits {
+            max_run_time: MAX_TIME,
+            max_variable_bytes: MAX_VARIABLE_BYTES,
+            ..Limits::default()
+        };
+        let mut library = Library {
+            root: root.digest(),
+            documents: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            choices: Choices::default(),
+        };
+        let mut waiting = VecDeque::from([root]);
+        while let Some(document) = waiting.pop_front() {
+            if library.documents.contains_key(&document.digest()) {
+                continue;
+            }
+            let name = &document.capability().name;
+            if library.documents.len() == limits.max_documents {
+                let message =
+                    format!("`{name}` needs more than {} documents", limits.max_documents);
+                return Err(Error::new(Kind::BudgetExceeded, message));
+            }
+            let mut choices = BTreeMap::new();
+            for dependency in &document.capability().dependencies {
+                let used = choose(dependency).and_then(|digest| documents.get(&digest));
+                let Some(used) = used else {
+                    let used = &dependency.capability;
+                    let message = format!(
+                        "`{name}` uses `{used}`, and no version of it that fits is at hand"
+                    );
+                    return Err(Error::new(Kind::DependencyRefused, message));
+                };
+                choices.insert(dependency.capability.clone(), used.digest());
+                waiting.push_back(used);
+            }
+            library.choices.0.insert(document.digest(), choices);
+            library.documents.insert(document.digest(), Arc::clone(document));
+        }
+        let plan = Plan::new(&library, limits.max_steps)?;
+        Ok(Self { plan, limits })
+    }
+
+    /// Tries one example of the capability. `clock` times it, and bounds how long it may take; `ids`
+    /// makes what a run has to make up, such as idempotency keys.
+    pub async fn run(
+        &self,
+        example: &Example,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Outcome {
+        let began = clock.now();
+        let mut outcome = self.walk(example, &clock, ids).await;
+        outcome.duration_ms = milliseconds_between(began, clock.now());
+        outcome
+    }
+
+    async fn walk(&self, example: &Example, clock: &Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Outcome {
+        let refused = |error: &Error| Outcome::refused(error.to_run_error(None, None, true));
+        if let Err(error) = self.plan.check_inputs(&example.inputs) {
+            return refused(&error);
+        }
+        let script = Script::new(&self.plan, example, clock, self.limits.max_run_time);
+        let script = match script {
+            Ok(script) => script,
+            Err(error) => return refused(&error),
+        };
+        let rehearsal = Rehearsal {
+            run: new_run_id(clock, &ids),
+            session: SESSION,
+            plan: &self.plan,
+            progress: &Progress::default(),
+            inputs: &self.plan.root.complete(&example.inputs),
+            answers: &script,
+            limits: &self.limits,
+            clock: Arc::clone(clock),
+            ids,
+        };
+        let events = rehearsal.walk().await;
+        let told = script.tell();
+        let mut failures: Vec<_> = told.faults.into_iter().map(Fault::Error).collect();
+        let (output, error) = match events.last().map(|event| &event.kind) {
+            Some(EventKind::RunFinished { output, error, .. }) => (output.as_ref(), error.clone()),
+            Some(EventKind::RunWaiting { error }) => (None, Some(error.clone())),
+            _ => {
+                let error = Error::new(Kind::Internal, "the example has no end");
+                (None, Some(error.to_run_error(None, None, true)))
+            }
+        };
+        let known = |error: &RunError| {
+            let is_it = |fault: &Fault| matches!(fault, Fault::Error(one) if one.step == error.step && one.code == error.code);
+            failures.iter().any(is_it)
+        };
+        if let Some(error) = error.filter(|error| !known(error)) {
+            failures.push(Fault::Error(error));
+        }
+        if let (Some(expected), Some(output), true) = (&example.output, output, failures.is_empty())
+        {
+            let differences = difference::compare(expected, output);
+            if !differences.is_empty() {
+                failures.push(Fault::Output(differences));
+            }
+        }
+        let (made_up, unused) = (told.made_up, told.unused);
+        Outcome { failures, made_up, unused, events, duration_ms: 0 }
+    }
+}
+
+impl Outcome {
+    /// Whether the example holds.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// The result of the run, when it succeeded. What is secret reads `(secret)`.
+    #[must_use]
+    pub fn output(&self) -> Option<&Value> {
+        match &self.events.last()?.kind {
+            EventKind::RunFinished { output, .. } => output.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn refused(error: RunError) -> Self {
+        let failures = vec![Fault::Error(error)];
+        Self {
+            failures,
+            made_up: Vec::new(),
+            unused: Vec::new(),
+            events: Vec::new(),
+            duration_ms: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

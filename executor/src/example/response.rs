@@ -1,0 +1,84 @@
+//! From the answer that a document writes down to the answer that a service would send.
+
+use a2s::{Answer, MediaType, Task};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::request::{RawResponse, media_types_of};
+
+/// The answer of an example as a service would send it.
+///
+/// # Errors
+/// When no service could send it.
+pub(super) fn to_response(task: &Task, answer: &Answer) -> Result<RawResponse, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &answer.headers {
+        let header = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(value).ok());
+        let (name, value) = header.ok_or_else(|| format!("`{name}` is no header with a value"))?;
+        headers.append(name, value);
+    }
+    let mut response =
+        RawResponse { status: answer.status, headers, body: Vec::new().into(), redirects: 0 };
+    if answer.body.is_null() {
+        return Ok(response);
+    }
+    let media_type = match response.content_type() {
+        Some(named) => {
+            MediaType::parse(named).ok_or_else(|| "`content-type` is no media type".to_owned())?
+        }
+        None => usual_type(task, answer.status, &answer.body),
+    };
+    response.body = to_bytes(&media_type, &answer.body)?.into();
+    name_type(&mut response, &media_type);
+    Ok(response)
+}
+
+/// Says what the body of an answer is, unless it says so itself.
+pub(super) fn name_type(response: &mut RawResponse, media_type: &MediaType) {
+    if let Ok(value) = HeaderValue::from_str(media_type.as_str()) {
+        response.headers.entry(CONTENT_TYPE).or_insert(value);
+    }
+}
+
+/// JSON, unless the operation declares other types alone, and the body may be of the first of them.
+fn usual_type(task: &Task, status: u16, body: &Value) -> MediaType {
+    let json = json();
+    let Task::OpenApi(task) = task else { return json };
+    let declared = media_types_of(task, status);
+    let is_json = |one: &MediaType| one.is_json() || one.covers(&json);
+    if declared.iter().any(is_json) || !(body.is_string() || is_binary(body)) {
+        return declared.into_iter().find(MediaType::is_json).unwrap_or(json);
+    }
+    declared.into_iter().find(|one| !one.is_range()).unwrap_or(json)
+}
+
+/// `application/json`.
+#[expect(clippy::expect_used, reason = "the text is a media type")]
+pub(super) fn json() -> MediaType {
+    MediaType::parse("application/json").expect("the text is a media type")
+}
+
+/// The bytes of a value: the other way round from what a step reads.
+pub(super) fn to_bytes(media_type: &MediaType, body: &Value) -> Result<Vec<u8>, String> {
+    match body {
+        Value::String(text) if !media_type.is_json() => {
+            let charset = media_type.parameter("charset");
+            let encoding =
+                charset.and_then(|label| encoding_rs::Encoding::for_label(label.as_bytes()));
+            Ok(encoding.unwrap_or(encoding_rs::UTF_8).encode(text).0.into_owned())
+        }
+        body if !media_type.is_json() && is_binary(body) => {
+            let text = body["base64"].as_str().unwrap_or_default();
+            STANDARD.decode(text).map_err(|error| format!("`base64` cannot be read: {error}"))
+        }
+        body => Ok(body.to_string().into_bytes()),
+    }
+}
+
+/// Whether a value stands for bytes, as steps read them.
+fn is_binary(body: &Value) -> bool {
+    body.get("base64").is_some_and(Value::is_string)
+}

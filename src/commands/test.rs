@@ -1,0 +1,204 @@
+//! `a2s test`: documents held to their own examples.
+
+mod bench;
+mod report;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use a2s::{Document, Example};
+use executor::{Outcome, Trial};
+use rayon::prelude::*;
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use tokio::runtime::Handle;
+
+use self::report::Counts;
+use super::document::{self, Found};
+use super::shelf;
+use super::target::Target;
+use crate::cli::TestArgs;
+use crate::client::Client;
+use crate::clock::System;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+pub(super) use bench::Bench;
+pub(super) use report::print_outcome;
+
+/// A document that was asked for.
+struct Subject {
+    /// The file, or the name that it was asked for by.
+    origin: String,
+    source: Vec<u8>,
+    /// The document, or why there is none.
+    document: Result<Arc<Document>, Failure>,
+}
+
+/// What came of the examples of a document.
+struct Tested {
+    subject: Subject,
+    /// What it is tried by, or why it cannot be.
+    trial: Option<Result<Trial, Failure>>,
+    /// The examples that were tried, by their number.
+    tried: Vec<(usize, Result<Outcome, Panicked>)>,
+    /// How many the filter left out.
+    left_out: usize,
+}
+
+/// The executor broke down: a defect of ours, and no other example should suffer from it.
+#[derive(Debug)]
+pub(super) struct Panicked;
+
+pub(super) async fn test(
+    arguments: &TestArgs,
+    client: impl FnOnce() -> Result<Client, Failure>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = client()?;
+    let mut bench = Bench::default();
+    let mut subjects = read(&arguments.targets, &client).await?;
+    for subject in &mut subjects {
+        if let Ok(document) = &subject.document {
+            bench.add(document);
+        }
+    }
+    let mut tested = Vec::new();
+    for subject in subjects {
+        tested.push(prepare(subject, &mut bench, &client, arguments.filter.as_deref()).await);
+    }
+    let runtime = Handle::current();
+    let tested: Vec<Tested> =
+        tested.into_par_iter().map(|one| one.run(&runtime, arguments.filter.as_deref())).collect();
+    let mut counts = Counts::default();
+    for one in &tested {
+        report::print(one, arguments.require_examples, &mut counts, output);
+    }
+    counts.print(output);
+    let is_unreachable = |failure: &Failure| failure.exit == Exit::Unreachable;
+    if tested.iter().filter_map(Tested::failure).any(is_unreachable) {
+        return Err(Failure::told(Exit::Unreachable));
+    }
+    if counts.is_good() { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+}
+
+/// Tries an example where nothing that it breaks can break others.
+pub(super) fn try_out(
+    trial: &Trial,
+    example: &Example,
+    runtime: &Handle,
+) -> Result<Outcome, Panicked> {
+    let run = trial.run(example, Arc::new(System), Arc::new(System));
+    // Of a few examples some are tried where the command itself runs.
+    let wait = || tokio::task::block_in_place(|| runtime.block_on(run));
+    catch_unwind(AssertUnwindSafe(wait)).map_err(|_| Panicked)
+}
+
+/// Reads every document that is meant.
+///
+/// # Errors
+/// When a target means nothing, or the registry does not answer.
+async fn read(targets: &[String], client: &Client) -> Result<Vec<Subject>, Failure> {
+    let mut subjects = Vec::new();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for target in targets {
+        let folder = Some(Path::new(target)).filter(|path| path.is_dir());
+        match folder.or_else(|| Target::of_file(target)) {
+            Some(path) => files.push(path.to_owned()),
+            None => subjects.push(fetch(target, client).await?),
+        }
+    }
+    if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
+        return Err(Failure::argument("standard input can be read once"));
+    }
+    if !files.is_empty() {
+        let found = document::find(&files)?;
+        subjects.extend(found.into_par_iter().map(Subject::read).collect::<Vec<_>>());
+    }
+    Ok(subjects)
+}
+
+/// A document that the registry has.
+async fn fetch(target: &str, client: &Client) -> Result<Subject, Failure> {
+    let Target { name, range } = Target::parse(target)?;
+    let range = range.as_deref().unwrap_or("latest");
+    let path = ["v1", "capabilities", name.as_str(), range];
+    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
+    let source = client.bytes(request).await?;
+    let document = shelf::read(&source, &name)?;
+    Ok(Subject { origin: target.to_owned(), source, document: Ok(Arc::new(document)) })
+}
+
+impl Subject {
+    fn read(found: Found) -> Self {
+        let origin = found.path.display().to_string();
+        let source = match found.error {
+            Some(error) => Err(Failure::file(&found.path, &error)),
+            None => document::read(&found.path),
+        };
+        match source {
+            Err(failure) => Self { origin, source: Vec::new(), document: Err(failure) },
+            Ok(source) => {
+                let compilation = a2s::compile(&source);
+                let document = compilation.document.map(Arc::new).ok_or_else(|| Failure {
+                    diagnostics: compilation.diagnostics,
+                    ..Failure::told(Exit::Bad)
+                });
+                Self { origin, source, document }
+            }
+        }
+    }
+}
+
+/// Puts together what the examples of a document are tried by. One without examples that are
+/// wanted needs nothing.
+async fn prepare(
+    subject: Subject,
+    bench: &mut Bench,
+    client: &Client,
+    filter: Option<&str>,
+) -> Tested {
+    let trial = match &subject.document {
+        Ok(document) if examples(document, filter).next().is_some() => {
+            Some(bench.trial(document, client).await)
+        }
+        Ok(_) | Err(_) => None,
+    };
+    Tested { subject, trial, tried: Vec::new(), left_out: 0 }
+}
+
+/// The examples of a document that a filter lets through, with their numbers.
+fn examples<'d>(
+    document: &'d Document,
+    filter: Option<&'d str>,
+) -> impl Iterator<Item = (usize, &'d Example)> {
+    let filter = filter.map(str::to_lowercase);
+    let capability = document.capability();
+    let wanted = move |(number, example): &(usize, &Example)| {
+        let Some(filter) = &filter else { return true };
+        let name = format!("{} {}", capability.name, report::title(*number, example));
+        name.to_lowercase().contains(filter)
+    };
+    capability.examples.iter().enumerate().filter(wanted)
+}
+
+impl Tested {
+    fn run(mut self, runtime: &Handle, filter: Option<&str>) -> Self {
+        let Ok(document) = &self.subject.document else { return self };
+        let wanted: Vec<_> = examples(document, filter).collect();
+        self.left_out = document.capability().examples.len() - wanted.len();
+        if let Some(Ok(trial)) = &self.trial {
+            let wanted = wanted.into_par_iter();
+            let tried = wanted.map(|(number, one)| (number, try_out(trial, one, runtime)));
+            self.tried = tried.collect();
+        }
+        self
+    }
+
+    /// Why nothing could be tried.
+    fn failure(&self) -> Option<&Failure> {
+        let trial = self.trial.as_ref().and_then(|trial| trial.as_ref().err());
+        self.subject.document.as_ref().err().or(trial)
+    }
+}
