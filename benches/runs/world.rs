@@ -133,7 +133,11 @@ impl Process {
         Self::start_in(folder, service, flags)
     }
 
-    pub(crate) fn publish(&self, document: &Value) {
+    pub(crate) fn publish(&self, documents: &[Value]) {
+        documents.iter().for_each(|document| self.publish_one(document));
+    }
+
+    fn publish_one(&self, document: &Value) {
         let file = self.folder.path().join("document.json");
         std::fs::write(&file, document.to_string()).unwrap();
         let published = Command::new(env!("CARGO_BIN_EXE_a2s"))
@@ -175,8 +179,12 @@ pub(crate) fn thing(id: &str) -> Value {
     json!({ "id": id, "text": "text ".repeat(200) })
 }
 
-/// A capability of so many steps, each of which sends what the one before was answered.
-pub(crate) fn chain(method: Method, steps: usize) -> Value {
+/// The most steps of one document that a chain is made of.
+const MOST: usize = 200;
+
+/// A capability of so many steps, each of which sends what the one before was answered. One that is
+/// longer than a document may be uses another several times; that one comes first.
+pub(crate) fn chain(method: Method, steps: usize) -> Vec<Value> {
     let step = |index: usize| {
         let id = match index.checked_sub(1) {
             None => "a".to_owned(),
@@ -188,13 +196,24 @@ pub(crate) fn chain(method: Method, steps: usize) -> Value {
         };
         task(&format!("step{index}"), &format!("{method:?}"), &inputs, &format!("out{index}"))
     };
+    let name = chain_name(method, steps);
+    if steps > MOST {
+        let part = chain_name(method, MOST);
+        let uses: Vec<_> = (0..steps / MOST)
+            .map(|index| json!({"id": format!("part{index}"), "type": "capability", "use": part}))
+            .collect();
+        let mut whole =
+            document(&name, "1.0.0", &json!({}), &json!({"type": "sequence", "steps": uses}));
+        whole["dependencies"] = json!([{"capability": part, "version": "^1.0.0"}]);
+        return chain(method, MOST).into_iter().chain([with_checksum(whole)]).collect();
+    }
     let tasks = json!({format!("{method:?}"): operation(&match method {
         Method::Get => reading(),
         Method::Post => writing(),
     })});
-    let steps_of_chain: Vec<_> = (0..steps).map(step).collect();
-    let execution = json!({ "type": "sequence", "steps": steps_of_chain });
-    document(&chain_name(method, steps), "1.0.0", &tasks, &execution)
+    let steps: Vec<_> = (0..steps).map(step).collect();
+    let execution = json!({ "type": "sequence", "steps": steps });
+    vec![document(&name, "1.0.0", &tasks, &execution)]
 }
 
 pub(crate) fn chain_name(method: Method, steps: usize) -> String {
@@ -213,7 +232,7 @@ pub(crate) fn task(id: &str, task: &str, inputs: &Value, output: &str) -> Value 
 
 /// A document with its checksum.
 pub(crate) fn document(name: &str, a2s: &str, tasks: &Value, execution: &Value) -> Value {
-    let mut document = json!({
+    with_checksum(json!({
         "a2s": a2s,
         "name": name,
         "description": "Requests to a service on loopback",
@@ -222,7 +241,11 @@ pub(crate) fn document(name: &str, a2s: &str, tasks: &Value, execution: &Value) 
         "authors": [{"name": "Bench"}],
         "tasks": tasks,
         "execution": execution,
-    });
+    }))
+}
+
+fn with_checksum(mut document: Value) -> Value {
+    document.as_object_mut().unwrap().remove("checksum");
     let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
     document["checksum"] = json!(digest);
     document

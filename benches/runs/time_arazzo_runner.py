@@ -1,6 +1,6 @@
 """Runs a workflow with arazzo-runner once, and prints how many seconds that took in this process.
 
-Usage: arazzo_runner.py ARAZZO_FILE WORKFLOW
+Usage: time_arazzo_runner.py ARAZZO_FILE WORKFLOW
 """
 
 import logging
