@@ -123,7 +123,10 @@ impl Chain<'_> {
             Kind::ArazzoRunner => {
                 let script = Path::new(env!("CARGO_MANIFEST_DIR"));
                 let mut command = Command::new(self.peer.folder.join("venv/bin/python"));
-                command.arg(script.join("benches/runs/time_arazzo_runner.py")).arg(&file).arg("chain");
+                command
+                    .arg(script.join("benches/runs/time_arazzo_runner.py"))
+                    .arg(&file)
+                    .arg("chain");
                 command
             }
             Kind::Respect => {
