@@ -21,10 +21,53 @@ pub(super) enum Told {
     Exchange { run: Uuid, step: String, exchange: Box<Exchange> },
 }
 
-/// Where the journal of a run stands.
-struct Place {
-    last: u64,
-    is_open: bool,
+/// Inserts exchanges and events, and gives the events that were in turn. Of an event come its run,
+/// its number, its text, and how many of its run come before it in the same crowd.
+macro_rules! insert {
+    () => {
+        "INSERT OR REPLACE INTO exchange (run, step, exchange)
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)
+         WHERE value ->> 0 IN (SELECT id FROM run);
+         INSERT INTO event (run, seq, type, event)
+         SELECT value ->> 0, value ->> 1, value ->> 2 ->> 'type', value ->> 2 FROM json_each(?2)
+         WHERE value ->> 1 - value ->> 3
+                   = 1 + (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = value ->> 0)
+           AND (SELECT status FROM run WHERE id = value ->> 0) IN ('running', 'waiting')
+         RETURNING run, seq"
+    };
+}
+
+const INSERT: &str = insert!();
+/// The same with a transaction around it: one change of thread for the whole of it.
+const COMMIT: &str = concat!("BEGIN IMMEDIATE; ", insert!(), "; COMMIT");
+
+impl Told {
+    /// Whether an event or exchange is all that it writes. What changes a run besides is told alone:
+    /// whatever comes behind it is held to what it changed.
+    pub(super) fn is_plain(&self) -> bool {
+        match self {
+            Self::Event { event, sealed, .. } => sealed.is_none() && status_after(event).is_none(),
+            Self::Exchange { .. } => true,
+        }
+    }
+}
+
+/// Commits what runs tell, when it is plain. None when it has to be told as part of a transaction.
+pub(super) async fn commit_told(
+    connection: &mut SqliteConnection,
+    crowd: &[&Told],
+) -> Result<Option<Vec<Outcome>>, sqlx::Error> {
+    if !crowd.iter().all(|told| told.is_plain()) {
+        return Ok(None);
+    }
+    match insert(connection, COMMIT, crowd).await {
+        Ok(outcomes) => Ok(Some(outcomes)),
+        Err(error) => {
+            // Fails where nothing was begun, which is as good.
+            let _ = sqlx::query("ROLLBACK").execute(connection).await;
+            Err(error)
+        }
+    }
 }
 
 /// Writes what runs tell, in order. An event that does not follow the last one of its run, or comes
@@ -33,43 +76,77 @@ pub(super) async fn tell(
     connection: &mut SqliteConnection,
     crowd: &[&Told],
 ) -> Result<Vec<Outcome>, sqlx::Error> {
-    let events = crowd.iter().filter_map(|told| match told {
-        Told::Event { event, sealed, .. } => Some((&**event, sealed.as_ref())),
-        Told::Exchange { .. } => None,
-    });
-    let events: Vec<_> = events.collect();
-    let mut places = read_places(connection, &events).await?;
+    if crowd.is_empty() {
+        return Ok(Vec::new());
+    }
+    let outcomes = insert(connection, INSERT, crowd).await?;
+    for (told, outcome) in crowd.iter().zip(&outcomes) {
+        if let (Told::Event { event, sealed, .. }, Outcome::Done) = (told, outcome) {
+            if let Some(sealed) = sealed {
+                add_sealed(connection, event, sealed).await?;
+            }
+            if let Some(status) = status_after(event) {
+                set_status(connection, event, status).await?;
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+    crowd: &[&Told],
+) -> Result<Vec<Outcome>, sqlx::Error> {
+    let mut accepted = insert_together(connection, sql, crowd).await?;
     let mut outcomes = Vec::with_capacity(crowd.len());
-    let (mut accepted, mut exchanges) = (Vec::new(), Vec::new());
     for told in crowd {
         outcomes.push(match told {
-            Told::Event { event, sealed, .. } => match places.get_mut(&event.run) {
-                Some(place) if place.is_open && event.seq == place.last + 1 => {
-                    place.last = event.seq;
-                    place.is_open = !status_after(event).is_some_and(RunStatus::is_final);
-                    accepted.push((&**event, sealed.as_ref()));
-                    Outcome::Done
+            Told::Exchange { .. } => Outcome::Done,
+            Told::Event { event, .. } if accepted.remove(&(event.run, event.seq)) => Outcome::Done,
+            // One that is out of turn throws out the count of those behind it: alone it is right.
+            Told::Event { event, .. } => {
+                let alone = insert_together(connection, sql, &[told]).await?;
+                match alone.contains(&(event.run, event.seq)) {
+                    true => Outcome::Done,
+                    false => Outcome::OutOfTurn,
                 }
-                _ => Outcome::OutOfTurn,
-            },
-            Told::Exchange { run, step, exchange } => {
-                exchanges.push((run, step, text_of(exchange)?));
-                Outcome::Done
             }
         });
     }
-    if !exchanges.is_empty() {
-        sqlx::query(
-            "INSERT OR REPLACE INTO exchange (run, step, exchange)
-             SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)
-             WHERE value ->> 0 IN (SELECT id FROM run)",
-        )
-        .bind(text_of(&exchanges)?)
-        .execute(&mut *connection)
-        .await?;
-    }
-    add(connection, &accepted).await?;
     Ok(outcomes)
+}
+
+/// The run and number of each event that was in turn.
+async fn insert_together(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+    crowd: &[&Told],
+) -> Result<BTreeSet<(Uuid, u64)>, sqlx::Error> {
+    let (mut events, mut exchanges) = (Vec::new(), Vec::new());
+    let mut counts: BTreeMap<Uuid, u64> = BTreeMap::new();
+    for told in crowd {
+        match told {
+            Told::Event { event, .. } => {
+                let before = counts.entry(event.run).or_default();
+                events.push((event.run, event.seq, text_of(event)?, *before));
+                *before += 1;
+            }
+            Told::Exchange { run, step, exchange } => {
+                exchanges.push((run, step, text_of(exchange)?));
+            }
+        }
+    }
+    let rows: Vec<(String, i64)> = sqlx::query_as(sql)
+        .bind(text_of(&exchanges)?)
+        .bind(text_of(&events)?)
+        .fetch_all(connection)
+        .await?;
+    let read = |(run, seq): (String, i64)| {
+        let run: Uuid = run.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        Ok((run, u64::try_from(seq).unwrap_or_default()))
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// Writes the first event of a run.
@@ -78,58 +155,16 @@ pub(super) async fn add_first(
     event: &Event,
     sealed: Option<&Sealed>,
 ) -> Result<(), sqlx::Error> {
-    add(connection, &[(event, sealed)]).await
-}
-
-async fn read_places(
-    connection: &mut SqliteConnection,
-    events: &[(&Event, Option<&Sealed>)],
-) -> Result<BTreeMap<Uuid, Place>, sqlx::Error> {
-    let runs: BTreeSet<Uuid> = events.iter().map(|(event, _)| event.run).collect();
-    if runs.is_empty() {
-        return Ok(BTreeMap::new());
+    sqlx::query("INSERT INTO event (run, seq, type, event) VALUES (?1, ?2, ?3 ->> 'type', ?3)")
+        .bind(event.run.to_string())
+        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+        .bind(text_of(event)?)
+        .execute(&mut *connection)
+        .await?;
+    match sealed {
+        Some(sealed) => add_sealed(connection, event, sealed).await,
+        None => Ok(()),
     }
-    let rows: Vec<(String, bool, i64)> = sqlx::query_as(
-        "SELECT id, status IN ('running', 'waiting'),
-                (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = id)
-         FROM run WHERE id IN (SELECT value FROM json_each(?1))",
-    )
-    .bind(text_of(&runs)?)
-    .fetch_all(connection)
-    .await?;
-    let read = |(id, is_open, last): (String, bool, i64)| {
-        let id: Uuid = id.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        Ok((id, Place { last: u64::try_from(last).unwrap_or_default(), is_open }))
-    };
-    rows.into_iter().map(read).collect()
-}
-
-/// Writes events that are in turn, with what they change in their runs.
-async fn add(
-    connection: &mut SqliteConnection,
-    events: &[(&Event, Option<&Sealed>)],
-) -> Result<(), sqlx::Error> {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let rows = events.iter().map(|(event, _)| Ok((event.run, event.seq, text_of(event)?)));
-    let rows: Vec<_> = rows.collect::<Result<_, sqlx::Error>>()?;
-    sqlx::query(
-        "INSERT INTO event (run, seq, type, event)
-         SELECT value ->> 0, value ->> 1, value ->> 2 ->> 'type', value ->> 2 FROM json_each(?1)",
-    )
-    .bind(text_of(&rows)?)
-    .execute(&mut *connection)
-    .await?;
-    for (event, sealed) in events {
-        if let Some(sealed) = sealed {
-            add_sealed(connection, event, sealed).await?;
-        }
-        if let Some(status) = status_after(event) {
-            set_status(connection, event, status).await?;
-        }
-    }
-    Ok(())
 }
 
 async fn add_sealed(

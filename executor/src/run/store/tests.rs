@@ -224,3 +224,39 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
     assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
     assert_eq!(lives(Some(2), 2).await, [[(1, 1), (1, 3)]]);
 }
+
+#[tokio::test]
+async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_with_them() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None, 30).await;
+    fixture.create(2, None, 30).await;
+    fixture.append(1, 2, step()).await.unwrap();
+    let committed = Arc::new(watch::Sender::new(0));
+    // Sent before the writer wakes: one transaction.
+    let told = [(1, 3), (1, 2), (2, 2), (1, 4), (3, 2), (1, 4), (2, 4), (1, 5), (2, 3)];
+    let told = told.map(|(run, seq)| {
+        fixture.store.append(event(run, seq, step()), None, Arc::clone(&committed))
+    });
+    let ended = futures::future::join_all(told).await;
+    let ended: Vec<bool> = ended.iter().map(Result::is_ok).collect();
+    assert_eq!(ended, [true, false, true, true, false, false, false, true, true]);
+    for (run, last) in [(1, 5), (2, 3)] {
+        let events = fixture.store.read_events(Uuid::from_u128(run), 0, 10).await.unwrap();
+        assert_eq!(
+            events.iter().map(|e| e.seq).collect::<Vec<_>>(),
+            (1..=last).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None, 30).await;
+    let committed = Arc::new(watch::Sender::new(0));
+    let told = [step(), finished(RunStatus::Succeeded), step()].into_iter().zip(2..);
+    let told = told
+        .map(|(kind, seq)| fixture.store.append(event(1, seq, kind), None, Arc::clone(&committed)));
+    let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
+    assert_eq!(ended.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+}

@@ -10,7 +10,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use super::tell::{Told, add_first, tell};
+use super::tell::{Told, add_first, commit_told, tell};
 use super::{Created, Lease, NewPlan, NewRun, WHAT, parse_owner_of_key, plans};
 use crate::database::failed;
 use crate::error::Error;
@@ -135,11 +135,22 @@ async fn commit(
     connection: &mut SqliteConnection,
     jobs: &[Job],
 ) -> Result<Vec<Outcome>, sqlx::Error> {
+    let told = jobs.iter().map(|job| match &job.task {
+        Task::Tell(told) => Some(told),
+        _ => None,
+    });
+    if let Some(crowd) = told.collect::<Option<Vec<_>>>()
+        && let Some(outcomes) = commit_told(connection, &crowd).await?
+    {
+        return Ok(outcomes);
+    }
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut outcomes = Vec::with_capacity(jobs.len());
     let mut crowd = Vec::new();
     for job in jobs {
-        if let Task::Tell(told) = &job.task {
+        if let Task::Tell(told) = &job.task
+            && told.is_plain()
+        {
             crowd.push(told);
             continue;
         }
