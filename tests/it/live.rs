@@ -25,7 +25,10 @@ impl Terminal {
     /// Runs `a2s` with `arguments`, which need no quotes.
     fn run(world: &World, (columns, rows): (u16, u16), term: &str, arguments: &str) -> Self {
         let a2s = env!("CARGO_BIN_EXE_a2s");
-        let line = format!("stty cols {columns} rows {rows}; exec {a2s} {arguments}");
+        // Whoever runs the tests in the background may ignore Ctrl-C, and that is inherited.
+        let line = format!(
+            "stty cols {columns} rows {rows}; exec env --default-signal=INT {a2s} {arguments}"
+        );
         let data = world.data();
         let environment = [
             ("A2S_URL", world.url()),
