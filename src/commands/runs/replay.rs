@@ -63,7 +63,7 @@ fn print(replay: &Replay, output: &mut Output) {
         number => format!("{number} steps"),
     };
     if *same {
-        output.line(format_args!("{GOOD}the same{GOOD:#} {DIM}{steps_compared}{DIM:#}"));
+        output.line(format_args!("{GOOD}the same{GOOD:#} {DIM}{steps_compared} compared{DIM:#}"));
     } else {
         let differ = steps.len();
         output.line(format_args!(
