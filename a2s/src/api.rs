@@ -2,6 +2,7 @@
 //! other. Plain data; every rule about it lives with the service that answers.
 
 mod host;
+mod path;
 mod plan;
 mod problem;
 mod registry;
@@ -11,6 +12,7 @@ mod secrets;
 mod state;
 
 pub use host::{HostList, HostState, WaitReason};
+pub use path::{around, loop_of};
 pub use plan::{
     PlanAnswer, PlanRequest, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind, Preview,
 };

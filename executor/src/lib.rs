@@ -70,6 +70,7 @@
 mod access;
 mod clock;
 mod config;
+mod control;
 mod database;
 mod engine;
 mod error;

@@ -18,6 +18,7 @@ use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::control;
 use crate::error::{Error, Kind};
 
 /// The largest list of versions that is read.
@@ -99,15 +100,8 @@ impl RegistryClient {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        // A client of its own: what goes to services leaves by `outbound` alone.
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(Duration::from_secs(3))
-            .timeout(TIMEOUT)
-            .build()
-            .map_err(|error| unusable(error.to_string()))?;
+        let http = control::client(TIMEOUT).build();
+        let http = http.map_err(|error| unusable(error.to_string()))?;
         Ok(Self { base, token, http, compiled: Mutex::default() })
     }
 

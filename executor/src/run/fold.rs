@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use a2s::api::{
     Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStatus, StepSummary,
-    TraceContext,
+    TraceContext, loop_of,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -171,11 +171,6 @@ impl<'e> Folding<'e> {
             }
         }
     }
-}
-
-/// The step that `path` is an iteration of, when it is one: `step` for `step[3]`.
-pub(crate) fn loop_of(path: &str) -> Option<&str> {
-    path.strip_suffix(']')?.rsplit_once('[').map(|(looping, _)| looping)
 }
 
 /// The status of a step that ended so.

@@ -6,7 +6,7 @@ mod drift;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::api::{Event, EventKind, Replay, ReplayRequest, RunError, RunStatus};
+use a2s::api::{Event, EventKind, Replay, ReplayRequest, RunError, RunStatus, around};
 use serde_json::Map;
 use uuid::Uuid;
 
@@ -113,16 +113,9 @@ impl Recording<'_> {
     /// step that did not come to its end.
     fn was_left_out(&self, step: &str) -> bool {
         let is_left = |recorded: &Recorded| recorded.skipped || recorded.error.is_some();
-        around(step).any(|path| self.steps.steps.get(path).is_some_and(is_left))
+        let mut outwards = std::iter::successors(Some(step), |path| around(path));
+        outwards.any(|path| self.steps.steps.get(path).is_some_and(is_left))
     }
-}
-
-/// A path and those of the steps around it, innermost first: `a/b[2]`, `a/b`, `a`.
-fn around(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| {
-        let end = path.rfind(['/', '['])?;
-        path.get(..end)
-    })
 }
 
 /// The steps that a person has said the outcome of: what they were answered, nobody knows.

@@ -17,6 +17,7 @@ use url::Url;
 use super::otlp::{self, Ready};
 use super::spans::Trace;
 use crate::config::Export;
+use crate::control;
 use crate::error::{Error, Kind};
 use crate::metrics::Metrics;
 
@@ -77,14 +78,8 @@ impl Exporter {
             headers.insert(header, value);
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
-        // A client of its own: what goes to services leaves by `outbound` alone.
-        let http = reqwest::Client::builder()
+        let http = control::client(TIMEOUT)
             .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(Duration::from_secs(3))
-            .timeout(TIMEOUT)
             .build()
             .map_err(|error| unusable(error.to_string()))?;
         let shared = Arc::new(Shared {

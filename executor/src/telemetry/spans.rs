@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Handler, Phase, Pin, Resolution, RunError,
+    Decision, DecisionSource, Event, EventKind, Handler, Phase, Pin, Resolution, RunError, around,
 };
 use jiff::Timestamp;
 
@@ -24,7 +24,6 @@ use super::context::RunTrace;
 use super::span::{Attributes, Span, SpanKind, Value, number, short, text};
 use crate::error::Kind;
 use crate::gate::tool_id;
-use crate::run::fold::loop_of;
 
 /// A run as a system that traces sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -373,16 +372,8 @@ impl<'e> Folding<'e> {
 
     /// The nearest step around a path that has begun.
     fn around(&self, path: &str) -> Option<&Open<'e>> {
-        let mut path = path;
-        loop {
-            path = match loop_of(path) {
-                Some(looping) => looping,
-                None => path.rsplit_once('/')?.0,
-            };
-            if let Some(open) = self.steps.get(path) {
-                return Some(open);
-            }
-        }
+        let mut outwards = std::iter::successors(around(path), |path| around(path));
+        outwards.find_map(|path| self.steps.get(path))
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use a2s::api::{
     Decision, DecisionSource, Event, EventKind, Handler, Iterations, Phase, Resolution, RunError,
-    WaitReason,
+    WaitReason, around, loop_of,
 };
 use console::truncate_str;
 use jiff::Timestamp;
@@ -345,16 +345,6 @@ fn duration(milliseconds: u64) -> String {
         1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
         _ => format!("{} min {} s", milliseconds / 60_000, milliseconds / 1_000 % 60),
     }
-}
-
-/// The step that a path stands below.
-fn around(path: &str) -> Option<&str> {
-    loop_of(path).or_else(|| path.rsplit_once('/').map(|(around, _)| around))
-}
-
-/// The step that a path is an iteration of.
-fn loop_of(path: &str) -> Option<&str> {
-    path.strip_suffix(']')?.rsplit_once('[').map(|(looping, _)| looping)
 }
 
 fn name_of(path: &str) -> &str {

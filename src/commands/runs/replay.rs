@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::commands::run::shown;
 use crate::commands::target::Target;
 use crate::failure::{Exit, Failure};
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, count};
 
 pub(super) async fn replay_run(
     id: &str,
@@ -58,10 +58,7 @@ fn print(replay: &Replay, output: &mut Output) {
     if *more > 0 {
         output.line(format_args!("  {DIM}and {more} differences more{DIM:#}"));
     }
-    let steps_compared = match compared {
-        1 => "1 step".to_owned(),
-        number => format!("{number} steps"),
-    };
+    let steps_compared = count(*compared, "step");
     if *same {
         output.line(format_args!("{GOOD}the same{GOOD:#} {DIM}{steps_compared} compared{DIM:#}"));
     } else {

@@ -104,6 +104,7 @@ async fn insert(
         outcomes.push(match told {
             Told::Exchange { .. } => Outcome::Done,
             Told::Event { event, .. } if accepted.remove(&(event.run, event.seq)) => Outcome::Done,
+            Told::Event { .. } if crowd.len() == 1 => Outcome::OutOfTurn,
             // One that is out of turn throws out the count of those behind it: alone it is right.
             Told::Event { event, .. } => {
                 let alone = insert_together(connection, sql, &[told]).await?;
