@@ -21,7 +21,7 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
@@ -43,7 +43,7 @@ use crate::source::RegistryClient;
 use crate::state::States;
 use crate::telemetry::Exporter;
 use crate::vault::Vault;
-use fold::{Progress, fold};
+use fold::{Progress, RunState, fold};
 use journal::Journal;
 pub(crate) use store::RunFilter;
 use store::{Lease, Store};
@@ -89,6 +89,8 @@ struct Live {
     halt: Halt,
     /// What is told to nobody; held here and nowhere else.
     secrets: Arc<Secrets>,
+    /// What it came to, once its last event is recorded.
+    ended: Arc<OnceLock<Run>>,
 }
 
 impl Runs {
@@ -166,10 +168,14 @@ impl Runs {
 
     /// Waits until nothing more will happen in a run by itself, and gives it.
     pub(crate) async fn wait(&self, run: Uuid) -> Result<Run, Error> {
-        let watch = lock(&self.live).get(&run).map(|live| live.journal.watch());
-        if let Some(mut watch) = watch {
+        let watched = |live: &Arc<Live>| (live.journal.watch(), Arc::clone(&live.ended));
+        let watched = lock(&self.live).get(&run).map(watched);
+        if let Some((mut watch, ended)) = watched {
             // Closed when the run is not driven any more.
             while watch.changed().await.is_ok() {}
+            if let Some(ended) = ended.get() {
+                return Ok(ended.clone());
+            }
         }
         self.get(run).await
     }
@@ -224,15 +230,16 @@ impl Runs {
                 self.get(run).await
             }
             RunStatus::Waiting => {
-                let last = events.last().map_or(0, |event| event.seq);
-                let journal = self.journal(run, last, Arc::default());
+                let journal = RunState::of(&events).ok_or_else(|| not_found(run))?;
+                let journal = self.journal(journal, Arc::default());
                 let duration_ms = milliseconds_between(state.started_at, self.clock.now());
                 let effects = Progress::of(&events).effects();
                 let finished = cancelled(effects == 0, duration_ms);
                 journal.commit(finished).await?;
                 self.metrics.run_ended(RunStatus::Cancelled, duration_ms);
-                self.tell_end(run).await;
-                self.get(run).await
+                let ended = journal.state().ok_or_else(|| not_found(run))?;
+                self.tell_end(&ended).await;
+                Ok(ended)
             }
             RunStatus::Succeeded | RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled => {
                 Err(ended(run, state.status))
@@ -312,14 +319,16 @@ impl Runs {
         Lease { owner: self.owner, until: now.checked_add(LEASE).unwrap_or(now) }
     }
 
-    fn journal(&self, run: Uuid, last: u64, secrets: Arc<Secrets>) -> Journal {
+    fn journal(&self, state: RunState, secrets: Arc<Secrets>) -> Journal {
         let (clock, vault) = (Arc::clone(&self.clock), Arc::clone(&self.vault));
-        Journal::after(run, last, self.store.clone(), clock, vault, secrets)
+        Journal::after(state, self.store.clone(), clock, vault, secrets)
     }
 
-    fn enter(&self, run: Uuid, last: u64, secrets: Arc<Secrets>) -> Arc<Live> {
-        let journal = self.journal(run, last, Arc::clone(&secrets));
-        let live = Arc::new(Live { journal, halt: Halt::default(), secrets });
+    fn enter(&self, state: RunState, secrets: Arc<Secrets>) -> Arc<Live> {
+        let run = state.id();
+        let journal = self.journal(state, Arc::clone(&secrets));
+        let (halt, ended) = (Halt::default(), Arc::default());
+        let live = Arc::new(Live { journal, halt, secrets, ended });
         lock(&self.live).insert(run, Arc::clone(&live));
         live
     }

@@ -31,6 +31,8 @@ const MAX_ERRORS: usize = 100;
 const MAX_LISTED: u64 = 50_000;
 /// Stack that a check may use, in bytes: [`effort::MAX_DEPTH`] bounds how much it needs.
 const STACK: usize = 16 << 20;
+/// What each of the schemas within one another needs of it, at the most.
+const STACK_OF_ONE: usize = STACK / 2 / effort::MAX_DEPTH;
 
 /// Which way a value travels: `readOnly` and `writeOnly` depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +93,8 @@ impl Check {
         if !self.effort.is_bearable(value) {
             return None;
         }
-        Some(stacker::maybe_grow(STACK / 2, STACK, || {
+        // Another stack is mapped and unmapped again, which takes longer than most checks.
+        Some(stacker::maybe_grow(self.effort.depth() * STACK_OF_ONE, STACK, || {
             if self.validator.is_valid(value) {
                 return Vec::new();
             }

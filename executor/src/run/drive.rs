@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
-use super::fold::{Progress, Start, fold};
+use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
 use super::{LEASE, Live, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
@@ -58,7 +58,7 @@ impl Runs {
 
     /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
     async fn leave(&self, run: Uuid, live: Arc<Live>, last_event: Option<EventKind>) {
-        let mut over = false;
+        let mut over = None;
         if let Some(kind) = last_event {
             let (status, duration_ms) = match &kind {
                 EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
@@ -66,7 +66,11 @@ impl Runs {
             };
             match live.journal.commit(kind).await {
                 Ok(()) => {
-                    over = status.is_final();
+                    if let Some(ended) = live.journal.state() {
+                        over = status.is_final().then(|| ended.clone());
+                        // Nobody else sets it.
+                        let _ = live.ended.set(ended);
+                    }
                     tracing::info!(%run, status = status.as_str(), duration_ms, "run ended");
                     self.metrics.run_ended(status, duration_ms);
                 }
@@ -76,8 +80,8 @@ impl Runs {
         lock(&self.live).remove(&run);
         // Whoever waits for the run learns of its end when its journal goes.
         drop(live);
-        if over {
-            self.tell_end(run).await;
+        if let Some(ended) = over {
+            self.tell_end(&ended).await;
         }
     }
 
@@ -130,22 +134,19 @@ impl Runs {
     }
 
     /// Tells those who want to know how a run ended. That this fails changes nothing for the run.
-    pub(super) async fn tell_end(&self, run: Uuid) {
-        let events = match self.read_all(run).await {
-            Ok(events) => events,
-            Err(error) => {
-                tracing::warn!(%run, %error, "the end of a run was not told");
-                return;
+    pub(super) async fn tell_end(&self, ended: &Run) {
+        if let Some(exporter) = &self.exporter {
+            match self.read_all(ended.id).await {
+                Ok(events) => {
+                    let trace = trace_of(&events).filter(Trace::is_sampled);
+                    trace.into_iter().for_each(|trace| exporter.offer(trace));
+                }
+                Err(error) => {
+                    tracing::warn!(run = %ended.id, %error, "a run was not told as a trace");
+                }
             }
-        };
-        if let Some(exporter) = &self.exporter
-            && let Some(trace) = trace_of(&events).filter(Trace::is_sampled)
-        {
-            exporter.offer(trace);
         }
-        if let Some(ended) = fold(&events) {
-            self.report(&ended).await;
-        }
+        self.report(ended).await;
     }
 
     /// Reports how a run ended to the registry.
@@ -213,14 +214,14 @@ impl Runs {
         // Without room the claim runs out by itself, and the run is claimed again.
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(()) };
         let mut events = self.read_all(run).await?;
+        let state = RunState::of(&events).ok_or_else(|| no_beginning(run))?;
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let revealed = reveal(&mut events, &sealed, &self.vault, &secrets);
         let progress = Progress::of(&events);
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-        let start = Start::of(&events)
-            .ok_or_else(|| Error::new(Kind::Internal, format!("run {run} has no beginning")))?;
-        let live = self.enter(run, progress.last, secrets);
+        let start = Start::of(&events).ok_or_else(|| no_beginning(run))?;
+        let live = self.enter(state, secrets);
         if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
             lock(&self.live).remove(&run);
             return Err(error);
@@ -277,6 +278,10 @@ impl Runs {
         let library = Library { root: start.capability.checksum, documents, sources, choices };
         Plan::new(&library, self.config.limits.max_steps)
     }
+}
+
+fn no_beginning(run: Uuid) -> Error {
+    Error::new(Kind::Internal, format!("run {run} has no beginning"))
 }
 
 /// Why a run cannot go on when its secrets do not open, and what it may have done.

@@ -1,6 +1,7 @@
 //! What events tell: the state of a run, and where to go on with it. Pure.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use a2s::api::{
     Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStatus, StepSummary,
@@ -8,51 +9,85 @@ use a2s::api::{
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::error::Kind;
 
 /// The run that `events` tell of, from the first one on. Gaps in the middle lose steps and
 /// nothing else. `None` when there is no beginning.
 pub(crate) fn fold(events: &[Event]) -> Option<Run> {
-    let (first, rest) = events.split_first()?;
-    let EventKind::RunStarted { capability, plan, .. } = &first.kind else { return None };
-    let run = Run {
-        id: first.run,
-        status: RunStatus::Running,
-        name: capability.name.clone(),
-        version: capability.version.clone(),
-        checksum: capability.checksum,
-        plan: *plan,
-        started_at: first.at,
-        finished_at: None,
-        output: None,
-        error: None,
-        steps: Vec::new(),
-    };
-    let mut folding = Folding { run, steps: Vec::new(), places: BTreeMap::new() };
-    rest.iter().for_each(|event| folding.apply(event));
-    let steps = folding.steps.into_iter().flatten().collect();
-    Some(Run { steps, ..folding.run })
+    RunState::of(events).map(RunState::into_run)
 }
 
 /// The most failed iterations of a step that are listed.
 const MAX_LISTED: usize = 20;
 
-struct Folding<'e> {
+/// The state of a run, one event after the other.
+#[derive(Debug)]
+pub(crate) struct RunState {
     run: Run,
+    /// Number of the last event.
+    last: u64,
     /// The steps in the order of starting; empty where one was taken back.
     steps: Vec<Option<StepSummary>>,
     /// Where each step stands in `steps`, by path.
-    places: BTreeMap<&'e str, usize>,
+    places: BTreeMap<String, usize>,
 }
 
-impl<'e> Folding<'e> {
-    fn step(&mut self, path: &'e str) -> &mut StepSummary {
+impl RunState {
+    /// The state behind `events`. `None` when there is no beginning.
+    pub(crate) fn of(events: &[Event]) -> Option<Self> {
+        let (first, rest) = events.split_first()?;
+        let EventKind::RunStarted { capability, plan, .. } = &first.kind else { return None };
+        let run = Run {
+            id: first.run,
+            status: RunStatus::Running,
+            name: capability.name.clone(),
+            version: capability.version.clone(),
+            checksum: capability.checksum,
+            plan: *plan,
+            started_at: first.at,
+            finished_at: None,
+            output: None,
+            error: None,
+            steps: Vec::new(),
+        };
+        let mut state = Self { run, last: first.seq, steps: Vec::new(), places: BTreeMap::new() };
+        rest.iter().for_each(|event| state.apply(event));
+        Some(state)
+    }
+
+    /// Which run it is.
+    pub(crate) fn id(&self) -> Uuid {
+        self.run.id
+    }
+
+    /// Number of the last event.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The run.
+    pub(crate) fn to_run(&self) -> Run {
+        let steps = self.steps.iter().flatten().cloned().collect();
+        Run { steps, ..self.run.clone() }
+    }
+
+    /// The run, at the end of it.
+    fn into_run(self) -> Run {
+        Run { steps: self.steps.into_iter().flatten().collect(), ..self.run }
+    }
+
+    fn step(&mut self, path: &str) -> &mut StepSummary {
         let steps = &mut self.steps;
-        let place = *self.places.entry(path).or_insert(steps.len());
-        if place == steps.len() {
-            steps.push(None);
-        }
+        let place = match self.places.get(path) {
+            Some(place) => *place,
+            None => {
+                self.places.insert(path.to_owned(), steps.len());
+                steps.push(None);
+                steps.len() - 1
+            }
+        };
         steps[place].get_or_insert_with(|| StepSummary {
             step: path.to_owned(),
             status: "running".to_owned(),
@@ -65,28 +100,30 @@ impl<'e> Folding<'e> {
         })
     }
 
-    fn set_status(&mut self, path: &'e str, status: &str) {
+    fn set_status(&mut self, path: &str, status: &str) {
         status.clone_into(&mut self.step(path).status);
     }
 
-    fn iterations(&mut self, looping: &'e str) -> &mut Iterations {
+    fn iterations(&mut self, looping: &str) -> &mut Iterations {
         self.step(looping).iterations.get_or_insert_default()
     }
 
     /// Takes an iteration and the steps in it off the list; what they sent is counted to the step
     /// that has the iterations.
-    fn take_back(&mut self, looping: &'e str, iteration: &'e str) {
-        let inside = self.places.range(iteration..);
+    fn take_back(&mut self, looping: &str, iteration: &str) {
+        let inside = self.places.range::<str, _>((Bound::Included(iteration), Bound::Unbounded));
         let inside = inside.take_while(|(path, _)| path.starts_with(iteration));
-        let inside: Vec<_> = inside.map(|(path, place)| (*path, *place)).collect();
+        let inside: Vec<_> = inside.map(|(path, place)| (path.clone(), *place)).collect();
         for (path, place) in inside {
-            self.places.remove(path);
+            self.places.remove(&path);
             let taken = self.steps.get_mut(place).and_then(Option::take);
             self.step(looping).attempts += taken.map_or(0, |step| step.attempts);
         }
     }
 
-    fn apply(&mut self, event: &'e Event) {
+    /// Goes on with the next event.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        self.last = event.seq;
         match &event.kind {
             EventKind::RunStarted { .. }
             | EventKind::BranchTaken { .. }
@@ -189,8 +226,6 @@ pub(crate) struct Progress {
     pub(crate) steps: BTreeMap<String, Recorded>,
     /// How the conditions came out, by path of the block.
     pub(crate) branches: BTreeMap<String, bool>,
-    /// Number of the last event.
-    pub(crate) last: u64,
 }
 
 /// How a run was started.
@@ -278,7 +313,6 @@ impl Progress {
     pub(crate) fn of(events: &[Event]) -> Self {
         let mut progress = Self::default();
         for event in events {
-            progress.last = event.seq;
             progress.apply(event);
         }
         progress

@@ -3,11 +3,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2s::api::{Event, EventKind};
+use a2s::api::{Event, EventKind, Run};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::exchange::Exchange;
+use super::fold::RunState;
 use super::hidden::Hidden;
 use super::store::Store;
 use crate::clock::Clock;
@@ -22,60 +23,79 @@ pub(crate) const EVENT_VERSION: u8 = 1;
 #[derive(Debug)]
 pub(crate) struct Journal {
     run: Uuid,
-    sink: Sink,
     clock: Arc<dyn Clock>,
     /// What no event may tell.
     secrets: Arc<Secrets>,
-    /// The number of the last event that was sent to the store. The lock is held while an event is
-    /// numbered and sent, so that events reach the store in the order of their numbers, whichever
-    /// branch of a parallel step they come from; it is never held while anything is awaited.
-    last: Mutex<u64>,
+    /// The lock is held while an event is numbered and sent, so that events reach the store in the
+    /// order of their numbers, whichever branch of a parallel step they come from; it is never held
+    /// while anything is awaited.
+    sink: Mutex<Sink>,
     committed: Arc<watch::Sender<u64>>,
 }
 
 /// Where events go.
 #[derive(Debug)]
 enum Sink {
-    /// To the database; what they do not tell is sealed, so that the run can be resumed.
-    Database { store: Store, vault: Arc<Vault> },
+    /// To the database; what they do not tell is sealed, so that the run can be resumed. They come
+    /// to `state`.
+    Database { state: Box<RunState>, store: Store, vault: Arc<Vault> },
     /// To a list: nobody goes on with this run.
-    List(Mutex<Vec<Event>>),
+    List(Vec<Event>),
+}
+
+impl Sink {
+    /// The number of the last event.
+    fn last(&self) -> u64 {
+        match self {
+            Self::Database { state, .. } => state.last(),
+            Self::List(events) => events.last().map_or(0, |event| event.seq),
+        }
+    }
 }
 
 impl Journal {
     /// The journal of a run that is walked once, for what it tells.
     pub(crate) fn listed(run: Uuid, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
-        Self::new(run, 0, Sink::List(Mutex::default()), clock, secrets)
+        Self::new(run, Sink::List(Vec::new()), clock, secrets)
     }
 
-    /// Goes on with the journal of `run` after its event `last`.
+    /// Goes on with the journal of a run that has come to `state`.
     pub(crate) fn after(
-        run: Uuid,
-        last: u64,
+        state: RunState,
         store: Store,
         clock: Arc<dyn Clock>,
         vault: Arc<Vault>,
         secrets: Arc<Secrets>,
     ) -> Self {
-        Self::new(run, last, Sink::Database { store, vault }, clock, secrets)
+        let (run, state) = (state.id(), Box::new(state));
+        Self::new(run, Sink::Database { state, store, vault }, clock, secrets)
     }
 
-    fn new(run: Uuid, last: u64, sink: Sink, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
-        let committed = Arc::new(watch::Sender::new(last));
-        Self { run, sink, clock, secrets, last: Mutex::new(last), committed }
+    fn new(run: Uuid, sink: Sink, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
+        let committed = Arc::new(watch::Sender::new(sink.last()));
+        Self { run, clock, secrets, sink: Mutex::new(sink), committed }
     }
 
     /// The events of a journal that is a list.
     pub(crate) fn into_events(self) -> Vec<Event> {
-        match self.sink {
+        match self.sink.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Sink::Database { .. } => Vec::new(),
-            Sink::List(events) => events.into_inner().unwrap_or_else(PoisonError::into_inner),
+            Sink::List(events) => events,
         }
     }
 
     /// The number of the last event.
     pub(crate) fn last(&self) -> u64 {
-        *self.lock()
+        self.lock().last()
+    }
+
+    /// The run as its events tell, those under way to the disk included. None of a journal that is
+    /// a list.
+    pub(crate) fn state(&self) -> Option<Run> {
+        match &*self.lock() {
+            Sink::Database { state, .. } => Some(state.to_run()),
+            Sink::List(_) => None,
+        }
     }
 
     /// Tells the number of the last event that is committed, whenever it grows.
@@ -87,12 +107,14 @@ impl Journal {
     /// [`commit`](Self::commit) waits for it too.
     pub(crate) fn note(&self, mut kind: EventKind) {
         self.secrets.mask_event(&mut kind);
-        let mut last = self.lock();
-        let event = self.event(*last + 1, kind);
-        *last += 1;
-        match &self.sink {
-            Sink::Database { store, .. } => store.append_soon(event, Arc::clone(&self.committed)),
-            Sink::List(events) => push(events, event),
+        let mut sink = self.lock();
+        let event = self.event(sink.last() + 1, kind);
+        match &mut *sink {
+            Sink::Database { state, store, .. } => {
+                state.apply(&event);
+                store.append_soon(event, Arc::clone(&self.committed));
+            }
+            Sink::List(events) => events.push(event),
         }
     }
 
@@ -106,13 +128,12 @@ impl Journal {
         let truth = Hidden::of(&kind, &self.secrets);
         self.secrets.mask_event(&mut kind);
         let done = {
-            let mut last = self.lock();
-            let seq = *last + 1;
-            let (store, vault) = match &self.sink {
-                Sink::Database { store, vault } => (store, vault),
+            let mut sink = self.lock();
+            let seq = sink.last() + 1;
+            let (state, store, vault) = match &mut *sink {
+                Sink::Database { state, store, vault } => (state, store, vault),
                 Sink::List(events) => {
-                    *last = seq;
-                    push(events, self.event(seq, kind));
+                    events.push(self.event(seq, kind));
                     return Ok(());
                 }
             };
@@ -120,7 +141,7 @@ impl Journal {
             let hidden = truth.and_then(|truth| truth.unless_told(&kind, &self.secrets));
             let sealed = hidden.map(|hidden| hidden.seal(vault, self.run, seq)).transpose()?;
             let event = self.event(seq, kind);
-            *last = seq;
+            state.apply(&event);
             store.append(event, sealed, Arc::clone(&self.committed))
         };
         done.await
@@ -129,7 +150,7 @@ impl Journal {
     /// Keeps what a step asked and was answered, for replays. It is on the disk before the end of
     /// the step is.
     pub(crate) fn keep(&self, step: &str, exchange: Exchange) {
-        if let Sink::Database { store, .. } = &self.sink {
+        if let Sink::Database { store, .. } = &*self.lock() {
             store.keep_soon(self.run, step.to_owned(), exchange);
         }
     }
@@ -138,11 +159,7 @@ impl Journal {
         Event { v: EVENT_VERSION, seq, run: self.run, at: self.clock.now(), kind }
     }
 
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Sink> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn push(events: &Mutex<Vec<Event>>, event: Event) {
-    events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
 }

@@ -6,7 +6,7 @@ use a2s::api::{EventKind, Resolution, ResumeRequest, Run, RunStatus};
 use serde_json::Map;
 use uuid::Uuid;
 
-use super::fold::{Progress, Start};
+use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
 use super::{Runs, ended, not_found};
 use crate::error::{Error, Kind};
@@ -34,6 +34,7 @@ impl Runs {
             return Err(Error::new(Kind::WrongState, format!("run {run} is under way")));
         }
         let mut events = self.read_all(run).await?;
+        let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         reveal(&mut events, &sealed, &self.vault, &secrets)?;
@@ -44,7 +45,7 @@ impl Runs {
         let plan = self.recall_plan(&start, &row.choices).await?;
         check_outputs(&plan, &step, &request, &secrets)?;
         let ResumeRequest { decision, outputs, .. } = request;
-        let journal = self.journal(run, progress.last, secrets);
+        let journal = self.journal(state, secrets);
         tracing::info!(%run, step, ?decision, "a step was resolved");
         journal.commit(EventKind::StepResolved { step, decision, outputs }).await?;
         self.take_over().await?;

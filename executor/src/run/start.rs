@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Runs;
 use super::drive::Drive;
-use super::fold::{Progress, Start, fold};
+use super::fold::{Progress, RunState, Start};
 use super::hidden::Hidden;
 use super::journal::EVENT_VERSION;
 use super::plan::Redeemed;
@@ -103,13 +103,13 @@ impl Runs {
         }
         tracing::info!(%run, capability = %plan.root.pin.name, "run started");
         let events = [first];
-        let (answer, start) = (fold(&events), Start::of(&events));
-        let (Some(answer), Some(start)) = (answer, start) else {
+        let (Some(state), Some(start)) = (RunState::of(&events), Start::of(&events)) else {
             return Err(Error::new(Kind::Internal, "a run has no beginning"));
         };
         // What events tell has lost its secrets.
         let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
-        let live = self.enter(run, 1, secrets);
+        let answer = state.to_run();
+        let live = self.enter(state, secrets);
         self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), slot }, false);
         Ok(answer)
     }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2s::api::{Event, EventKind, RunStatus};
 use a2s::{CapabilityName, Digest};
@@ -37,7 +38,11 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite")
 /// As errors call it.
 const WHAT: &str = "the run database";
 /// Events of a run that may wait to be written where none is waited for.
-const MAX_UNWRITTEN: u64 = 64;
+const MAX_UNWRITTEN: u64 = 128;
+/// How long an event that nobody waits for may wait itself; where none is waited for, readers are
+/// all that is late.
+const LINGER: Duration = Duration::from_millis(2);
+const LINGER_IN_MEMORY: Duration = Duration::from_millis(20);
 /// Connections that read.
 const READERS: u32 = 4;
 
@@ -176,8 +181,8 @@ impl Store {
             .connect_with(options.read_only(true))
             .await
             .map_err(|error| unusable(&error))?;
-        let jobs = start(writer);
         let waits = durability != Durability::Memory;
+        let jobs = start(writer, if waits { LINGER } else { LINGER_IN_MEMORY });
         Ok(Self { reads, jobs, waits, _presence: Arc::new(presence) })
     }
 

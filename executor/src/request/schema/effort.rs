@@ -18,8 +18,14 @@ pub(super) const MAX_DEPTH: usize = 512;
 #[derive(Debug)]
 pub(super) struct Effort {
     schema: Value,
-    /// How large the schema is; none if it may lead anywhere twice.
-    size: Option<u64>,
+    /// How large and how deep the schema is; none if it may lead anywhere twice.
+    bounds: Option<Bounds>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    size: u64,
+    depth: usize,
 }
 
 /// How many values stand within one another.
@@ -31,16 +37,33 @@ pub(super) fn size_of(value: &Value) -> u64 {
     }
 }
 
+/// How many values stand within one another, at the deepest place.
+fn depth_of(value: &Value) -> usize {
+    let below = match value {
+        Value::Array(items) => items.iter().map(depth_of).max(),
+        Value::Object(members) => members.values().map(depth_of).max(),
+        _ => None,
+    };
+    below.map_or(1, |below| below + 1)
+}
+
 impl Effort {
     /// What a schema may cost.
     pub(super) fn of(schema: Value) -> Self {
-        let size = schema.get("$defs").is_none().then(|| size_of(&schema));
-        Self { schema, size }
+        let is_tree = schema.get("$defs").is_none();
+        let bounds = is_tree.then(|| Bounds { size: size_of(&schema), depth: depth_of(&schema) });
+        Self { schema, bounds }
+    }
+
+    /// The most schemas that are applied within one another, whatever the value.
+    pub(super) fn depth(&self) -> usize {
+        self.bounds.map_or(MAX_DEPTH, |bounds| bounds.depth.min(MAX_DEPTH))
     }
 
     /// Whether a value may be checked.
     pub(super) fn is_bearable(&self, value: &Value) -> bool {
-        if self.size.is_some_and(|size| size.saturating_mul(size_of(value)) <= MAX_WORK) {
+        if self.bounds.is_some_and(|bounds| bounds.size.saturating_mul(size_of(value)) <= MAX_WORK)
+        {
             return true;
         }
         let mut sum = Sum { root: &self.schema, known: BTreeMap::new() };

@@ -108,7 +108,7 @@ fn started() -> EventKind {
 fn sending(step: &str, attempt: u32, repeat_safe: bool) -> EventKind {
     EventKind::Sending {
         step: step.to_owned(),
-        execution_id: uuid::Uuid::nil(),
+        execution_id: Uuid::nil(),
         attempt,
         method: "POST".to_owned(),
         url: "https://api.example/".to_owned(),
@@ -129,7 +129,7 @@ pub(crate) fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> 
         .map(|(index, kind)| Event {
             v: 1,
             seq: index as u64 + 1,
-            run: uuid::Uuid::from_u128(1),
+            run: Uuid::from_u128(1),
             at: Timestamp::from_second(index as i64).unwrap(),
             kind,
         })
@@ -146,7 +146,7 @@ proptest! {
             let prefix = &events[..end];
             let run = fold(prefix).unwrap();
             let progress = Progress::of(prefix);
-            prop_assert_eq!(progress.last, end as u64);
+            prop_assert_eq!(RunState::of(prefix).unwrap().last(), end as u64);
             prop_assert!(run.steps.len() <= STEPS.len());
             // What is over has no step that still goes on.
             if let EventKind::RunFinished { status, .. } = &prefix[end - 1].kind {

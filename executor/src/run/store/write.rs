@@ -17,8 +17,6 @@ use crate::error::Error;
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 const MAX_BATCH: usize = 256;
-/// How long an event that nobody waits for may wait itself.
-const LINGER: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 struct Job {
@@ -50,11 +48,11 @@ impl Jobs {
     }
 }
 
-/// Starts the writer.
-pub(super) fn start(connection: SqliteConnection) -> Jobs {
+/// Starts the writer. An event that nobody waits for may wait itself for as long as `linger`.
+pub(super) fn start(connection: SqliteConnection, linger: Duration) -> Jobs {
     let (queue, jobs) = mpsc::unbounded_channel();
     let urgent = Arc::new(Notify::new());
-    tokio::spawn(write(connection, jobs, Arc::clone(&urgent)));
+    tokio::spawn(write(connection, jobs, Arc::clone(&urgent), linger));
     Jobs { queue, urgent }
 }
 
@@ -88,15 +86,16 @@ async fn write(
     mut connection: SqliteConnection,
     mut jobs: mpsc::UnboundedReceiver<Job>,
     urgent: Arc<Notify>,
+    linger: Duration,
 ) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
         // Events that nobody waits for take the next commit that somebody does wait for, when it
         // comes soon: that saves most of the writes to the disk. They do not even wake the writer.
-        if batch.iter().all(|job| job.reply.is_none()) {
+        if batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
             tokio::select! {
                 () = urgent.notified() => {}
-                () = tokio::time::sleep(LINGER) => {}
+                () = tokio::time::sleep(linger) => {}
             }
             while batch.len() < MAX_BATCH
                 && let Ok(job) = jobs.try_recv()
