@@ -14,7 +14,10 @@ use crate::world::{
 
 const CHAINS: [usize; 4] = [1, 10, 100, 1_000];
 
-pub(crate) async fn measure(client: &Client, rounds: usize) {
+/// How the journal is kept.
+pub(crate) const DURABILITIES: [&str; 3] = ["full", "normal", "memory"];
+
+pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str]) {
     let service = Service::start();
     let first = Process::start(&service, &[]);
     let ready = first.ready;
@@ -24,13 +27,15 @@ pub(crate) async fn measure(client: &Client, rounds: usize) {
     println!("  empty folder, publishing them  {:>8.1} ms", milliseconds(ready));
     println!("  same folder again              {:>8.1} ms", milliseconds(again));
 
-    for guardian in ["off", "builtin"] {
-        for durability in ["full", "normal", "memory"] {
+    let allowing = format!("{}/guardian", service.url);
+    let guardians = [("off", "off"), ("that allows", &allowing), ("built-in", "builtin")];
+    for (words, guardian) in guardians {
+        for durability in durabilities {
             let flags = ["--durability", durability, "--guardian", guardian];
             let process = Process::start(&service, &flags);
             println!();
-            println!("journal {durability}, guardian {guardian}");
-            measure_chains(client, &service, &process, guardian == "builtin", rounds).await;
+            println!("journal {durability}, guardian {words}");
+            measure_chains(client, &service, &process, guardian != "off", rounds).await;
             measure_parallel(client, &service, &process, rounds.min(10)).await;
         }
     }

@@ -8,6 +8,7 @@
 //! cargo bench --bench runs                # everything
 //! cargo bench --bench runs -- --quick     # a look
 //! cargo bench --bench runs -- chains      # or crowd, or others
+//! cargo bench --bench runs -- chains memory
 //! ```
 //!
 //! Others take part when `A2S_BENCH_PEERS` names a folder that has them: see `peers`.
@@ -35,7 +36,12 @@ async fn main() {
     let client = Client::builder().no_proxy().build().unwrap();
     println!("a2s {}, {rounds} rounds or fewer, median of each", env!("CARGO_PKG_VERSION"));
     if all || has("chains") {
-        chains::measure(&client, rounds).await;
+        let named = chains::DURABILITIES.into_iter().filter(|durability| has(durability));
+        let mut durabilities: Vec<_> = named.collect();
+        if durabilities.is_empty() {
+            durabilities.extend(chains::DURABILITIES);
+        }
+        chains::measure(&client, rounds, &durabilities).await;
     }
     if all || has("crowd") {
         crowd::measure(&client, runs).await;

@@ -73,12 +73,17 @@ pub(crate) async fn serve() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         Json(json!({ "value": "x" }))
     };
+    let allow = async |Json(question): Json<Value>| {
+        let answer = json!({ "decision": "allow", "message": "all is allowed" });
+        Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }))
+    };
     let counted = async |State(count): State<Arc<AtomicUsize>>| Json(count.load(Ordering::Relaxed));
     let router = Router::new()
         .route("/things/{id}", get(read))
         .route("/things", post(write))
         .route("/slow", get(slow))
         .route("/post", post(async || Json(json!({ "decision": "allow" }))))
+        .route("/guardian", post(allow))
         .route("/count", get(counted))
         .with_state(count);
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

@@ -1,8 +1,8 @@
 //! What runs tell, events and exchanges, is written together: a statement costs two changes of
 //! thread, and many runs tell many things at the same time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use a2s::api::{Event, EventKind, RunStatus};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::super::exchange::Exchange;
-use super::write::Outcome;
+use super::write::{MAX_BATCH, Outcome};
 use crate::vault::Sealed;
 
 /// Something that a run tells.
@@ -21,25 +21,54 @@ pub(super) enum Told {
     Exchange { run: Uuid, step: String, exchange: Box<Exchange> },
 }
 
-/// Inserts exchanges and events, and gives the events that were in turn. Of an event come its run,
-/// its number, its text, and how many of its run come before it in the same crowd.
-macro_rules! insert {
-    () => {
-        "INSERT OR REPLACE INTO exchange (run, step, exchange)
-         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)
-         WHERE value ->> 0 IN (SELECT id FROM run);
-         INSERT INTO event (run, seq, type, event)
-         SELECT value ->> 0, value ->> 1, value ->> 2 ->> 'type', value ->> 2 FROM json_each(?2)
-         WHERE value ->> 1 - value ->> 3
-                   = 1 + (SELECT COALESCE(MAX(seq), 0) FROM event WHERE run = value ->> 0)
-           AND (SELECT status FROM run WHERE id = value ->> 0) IN ('running', 'waiting')
-         RETURNING run, seq"
-    };
+/// How many events, and as many exchanges, a statement tells. The smallest that suffices is taken, and
+/// what is left of it is null: so there are few statements, and each is compiled once.
+const SIZES: [usize; 4] = [8, 32, 96, MAX_BATCH];
+
+const TOO_MANY: &str = "more is told at a time than there are statements for";
+/// Run, step and exchange.
+const EXCHANGE_COLUMNS: usize = 3;
+/// Run, number, text, and how many of its run come before.
+const EVENT_COLUMNS: usize = 4;
+
+/// The statements of one size.
+struct Statements {
+    size: usize,
+    /// Inserts exchanges, then events, if all of those are in turn, and tells how many were inserted.
+    /// Of an event come its run, its number, its text, and how many of its run come before it.
+    insert: String,
+    /// The same with a transaction around it: one change of thread for the whole of it.
+    commit: String,
 }
 
-const INSERT: &str = insert!();
-/// The same with a transaction around it: one change of thread for the whole of it.
-const COMMIT: &str = concat!("BEGIN IMMEDIATE; ", insert!(), "; COMMIT");
+static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
+    SIZES.map(|size| {
+        let rows = |columns: usize| {
+            let row = format!("({})", vec!["?"; columns].join(", "));
+            vec![row; size].join(", ")
+        };
+        let insert = format!(
+            "INSERT OR REPLACE INTO exchange (run, step, exchange)
+             SELECT column1, column2, column3 FROM (VALUES {})
+             WHERE column1 IN (SELECT id FROM run);
+             WITH told (run, seq, event, before) AS MATERIALIZED (VALUES {}),
+                  late AS (
+                      SELECT 1 FROM told
+                      WHERE run IS NOT NULL
+                        AND (seq - before IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = told.run)
+                             OR NOT EXISTS (SELECT 1 FROM run WHERE id = told.run
+                                            AND status IN ('running', 'waiting'))))
+             INSERT INTO event (run, seq, type, event)
+             SELECT run, seq, event ->> 'type', event FROM told
+             WHERE run IS NOT NULL AND NOT EXISTS (SELECT 1 FROM late);
+             SELECT changes()",
+            rows(EXCHANGE_COLUMNS),
+            rows(EVENT_COLUMNS),
+        );
+        let commit = format!("BEGIN IMMEDIATE; {insert}; COMMIT");
+        Statements { size, insert, commit }
+    })
+});
 
 impl Told {
     /// Whether an event or exchange is all that it writes. What changes a run besides is told alone:
@@ -60,7 +89,7 @@ pub(super) async fn commit_told(
     if !crowd.iter().all(|told| told.is_plain()) {
         return Ok(None);
     }
-    match insert(connection, COMMIT, crowd).await {
+    match insert(connection, |statements| &statements.commit, crowd).await {
         Ok(outcomes) => Ok(Some(outcomes)),
         Err(error) => {
             // Fails where nothing was begun, which is as good.
@@ -79,7 +108,7 @@ pub(super) async fn tell(
     if crowd.is_empty() {
         return Ok(Vec::new());
     }
-    let outcomes = insert(connection, INSERT, crowd).await?;
+    let outcomes = insert(connection, |statements| &statements.insert, crowd).await?;
     for (told, outcome) in crowd.iter().zip(&outcomes) {
         if let (Told::Event { event, sealed, .. }, Outcome::Done) = (told, outcome) {
             if let Some(sealed) = sealed {
@@ -93,61 +122,69 @@ pub(super) async fn tell(
     Ok(outcomes)
 }
 
+/// Which of the statements of a size is meant.
+type Choice = fn(&'static Statements) -> &'static String;
+
 async fn insert(
     connection: &mut SqliteConnection,
-    sql: &'static str,
+    choice: Choice,
     crowd: &[&Told],
 ) -> Result<Vec<Outcome>, sqlx::Error> {
-    let mut accepted = insert_together(connection, sql, crowd).await?;
+    if insert_together(connection, choice, crowd).await? {
+        return Ok(crowd.iter().map(|_| Outcome::Done).collect());
+    }
+    // One that is out of turn keeps the others out: alone each of them is right.
     let mut outcomes = Vec::with_capacity(crowd.len());
     for told in crowd {
-        outcomes.push(match told {
-            Told::Exchange { .. } => Outcome::Done,
-            Told::Event { event, .. } if accepted.remove(&(event.run, event.seq)) => Outcome::Done,
-            Told::Event { .. } if crowd.len() == 1 => Outcome::OutOfTurn,
-            // One that is out of turn throws out the count of those behind it: alone it is right.
-            Told::Event { event, .. } => {
-                let alone = insert_together(connection, sql, &[told]).await?;
-                match alone.contains(&(event.run, event.seq)) {
-                    true => Outcome::Done,
-                    false => Outcome::OutOfTurn,
-                }
-            }
-        });
+        let done = crowd.len() > 1 && insert_together(connection, choice, &[told]).await?;
+        outcomes.push(if done { Outcome::Done } else { Outcome::OutOfTurn });
     }
     Ok(outcomes)
 }
 
-/// The run and number of each event that was in turn.
+/// Whether all events were in turn. Otherwise none is inserted.
 async fn insert_together(
     connection: &mut SqliteConnection,
-    sql: &'static str,
+    choice: Choice,
     crowd: &[&Told],
-) -> Result<BTreeSet<(Uuid, u64)>, sqlx::Error> {
-    let (mut events, mut exchanges) = (Vec::new(), Vec::new());
-    let mut counts: BTreeMap<Uuid, u64> = BTreeMap::new();
+) -> Result<bool, sqlx::Error> {
+    let statements = STATEMENTS.iter().find(|statements| crowd.len() <= statements.size);
+    let statements = statements.ok_or_else(|| sqlx::Error::Protocol(TOO_MANY.to_owned()))?;
+    let mut query = sqlx::query_scalar(choice(statements).as_str());
+    let mut left = statements.size;
     for told in crowd {
-        match told {
-            Told::Event { event, .. } => {
-                let before = counts.entry(event.run).or_default();
-                events.push((event.run, event.seq, text_of(event)?, *before));
-                *before += 1;
-            }
-            Told::Exchange { run, step, exchange } => {
-                exchanges.push((run, step, text_of(exchange)?));
-            }
+        if let Told::Exchange { run, step, exchange } = told {
+            query = query.bind(run.to_string()).bind(step).bind(text_of(exchange)?);
+            left -= 1;
         }
     }
-    let rows: Vec<(String, i64)> = sqlx::query_as(sql)
-        .bind(text_of(&exchanges)?)
-        .bind(text_of(&events)?)
-        .fetch_all(connection)
-        .await?;
-    let read = |(run, seq): (String, i64)| {
-        let run: Uuid = run.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        Ok((run, u64::try_from(seq).unwrap_or_default()))
-    };
-    rows.into_iter().map(read).collect()
+    for _ in 0..left * EXCHANGE_COLUMNS {
+        query = query.bind(None::<i64>);
+    }
+    let mut events = 0;
+    let mut before: BTreeMap<Uuid, (u64, i64)> = BTreeMap::new();
+    for told in crowd {
+        let Told::Event { event, .. } = told else { continue };
+        let (first, count) = before.entry(event.run).or_insert((event.seq, 0));
+        if event.seq.checked_sub(*first) != u64::try_from(*count).ok() {
+            return Ok(false);
+        }
+        query = query
+            .bind(event.run.to_string())
+            .bind(number(event.seq))
+            .bind(text_of(event)?)
+            .bind(*count);
+        *count += 1;
+        events += 1;
+    }
+    // What is not bound is null. All rows, of which there is one: whoever takes the first only
+    // leaves out what comes behind it.
+    let inserted: Vec<i64> = query.fetch_all(connection).await?;
+    Ok(inserted == [events])
+}
+
+fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
 /// Writes the first event of a run.
@@ -158,7 +195,7 @@ pub(super) async fn add_first(
 ) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO event (run, seq, type, event) VALUES (?1, ?2, ?3 ->> 'type', ?3)")
         .bind(event.run.to_string())
-        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+        .bind(number(event.seq))
         .bind(text_of(event)?)
         .execute(&mut *connection)
         .await?;
@@ -176,7 +213,7 @@ async fn add_sealed(
     let Sealed { key_id, nonce, bytes } = sealed;
     sqlx::query("INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)")
         .bind(event.run.to_string())
-        .bind(i64::try_from(event.seq).unwrap_or(i64::MAX))
+        .bind(number(event.seq))
         .bind(key_id)
         .bind(nonce)
         .bind(bytes)

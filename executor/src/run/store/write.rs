@@ -16,7 +16,7 @@ use crate::database::failed;
 use crate::error::Error;
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
-const MAX_BATCH: usize = 256;
+pub(super) const MAX_BATCH: usize = 256;
 
 #[derive(Debug)]
 struct Job {
