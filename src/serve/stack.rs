@@ -159,7 +159,10 @@ impl Stack {
         };
         let guardian = match parts.own_guardian() {
             Some(policy) => {
-                let app = open_guardian(&folder, policy.clone(), &mut metrics)?;
+                // Beside an executor it is as careful as that is asked to be.
+                let journal = parts.executor.as_ref().map(|part| part.journal.durability);
+                let sync = journal.unwrap_or_default() == executor::Durability::Full;
+                let app = open_guardian(&folder, policy.clone(), sync, &mut metrics)?;
                 routes = routes.merge(app.routes());
                 if policy.is_some() {
                     tokio::spawn(watch_policy(app.clone(), stop.clone()));
@@ -350,11 +353,12 @@ const PRIVATE: [&str; 9] = [
 fn open_guardian(
     folder: &Folder,
     policy: Option<PathBuf>,
+    sync: bool,
     metrics: &mut Registry,
 ) -> Result<guardian::App, Failure> {
     let told = policy.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()));
     let policy = policy.map_or(guardian::PolicySource::AllowAll, guardian::PolicySource::File);
-    let config = guardian::Config::new(policy, folder.path());
+    let config = guardian::Config { sync, ..guardian::Config::new(policy, folder.path()) };
     let metrics = metrics.sub_registry_with_prefix("guardian");
     guardian::App::open(config, clock::now, metrics).map_err(|error| {
         let failure = cannot_serve(&error);

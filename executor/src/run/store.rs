@@ -38,11 +38,11 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite")
 /// As errors call it.
 const WHAT: &str = "the run database";
 /// Events of a run that may wait to be written where none is waited for.
-const MAX_UNWRITTEN: u64 = 128;
+const MAX_UNWRITTEN: u64 = 1024;
 /// How long an event that nobody waits for may wait itself; where none is waited for, readers are
 /// all that is late.
 const LINGER: Duration = Duration::from_millis(2);
-const LINGER_IN_MEMORY: Duration = Duration::from_millis(20);
+const LINGER_IN_MEMORY: Duration = Duration::from_millis(5);
 /// Connections that read.
 const READERS: u32 = 4;
 
@@ -207,7 +207,7 @@ impl Store {
         committed: Arc<watch::Sender<u64>>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
-        let waits = self.waits || must_be_written(&event);
+        let waits = self.waits || must_be_written(&event, *committed.borrow());
         let (reply, answer) = oneshot::channel();
         let task = Task::Tell(Told::Event { event: Box::new(event), sealed, committed });
         let sent = self.jobs.send(task, waits.then_some(reply));
@@ -459,9 +459,9 @@ fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {
 }
 
 /// Whether an event is waited for even where others are not: the end of a run, because it is read
-/// then, and one event in so many, because what waits to be written lies in memory.
-fn must_be_written(event: &Event) -> bool {
-    event.seq.is_multiple_of(MAX_UNWRITTEN)
+/// then, and one that too many others wait before, because those lie in memory.
+fn must_be_written(event: &Event, committed: u64) -> bool {
+    event.seq.saturating_sub(committed) > MAX_UNWRITTEN
         || matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. })
 }
 
