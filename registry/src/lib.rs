@@ -76,13 +76,14 @@
 //! # Map
 //!
 //! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
-//! texts), `vectors` (the index), [`embed`] and `keywords` (text to vectors) and `rank` (which hit
-//! is first). `index` is the task that keeps the index level with the store.
+//! texts), `vectors` (the index), [`embed`] and `keywords` (text to vectors), `fuse` (what fits, and how
+//! well) and `rank` (which hit is first). `index` is the task that keeps the index level with the store.
 
 mod catalog;
 mod documents;
 pub mod embed;
 mod error;
+mod fuse;
 mod http;
 mod index;
 mod keywords;

@@ -2,7 +2,7 @@
 //!
 //! It holds one point per capability, made from the document of its live version. It is derived:
 //! whatever happens to it, it is built again from the store. Engines only fetch; how the two
-//! scores become one is decided in [`crate::rank`], so every engine ranks alike.
+//! scores become one is decided in [`crate::fuse`], so every engine ranks alike.
 
 mod edge;
 

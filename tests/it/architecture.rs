@@ -80,6 +80,7 @@ fn the_core_touches_no_network_file_clock_or_environment() {
         "executor/src/telemetry/context.rs",
         "executor/src/telemetry/otlp.rs",
         "executor/src/telemetry/spans.rs",
+        "registry/src/fuse.rs",
         "registry/src/rank.rs",
         "guardian/src/policy",
         "src/commands/run/tree.rs",

@@ -8,9 +8,10 @@ use a2s::api::{Hit, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, 
 use super::Catalog;
 use crate::Error;
 use crate::embed::split_clauses;
+use crate::fuse::{Candidate, Findings, fuse};
 use crate::keywords::query_vector;
 use crate::metrics::{SearchLabels, SearchResult};
-use crate::rank::{self, Candidate, Findings, Merits};
+use crate::rank::{self, Merits};
 use crate::store::{Entry, Heads};
 use crate::vectors::{Filter, Probe};
 
@@ -67,7 +68,7 @@ impl Catalog {
             .map(|(text, found)| Findings { words: text.split_whitespace().count(), found })
             .collect();
         let (fitting, rest): (Vec<_>, Vec<_>) =
-            rank::fuse(&findings).into_iter().partition(|candidate| candidate.fits);
+            fuse(&findings).into_iter().partition(|candidate| candidate.fits);
         let mut total = fitting.len();
         let ranked = self.rank(&fitting, &weights).await?;
         total -= fitting.len().min(CANDIDATES) - ranked.len();
