@@ -14,7 +14,8 @@ mod state;
 pub use host::{HostList, HostState, WaitReason};
 pub use path::{around, loop_of};
 pub use plan::{
-    PlanAnswer, PlanRequest, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind, Preview,
+    ItemPreview, PlanAnswer, PlanRequest, PlannedCredential, PlannedLoop, PlannedStep,
+    PlannedStepKind, Preview,
 };
 pub use problem::Problem;
 pub use registry::{

@@ -165,6 +165,21 @@ pub enum Preview {
         /// Why.
         reason: String,
     },
+    /// The step runs once for each item of a list that is known.
+    Each {
+        /// One for each item, in order.
+        #[schema(no_recursion)]
+        items: Vec<ItemPreview>,
+    },
+}
+
+/// What a guardian says of one iteration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ItemPreview {
+    /// Path of the iteration as a run has it: `notifyAll[3]/notify`.
+    pub step: String,
+    /// What is said of it.
+    pub preview: Preview,
 }
 
 /// The list that a step of a plan runs over.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Action, OnError, Reference, Step, Task, TaskInputs, Template};
+use a2s::{Action, ForEach, OnError, Reference, Step, Task, TaskInputs, Template};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -13,10 +13,15 @@ use crate::error::Error;
 use crate::scope::Scope;
 use crate::secrets::Secrets;
 
-/// A task step before there is a run.
+/// The most steps of which iterations are foreseen one by one.
+const MAX_FORESEEN: usize = 1000;
+
+/// A task step, or an iteration of one, before there is a run.
 #[derive(Debug)]
 pub(crate) struct Foreseen<'p> {
-    /// Its path, without iterations.
+    /// Its path in the plan, which has no iterations.
+    pub(crate) step: String,
+    /// Its path in a run.
     pub(crate) path: String,
     /// The capability that it stands in.
     pub(crate) unit: &'p Unit,
@@ -44,8 +49,8 @@ impl Foreseen<'_> {
 }
 
 impl Plan {
-    /// Every task step in the order of the documents, whatever branches a run would take. Learns on
-    /// the way what is secret.
+    /// Every task step in the order of the documents, whatever branches a run would take; once for
+    /// each item where the list is known. Learns on the way what is secret.
     ///
     /// # Errors
     /// When there are more secrets than can be kept.
@@ -55,7 +60,8 @@ impl Plan {
         secrets: &Secrets,
     ) -> Result<Vec<Foreseen<'_>>, Error> {
         let mut found = Vec::new();
-        foresee_unit(&self.root, "", inputs, BTreeSet::new(), secrets, &mut found)?;
+        let root = Paths { plan: String::new(), run: String::new() };
+        foresee_unit(&self.root, &root, inputs, BTreeSet::new(), secrets, &mut found)?;
         Ok(found)
     }
 }
@@ -63,7 +69,7 @@ impl Plan {
 /// The steps of one capability. `unknown` are inputs that will be given, and are not known yet.
 fn foresee_unit<'p>(
     unit: &'p Unit,
-    path: &str,
+    paths: &Paths,
     given: &Map<String, Value>,
     unknown: BTreeSet<&'p str>,
     secrets: &Secrets,
@@ -79,7 +85,24 @@ fn foresee_unit<'p>(
     });
     let scope = Scope::enter(capability, &inputs);
     let mut walk = Walk { unit, scope, unknown, secrets, found };
-    walk.steps(&capability.execution.children(), path)
+    walk.steps(&capability.execution.children(), paths)
+}
+
+/// What a step is called in the plan, and in a run.
+#[derive(Debug, Clone)]
+struct Paths {
+    plan: String,
+    run: String,
+}
+
+impl Paths {
+    fn join(&self, id: &str) -> Self {
+        Self { plan: join(&self.plan, id), run: join(&self.run, id) }
+    }
+
+    fn item(&self, index: usize) -> Self {
+        Self { plan: self.plan.clone(), run: format!("{}[{index}]", self.run) }
+    }
 }
 
 struct Walk<'w, 'p> {
@@ -92,44 +115,78 @@ struct Walk<'w, 'p> {
 }
 
 impl<'p> Walk<'_, 'p> {
-    fn steps(&mut self, steps: &[&'p Step], around: &str) -> Result<(), Error> {
+    fn steps(&mut self, steps: &[&'p Step], around: &Paths) -> Result<(), Error> {
         steps.iter().try_for_each(|step| self.step(step, around))
     }
 
-    fn step(&mut self, step: &'p Step, around: &str) -> Result<(), Error> {
-        let path = join(around, step.id.as_str());
+    fn step(&mut self, step: &'p Step, around: &Paths) -> Result<(), Error> {
+        let paths = around.join(step.id.as_str());
+        let Some(for_each) = &step.control.for_each else { return self.once(step, &paths) };
         let outside = self.unknown.clone();
-        if let Some(for_each) = &step.control.for_each {
-            self.unknown.insert(&for_each.name);
+        match self.items(for_each) {
+            Some(items) => {
+                self.unknown.remove(for_each.name.as_str());
+                for (index, item) in items.into_iter().enumerate() {
+                    let mut scope = self.scope.view();
+                    scope.set_local(&for_each.name, item);
+                    let scope = std::mem::replace(&mut self.scope, scope);
+                    let walked = self.once(step, &paths.item(index));
+                    self.scope = scope;
+                    walked?;
+                }
+            }
+            None => {
+                self.unknown.insert(&for_each.name);
+                self.once(step, &paths)?;
+            }
         }
+        self.unknown = outside;
+        Ok(())
+    }
+
+    /// A step without iterations, or one iteration.
+    fn once(&mut self, step: &'p Step, paths: &Paths) -> Result<(), Error> {
         match &step.action {
             Action::Task { task, inputs, .. } => {
                 let references = inputs.values().flat_map(Template::references);
                 let needs = references.filter(|r| !self.knows(r)).map(|r| r.variable().to_owned());
                 let needs = needs.collect();
+                let Paths { plan: step, run: path } = paths.clone();
                 let (unit, scope) = (self.unit, self.scope.view());
-                self.found.push(Foreseen { path: path.clone(), unit, task, needs, inputs, scope });
+                self.found.push(Foreseen { step, path, unit, task, needs, inputs, scope });
             }
             Action::Capability { capability, inputs, .. } => {
                 if let Some(child) = self.unit.uses.get(capability) {
-                    self.using(child, inputs, &path)?;
+                    self.using(child, inputs, paths)?;
                 }
             }
-            Action::Block(block) => self.steps(&block.children(), &path)?,
+            Action::Block(block) => self.steps(&block.children(), paths)?,
         }
         if let OnError::Catch { name, steps } = &step.control.on_error {
-            self.unknown.insert(name);
-            self.steps(&steps.iter().collect::<Vec<_>>(), &path)?;
+            let is_new = self.unknown.insert(name);
+            self.steps(&steps.iter().collect::<Vec<_>>(), paths)?;
+            if is_new {
+                self.unknown.remove(name.as_str());
+            }
         }
-        self.unknown = outside;
         Ok(())
+    }
+
+    /// The list of a step, when it is known, is one, and is not too long to be gone through.
+    fn items(&self, for_each: &ForEach) -> Option<Vec<Value>> {
+        let most = for_each.max_items.min(MAX_FORESEEN.saturating_sub(self.found.len()));
+        let known = for_each.items.references().into_iter().all(|reference| self.knows(reference));
+        match self.scope.render(&for_each.items) {
+            Ok(Some(Value::Array(items))) if known && items.len() <= most => Some(items),
+            _ => None,
+        }
     }
 
     fn using(
         &mut self,
         child: &'p Unit,
         mapped: &'p IndexMap<String, Template>,
-        path: &str,
+        paths: &Paths,
     ) -> Result<(), Error> {
         let mut given = Map::new();
         let mut unknown = BTreeSet::new();
@@ -150,7 +207,7 @@ impl<'p> Walk<'_, 'p> {
                 _ => drop(unknown.insert(name)),
             }
         }
-        foresee_unit(child, path, &given, unknown, self.secrets, self.found)
+        foresee_unit(child, paths, &given, unknown, self.secrets, self.found)
     }
 
     fn knows(&self, reference: &Reference) -> bool {

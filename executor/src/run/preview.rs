@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{PlanRequest, PlannedStep, PlannedStepKind, Preview};
+use a2s::api::{ItemPreview, PlanRequest, PlannedStep, PlannedStepKind, Preview};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use http::HeaderMap;
@@ -51,7 +51,7 @@ impl Runs {
         let occasion = Occasion { id, session, plan, secrets, contracts };
         let most = self.config.limits.max_previews;
         let mut left = most;
-        let mut questions: Vec<BoxFuture<'_, (String, Preview)>> = Vec::new();
+        let mut questions: Vec<BoxFuture<'_, Answer>> = Vec::new();
         for step in foreseen {
             let is_known = step.needs.is_empty();
             let is_asked = is_known && left > 0;
@@ -65,16 +65,20 @@ impl Runs {
                 } else {
                     Preview::Unknown { needs: step.needs.into_iter().collect() }
                 };
-                Box::pin(std::future::ready((step.path, preview)))
+                let Foreseen { step, path, .. } = step;
+                Box::pin(std::future::ready(Answer { step, path, preview }))
             });
         }
-        let asked = futures::stream::iter(questions).buffer_unordered(AT_ONCE);
-        let mut previews: BTreeMap<_, _> = asked.collect().await;
+        let mut asked = futures::stream::iter(questions).buffered(AT_ONCE);
+        let mut previews: BTreeMap<String, Vec<ItemPreview>> = BTreeMap::new();
+        while let Some(Answer { step, path, preview }) = asked.next().await {
+            previews.entry(step).or_default().push(ItemPreview { step: path, preview });
+        }
         attach(steps, &mut previews);
         Ok(())
     }
 
-    async fn ask_about(&self, step: Foreseen<'_>, occasion: &Occasion<'_>) -> (String, Preview) {
+    async fn ask_about(&self, step: Foreseen<'_>, occasion: &Occasion<'_>) -> Answer {
         let Occasion { id, session, plan, secrets, contracts } = occasion;
         let capability = step.unit.document.capability();
         let execution_id = execution_id(*id, &step.path);
@@ -107,15 +111,32 @@ impl Runs {
             }
             Err(error) => Preview::NotAsked { reason: secrets.mask_text(&error.message) },
         };
-        (step.path, preview)
+        let Foreseen { step, path, .. } = step;
+        Answer { step, path, preview }
     }
 }
 
+/// What is said of one step, or of one iteration of it.
+struct Answer {
+    /// Its path in the plan.
+    step: String,
+    /// Its path in a run.
+    path: String,
+    preview: Preview,
+}
+
 /// Gives each step what is said of it.
-fn attach(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Preview>) {
+fn attach(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPreview>>) {
     for step in steps {
         match &mut step.kind {
-            PlannedStepKind::Task { .. } => step.preview = previews.remove(&step.step),
+            PlannedStepKind::Task { .. } => {
+                // Without any it stands in a list that is empty.
+                let mut items = previews.remove(&step.step).unwrap_or_default();
+                step.preview = match items.as_slice() {
+                    [item] if item.step == step.step => items.pop().map(|item| item.preview),
+                    _ => Some(Preview::Each { items }),
+                };
+            }
             PlannedStepKind::Capability { steps, .. }
             | PlannedStepKind::Sequence { steps }
             | PlannedStepKind::Parallel { steps } => attach(steps, previews),

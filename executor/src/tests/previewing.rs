@@ -16,20 +16,22 @@ async fn preview(app: &App, name: &str, inputs: Value) -> PlanAnswer {
 
 /// What is said of each step, those inside others included.
 fn said(plan: &PlanAnswer) -> Vec<(String, String)> {
+    fn hear(step: &str, preview: Option<&Preview>, said: &mut Vec<(String, String)>) {
+        let heard = match preview {
+            None => return,
+            Some(Preview::Decided { decision }) => decision.decision.clone(),
+            Some(Preview::Unknown { needs }) => format!("needs {}", needs.join(", ")),
+            Some(Preview::NotAsked { reason }) => reason.clone(),
+            Some(Preview::Each { items }) => {
+                return items.iter().for_each(|item| hear(&item.step, Some(&item.preview), said));
+            }
+        };
+        said.push((step.to_owned(), heard));
+    }
+
     fn visit(steps: &[a2s::api::PlannedStep], said: &mut Vec<(String, String)>) {
         for step in steps {
-            match &step.preview {
-                None => {}
-                Some(Preview::Decided { decision }) => {
-                    said.push((step.step.clone(), decision.decision.clone()));
-                }
-                Some(Preview::Unknown { needs }) => {
-                    said.push((step.step.clone(), format!("needs {}", needs.join(", "))));
-                }
-                Some(Preview::NotAsked { reason }) => {
-                    said.push((step.step.clone(), reason.clone()))
-                }
-            }
+            hear(&step.step, step.preview.as_ref(), said);
             match &step.kind {
                 PlannedStepKind::Task { .. } => assert!(step.preview.is_some(), "{}", step.step),
                 PlannedStepKind::Capability { steps, .. }
@@ -68,6 +70,14 @@ fn publish(world: &World) {
         task("each", "GET /echo/{x}", json!({"x": "${x}"}), json!({})),
         json!({"for_each": {"in": "${list}", "as": "x"}}),
     );
+    let of_answers = with(
+        task("ofAnswers", "GET /echo/{x}", json!({"x": "${x}"}), json!({})),
+        json!({"for_each": {"in": ["${city}", "${heard}"], "as": "x"}}),
+    );
+    let nested = with(
+        mapped("nested", json!({"a": "${x}", "b": "${heard}"})),
+        json!({"for_each": {"in": "${list}", "as": "x"}}),
+    );
     let mut execution = sequence(json!([
         with(
             task(
@@ -82,6 +92,8 @@ fn publish(world: &World) {
         mapped("first", json!({"a": "${city}"})),
         mapped("second", json!({"a": "x", "b": "${heard}"})),
         each,
+        of_answers,
+        nested,
     ]));
     execution["variables"]["shared"]["heard"] = json!("string");
     world.registry.publish_newer(
@@ -100,10 +112,10 @@ async fn the_guardian_is_asked_about_what_is_known_and_is_told_that_nothing_is_s
     publish(&world);
     world.guardian.decide(|question| {
         let step = question["params"]["context"]["stepId"].as_str().unwrap();
-        if step == "first/given" { deny() } else { allow() }
+        if matches!(step, "first/given" | "each[1]") { deny() } else { allow() }
     });
     let app = world.open().await;
-    let inputs = json!({"city": "Paris", "list": [1, 2]});
+    let inputs = json!({"city": "Paris", "list": ["u", "v"]});
     let plan = preview(&app, "Many", inputs.clone()).await;
     assert_eq!(
         said(&plan),
@@ -115,7 +127,13 @@ async fn the_guardian_is_asked_about_what_is_known_and_is_told_that_nothing_is_s
             ("first/defaulted", "allow"),
             ("second/given", "allow"),
             ("second/defaulted", "needs b"),
-            ("each", "needs x"),
+            ("each[0]", "allow"),
+            ("each[1]", "deny"),
+            ("ofAnswers", "needs x"),
+            ("nested[0]/given", "allow"),
+            ("nested[1]/given", "allow"),
+            ("nested[0]/defaulted", "needs b"),
+            ("nested[1]/defaulted", "needs b"),
         ])
     );
     // What comes from an earlier answer is shown as that, and not as the default in its place.
@@ -124,7 +142,7 @@ async fn the_guardian_is_asked_about_what_is_known_and_is_told_that_nothing_is_s
     assert_eq!(shown["pathParameters.b"], "${b}");
 
     let asked = world.guardian.asked();
-    assert_eq!(asked.len(), 4);
+    assert_eq!(asked.len(), 8);
     for question in &asked {
         assert_eq!(question["method"], "steps/toolCallRequest");
         let context = &question["params"]["context"];
@@ -137,7 +155,7 @@ async fn the_guardian_is_asked_about_what_is_known_and_is_told_that_nothing_is_s
     assert!(world.service.asked().is_empty() && plan.token.is_some());
     let ended = run(&app, "Many", inputs).await;
     assert_eq!(ended.error.unwrap().step.as_deref(), Some("first/given"));
-    let of_run = &world.guardian.asked()[4..];
+    let of_run = &world.guardian.asked()[8..];
     assert!(!of_run.is_empty());
     for question in of_run {
         let capability = &question["params"]["context"]["capability"];
@@ -230,6 +248,36 @@ async fn a_preview_asks_so_many_questions_and_no_more() {
     let plan = preview(&app, "Echo", json!({})).await;
     assert!(said(&plan).iter().all(|(_, said)| said == "needs city"));
     assert_eq!(world.guardian.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn a_list_is_gone_through_when_it_is_not_too_long() {
+    let world = World::new().await;
+    let each = |id: &str| {
+        with(
+            task(id, "GET /echo/{x}", json!({"x": "${x}"}), json!({})),
+            json!({"for_each": {"in": "${list}", "as": "x", "max_items": 1000}}),
+        )
+    };
+    let execution = sequence(json!([each("each"), each("again")]));
+    world
+        .registry
+        .publish_newer("Each", &json!({"parameters": [{"name": "list"}], "execution": execution}));
+    let app = world.open().await;
+    let of = async |count: usize| {
+        let items: Vec<_> = (0..count).map(|n| n.to_string()).collect();
+        let plan = preview(&app, "Each", json!({"list": items})).await;
+        let asked = world.guardian.asked().len();
+        (said(&plan), asked)
+    };
+    assert_eq!(of(0).await, (Vec::new(), 0));
+    let (known, asked) = of(500).await;
+    assert_eq!((known.len(), asked), (1000, 50));
+    assert_eq!(known[49], ("each[49]".to_owned(), "allow".to_owned()));
+    assert_eq!(known[50].1, "50 steps are asked about at the most");
+    let (known, _) = of(501).await;
+    assert_eq!(known.len(), 502);
+    assert_eq!(known[501], ("again".to_owned(), "needs x".to_owned()));
 }
 
 #[tokio::test]

@@ -9,6 +9,9 @@ use super::shown;
 use super::view::print_verdict;
 use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 
+/// The most iterations that are shown one by one.
+const MOST_ITEMS: usize = 10;
+
 /// Prints what a run would do.
 pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
     let root = &plan.capability;
@@ -138,6 +141,25 @@ fn print_preview(preview: &Preview, indent: &str, output: &mut Output) {
         )),
         Preview::NotAsked { reason } => output
             .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", plain(reason))),
+        Preview::Each { items } => {
+            let allows = |preview: &Preview| matches!(preview, Preview::Decided { decision } if decision.decision == "allow");
+            let (allowed, others): (Vec<_>, Vec<_>) =
+                items.iter().partition(|item| allows(&item.preview));
+            if items.is_empty() {
+                output.line(format_args!("{indent}  {DIM}nothing to ask, no items{DIM:#}"));
+            }
+            if !allowed.is_empty() {
+                let (count, all) = (allowed.len(), items.len());
+                output.line(format_args!("{indent}  guardian would allow {count} of {all}"));
+            }
+            for item in others.iter().take(MOST_ITEMS) {
+                output.line(format_args!("{indent}  {}", plain(&item.step)));
+                print_preview(&item.preview, &format!("{indent}  "), output);
+            }
+            if let Some(more @ 1..) = others.len().checked_sub(MOST_ITEMS) {
+                output.line(format_args!("{indent}  {DIM}and {more} more{DIM:#}"));
+            }
+        }
     }
 }
 
