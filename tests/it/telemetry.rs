@@ -1,9 +1,14 @@
 //! How a journal is written and who learns of runs, as an operator sets it.
 
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
+use serde_json::{Value, json};
 
 use crate::harness::{RUNTIME, World, a2s};
 use crate::http;
@@ -49,6 +54,53 @@ fn runs_are_exported_as_the_file_says_and_sent_when_the_services_stop() {
         assert!(body.windows(expected.len()).any(|part| part == expected), "{expected:?}");
     }
     assert!(metrics.contains("a2s_executor_spans"), "{metrics}");
+    if let Some(request) = read_by_others(&body) {
+        check_as_read(&request, &run);
+    }
+}
+
+/// A request of OTLP as the classes say that OpenTelemetry makes for Python; none without them.
+fn read_by_others(body: &[u8]) -> Option<Value> {
+    let Some(folder) = std::env::var_os("A2S_TEST_PYTHON") else {
+        eprintln!("SKIPPED: A2S_TEST_PYTHON names no folder, so no reader of others was asked");
+        return None;
+    };
+    let mut reader = Command::new(Path::new(&folder).join("bin/python"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_traces.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    reader.stdin.take().unwrap().write_all(body).unwrap();
+    let read = reader.wait_with_output().unwrap();
+    assert!(read.status.success(), "it cannot be read");
+    Some(serde_json::from_slice(&read.stdout).unwrap())
+}
+
+/// One trace with one root, of which every other span descends, each within the time of the root.
+fn check_as_read(request: &Value, run: &Value) {
+    let resource = &request["resourceSpans"][0];
+    let service = json!({"key": "service.name", "value": {"stringValue": "mine"}});
+    assert!(resource["resource"]["attributes"].as_array().unwrap().contains(&service));
+    let spans = resource["scopeSpans"][0]["spans"].as_array().unwrap();
+    let text = |span: &Value, name: &str| span[name].as_str().unwrap_or_default().to_owned();
+    let time = |span: &Value, name: &str| text(span, name).parse::<u64>().unwrap();
+    let (roots, others): (Vec<_>, Vec<_>) =
+        spans.iter().partition(|span| text(span, "parentSpanId").is_empty());
+    let [root] = roots.as_slice() else { panic!("{roots:?}") };
+    let ids: BTreeSet<_> = spans.iter().map(|span| text(span, "spanId")).collect();
+    assert_eq!(ids.len(), spans.len());
+    for span in &others {
+        assert!(ids.contains(&text(span, "parentSpanId")), "{span}");
+        assert_eq!(text(span, "traceId"), text(root, "traceId"));
+        let (begin, end) = (time(span, "startTimeUnixNano"), time(span, "endTimeUnixNano"));
+        assert!(begin <= end && time(root, "startTimeUnixNano") <= begin, "{span}");
+        assert!(end <= time(root, "endTimeUnixNano"), "{span}");
+    }
+    let told = spans.iter().filter_map(|span| span["events"].as_array()).flatten();
+    let decisions = told.filter(|event| event["name"] == "acs.decision").count();
+    let steps = run["steps"].as_array().unwrap().len();
+    assert_eq!(decisions, 2 * steps, "one before and one after each step");
 }
 
 #[test]
