@@ -19,7 +19,7 @@ pub use plan::{
 };
 pub use problem::Problem;
 pub use registry::{
-    Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, OutcomeReport,
+    Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, Nearest, OutcomeReport,
     PublishAnswer, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Strategy, Term,
     VerifyAnswer, VerifyRequest, Weights,
 };

@@ -33,6 +33,8 @@ pub(crate) struct Facts {
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
     pub(crate) parameters: Vec<Field>,
+    /// How somebody would ask for it, by its examples.
+    pub(crate) intents: Vec<String>,
     pub(crate) unit: Arc<Unit>,
 }
 
@@ -46,6 +48,7 @@ impl Facts {
             domains: capability.domains.clone(),
             complexity: interface.complexity,
             parameters: interface.inputs,
+            intents: capability.examples.iter().filter_map(|e| e.intent.clone()).collect(),
             unit: Arc::new(Unit::of(capability)),
         }
     }

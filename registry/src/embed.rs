@@ -23,7 +23,7 @@ mod table;
 mod text;
 mod wordpiece;
 
-pub use self::text::{IndexText, index_text, split_clauses, split_name};
+pub use self::text::{Described, IndexText, MOST_INTENTS, index_text, split_clauses, split_name};
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
 /// `sha256sum` of the table: a test holds the two together.
@@ -31,7 +31,7 @@ static TABLE_DIGEST: &str = include_str!("../data/embedding.a2se.sha256");
 
 /// Raised whenever other code than the table changes stored vectors: how text is cut into pieces, or
 /// what [`index_text`] gives to the vector.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// What turns text into vectors.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl Embedder {
         }
     }
 
-    /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-1`.
+    /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-2`.
     /// An index keeps it beside its vectors and is rebuilt when it differs.
     pub fn id(&self) -> &str {
         match self {
@@ -72,6 +72,18 @@ impl Embedder {
         match self {
             Self::BuiltIn(built_in) => built_in.embed(text),
         }
+    }
+
+    /// The vector of a text in parts, of length one: each part counts by its weight, not by its
+    /// length. `None` when no part has a meaning.
+    pub fn embed_parts(&self, parts: &[(String, f32)]) -> Option<Vec<f32>> {
+        let mut sum = vec![0.0; self.dimensions()];
+        for (text, weight) in parts {
+            for (place, value) in sum.iter_mut().zip(self.embed(text).unwrap_or_default()) {
+                *place += weight * value;
+            }
+        }
+        to_unit(sum)
     }
 }
 
@@ -100,14 +112,21 @@ impl BuiltIn {
                 self.table.add_row(piece, &mut vector);
             }
         });
-        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        if length <= f32::EPSILON {
-            return None;
-        }
-        vector.iter_mut().for_each(|x| *x /= length);
-        Some(vector)
+        to_unit(vector)
     }
+}
+
+/// A vector of length one in the same direction, if it has one.
+fn to_unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if length <= f32::EPSILON {
+        return None;
+    }
+    vector.iter_mut().for_each(|x| *x /= length);
+    Some(vector)
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use self::tests::CAPABILITIES;

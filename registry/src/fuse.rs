@@ -1,9 +1,10 @@
 //! What was found by meaning and by words becomes one list. Pure arithmetic.
 //!
 //! *Fusion*: each probe (the whole intent, and each clause of it) gives points two scores, a cosine
-//! and a BM25; they become one relevance. *Floor*: what is not similar enough in absolute terms does
-//! not fit, however good it looks beside the rest. A relevance depends on the capability alone and
-//! on the best of the answer, so that a weaker hit never changes the order of stronger ones.
+//! and a BM25; they become one relevance. *Fit*: a cosine says in absolute terms how near two texts
+//! are, however good one looks beside the rest. When the best is not near enough, nothing fits; when
+//! it is, those fit that are not far off. Every judgement on a capability depends on it alone and on
+//! the best of the answer, so that a weaker hit never changes the order of stronger ones.
 
 use std::collections::BTreeMap;
 
@@ -11,58 +12,50 @@ use crate::rank::ratio;
 use crate::store::CapabilityId;
 use crate::vectors::Found;
 
-// How the constants were chosen: on the sets API-Bank (70 tools, 260 queries) and ToolE multi (199
-// and 497) with the built-in embedder. Scaling cosines by the best one found alone, instead of from
-// the worst to the best, gives a mean Recall@5 of 76.6 instead of 75.9, and keeps the order of
-// strong hits independent of weak ones. The floor is what 95 of 100 pairs of a query and a tool of
-// the other set stay below; it rises with the length of the query, as all cosines do. It turns away
-// 1 in 1,000 queries that fit their set.
+// How the constants were chosen: on the tuning sets alone (API-Bank, ToolE multi, commands of the
+// Azure CLI), with the built-in embedder; `docs/search.md` has the figures. Scaling cosines by the
+// best one found alone, instead of from the worst to the best, keeps the order of strong hits
+// independent of weak ones, and found a little more. The line of `near_enough` is what
+// `cargo bench -p registry --bench retrieval -- calibrate` prints.
 
 /// Share of the cosine in the relevance; the rest is BM25.
 const DENSE_SHARE: f64 = 0.6;
 /// A clause counts a little less than the whole intent.
 const CLAUSE_DISCOUNT: f64 = 0.9;
-/// The similarity below which nothing fits: for the shortest texts, for the longest, and the
-/// numbers of words in which it rises.
-const FLOOR: (f64, f64) = (0.18, 0.23);
-const FLOOR_WORDS: (f64, f64) = (2.0, 12.0);
-
-/// What a probe found: the whole intent, or a clause of it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Findings {
-    /// How long the text is.
-    pub(crate) words: usize,
-    pub(crate) found: Vec<Found>,
-}
+/// The similarity below which one capability, looked at alone, does not fit.
+const NEAR: f64 = 0.181;
+/// How much more the best of many must have: so much for each e-fold of their number.
+const NEAR_RISE: f64 = 0.0346;
 
 /// A capability that was found, before its history is looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Candidate {
-    pub(crate) capability: CapabilityId,
+pub struct Candidate {
+    /// Which one.
+    pub capability: CapabilityId,
     /// 0 to 1, comparable within one answer.
-    pub(crate) relevance: f64,
+    pub relevance: f64,
     /// The best cosine of a probe, 0 to 1, comparable between answers.
-    pub(crate) similarity: f64,
+    pub similarity: f64,
     /// Whether it fits in absolute terms.
-    pub(crate) fits: bool,
+    pub fits: bool,
 }
 
-/// Makes one relevance of what the probes found. The first probe is the whole intent, the others
-/// are its clauses. The best comes first.
+/// Makes one list of what the probes found `among` so many capabilities, the best first. The first
+/// probe is the whole intent, the others are its clauses.
+///
+/// When the best is not [near enough](near_enough), nothing fits. When it is, whatever would fit on
+/// its own does, too.
 ///
 /// An intent in a script that the embedder does not know has no cosines at all: then every point
 /// that shares a word fits.
-pub(crate) fn fuse(probes: &[Findings]) -> Vec<Candidate> {
+pub fn fuse(probes: &[Vec<Found>], among: usize) -> Vec<Candidate> {
     let mut candidates: BTreeMap<CapabilityId, Candidate> = BTreeMap::new();
-    let all = || probes.iter().flat_map(|probe| &probe.found);
-    let has_meaning = all().any(|found| found.cosine != 0.0);
-    for (index, probe) in probes.iter().enumerate() {
+    for (index, found) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
-        let floor = floor(probe.words);
         let best =
-            |score: fn(&Found) -> f32| f64::from(probe.found.iter().map(score).fold(0.0, f32::max));
+            |score: fn(&Found) -> f32| f64::from(found.iter().map(score).fold(0.0, f32::max));
         let (best_cosine, best_bm25) = (best(|found| found.cosine), best(|found| found.bm25));
-        for found in &probe.found {
+        for found in found {
             let cosine = f64::from(found.cosine);
             let dense = ratio(cosine, best_cosine);
             let sparse = ratio(f64::from(found.bm25), best_bm25);
@@ -71,22 +64,29 @@ pub(crate) fn fuse(probes: &[Findings]) -> Vec<Candidate> {
                 capability: found.capability,
                 relevance: 0.0,
                 similarity: 0.0,
-                fits: !has_meaning,
+                fits: false,
             });
             candidate.relevance = candidate.relevance.max(relevance);
             candidate.similarity = candidate.similarity.max(cosine.clamp(0.0, 1.0));
-            candidate.fits |= cosine >= floor;
         }
     }
     let mut candidates: Vec<_> = candidates.into_values().collect();
+    let has_meaning = probes.iter().flatten().any(|found| found.cosine != 0.0);
+    let enough = near_enough(among);
+    let is_any_near = candidates.iter().any(|candidate| candidate.similarity >= enough);
+    for candidate in &mut candidates {
+        candidate.fits = !has_meaning || is_any_near && candidate.similarity >= NEAR;
+    }
     candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
     candidates
 }
 
-/// The similarity below which nothing fits a text of so many words.
-fn floor(words: usize) -> f64 {
-    let rise = ratio(words as f64 - FLOOR_WORDS.0, FLOOR_WORDS.1 - FLOOR_WORDS.0);
-    FLOOR.0 + rise * (FLOOR.1 - FLOOR.0)
+/// The similarity that the best `among` so many must have, or nothing fits.
+///
+/// The more there are to choose from, the nearer the best of them is by chance: of intents that
+/// nothing fits, four in five have no capability as near as this, whatever the number.
+pub fn near_enough(among: usize) -> f64 {
+    NEAR + NEAR_RISE * (among.max(1) as f64).ln()
 }
 
 #[cfg(test)]
@@ -99,41 +99,56 @@ mod tests {
         Found { capability: CapabilityId(capability), cosine, bm25 }
     }
 
-    fn probe(found: Vec<Found>) -> Findings {
-        Findings { words: 8, found }
-    }
-
-    fn order(probes: &[Findings]) -> Vec<i64> {
-        fuse(probes).iter().map(|candidate| candidate.capability.0).collect()
+    fn order(probes: &[Vec<Found>]) -> Vec<i64> {
+        fuse(probes, probes[0].len()).iter().map(|candidate| candidate.capability.0).collect()
     }
 
     #[test]
     fn meaning_and_words_both_count() {
         let best_of_both = [found(1, 0.7, 6.0), found(2, 0.8, 0.0), found(3, 0.2, 7.0)];
-        assert_eq!(order(&[probe(best_of_both.to_vec())]), [1, 2, 3]);
+        assert_eq!(order(&[best_of_both.to_vec()]), [1, 2, 3]);
     }
 
     #[test]
     fn a_clause_lifts_what_the_whole_intent_hides() {
-        let whole = probe(vec![found(1, 0.6, 5.0), found(2, 0.3, 1.0), found(3, 0.35, 2.0)]);
-        let clause = probe(vec![found(2, 0.7, 6.0)]);
+        let whole = vec![found(1, 0.6, 5.0), found(2, 0.3, 1.0), found(3, 0.35, 2.0)];
+        let clause = vec![found(2, 0.7, 6.0)];
         assert_eq!(order(std::slice::from_ref(&whole)), [1, 3, 2]);
         assert_eq!(order(&[whole, clause]), [1, 2, 3]);
     }
 
+    fn fitting(cosines: &[f32], among: usize) -> Vec<i64> {
+        let found = (1..).zip(cosines).map(|(id, cosine)| found(id, *cosine, 9.0)).collect();
+        let candidates = fuse(&[found], among);
+        assert!(candidates.iter().all(|candidate| candidate.relevance > 0.0));
+        candidates.iter().filter(|c| c.fits).map(|c| c.capability.0).collect()
+    }
+
     #[test]
     fn what_is_far_off_does_not_fit_even_as_the_best() {
-        let fits = |words, cosine| {
-            let candidates = fuse(&[Findings { words, found: vec![found(1, cosine, 9.0)] }]);
-            assert!(candidates[0].relevance > 0.0);
-            candidates[0].fits
-        };
-        assert!(!fits(1, 0.15) && !fits(30, 0.15));
-        assert!(fits(1, 0.5) && fits(30, 0.5));
-        // A long text is a little like everything.
-        assert!(fits(2, 0.2) && !fits(20, 0.2));
+        assert_eq!(fitting(&[0.15], 1), [0; 0]);
+        assert_eq!(fitting(&[0.35, 0.3], 1_000), [0; 0]);
+        // Beside one that is near, others may be further off, but not far.
+        assert_eq!(fitting(&[0.5, 0.3, 0.1], 1_000), [1, 2]);
         // Without any meaning, words have to do.
-        assert!(fits(2, 0.0));
+        assert_eq!(fitting(&[0.0, 0.0], 1_000), [1, 2]);
+    }
+
+    #[test]
+    fn the_best_of_many_must_be_nearer() {
+        assert_eq!(fitting(&[0.35], 5), [1]);
+        assert_eq!(fitting(&[0.35], 5_000), [0; 0]);
+        assert_eq!(fitting(&[0.55], 5_000), [1]);
+        assert_eq!(near_enough(0), near_enough(1));
+    }
+
+    #[test]
+    fn a_clause_that_fits_is_enough() {
+        let whole = vec![found(1, 0.35, 3.0), found(2, 0.3, 3.0)];
+        let none = fuse(std::slice::from_ref(&whole), 1_000);
+        assert!(none.iter().all(|candidate| !candidate.fits));
+        let both = fuse(&[whole, vec![found(2, 0.6, 5.0)]], 1_000);
+        assert!(both.iter().all(|candidate| candidate.fits));
     }
 
     prop_compose! {
@@ -142,15 +157,9 @@ mod tests {
         }
     }
 
-    fn number(found: &[(f32, f32)]) -> Findings {
+    fn number(found: &[(f32, f32)]) -> Vec<Found> {
         let ids = 1..;
-        probe(
-            found
-                .iter()
-                .zip(ids)
-                .map(|((cosine, bm25), id)| self::found(id, *cosine, *bm25))
-                .collect(),
-        )
+        found.iter().zip(ids).map(|((cosine, bm25), id)| self::found(id, *cosine, *bm25)).collect()
     }
 
     proptest! {
@@ -166,8 +175,8 @@ mod tests {
             };
             let (mut more_whole, mut more_clause) = (number(&whole), number(&clause));
             let before = order(&[more_whole.clone(), more_clause.clone()]);
-            more_whole.found.push(weaker(&whole));
-            more_clause.found.push(weaker(&clause));
+            more_whole.push(weaker(&whole));
+            more_clause.push(weaker(&clause));
             let after: Vec<_> =
                 order(&[more_whole, more_clause]).into_iter().filter(|id| *id != 0).collect();
             prop_assert_eq!(before, after);
@@ -178,7 +187,7 @@ mod tests {
             lists in prop::collection::vec(prop::collection::vec(any_found(), 0..10), 0..5),
         ) {
             let probes: Vec<_> = lists.iter().map(|list| number(list)).collect();
-            for candidate in fuse(&probes) {
+            for candidate in fuse(&probes, 10) {
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&candidate.relevance));
                 prop_assert!((0.0..=1.0).contains(&candidate.similarity));
             }

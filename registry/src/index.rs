@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Error;
 use crate::documents::{Documents, Facts};
-use crate::embed::{Embedder, index_text};
+use crate::embed::{Described, Embedder, index_text};
 use crate::keywords::document_vector;
 use crate::metrics::Metrics;
 use crate::store::{CapabilityId, Entry, Heads, Seq, Store};
@@ -361,10 +361,17 @@ fn to_point(capability: CapabilityId, facts: &Facts, embedder: &Embedder) -> Poi
         })
         .collect();
     let domains: Vec<_> = facts.domains.iter().map(a2s::Domain::as_str).collect();
-    let text = index_text(facts.name.as_str(), &facts.description, &parameters, &domains);
+    let intents: Vec<_> = facts.intents.iter().map(String::as_str).collect();
+    let text = index_text(&Described {
+        name: facts.name.as_str(),
+        description: &facts.description,
+        parameters: &parameters,
+        domains: &domains,
+        intents: &intents,
+    });
     Point {
         capability,
-        dense: embedder.embed(&text.dense),
+        dense: embedder.embed_parts(&text.dense),
         sparse: document_vector(&text.sparse),
         domains: domains.into_iter().map(str::to_owned).collect(),
         complexity: facts.complexity as u8,

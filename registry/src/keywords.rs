@@ -30,9 +30,11 @@ const STOP_WORDS: [&str; 62] = [
 
 /// Weights of terms; a term is its 32-bit FNV-1a hash. Indices ascend.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct SparseVector {
-    pub(crate) indices: Vec<u32>,
-    pub(crate) values: Vec<f32>,
+pub struct SparseVector {
+    /// Hashes of the terms.
+    pub indices: Vec<u32>,
+    /// Their weights.
+    pub values: Vec<f32>,
 }
 
 impl SparseVector {
@@ -58,7 +60,7 @@ pub(crate) fn document_vector(text: &str) -> SparseVector {
 }
 
 /// The vector of a query: every different term once.
-pub(crate) fn query_vector(text: &str) -> SparseVector {
+pub fn query_vector(text: &str) -> SparseVector {
     let mut indices: Vec<u32> =
         terms(text).iter().map(|term| hash(term)).take(MAX_QUERY_TERMS).collect();
     indices.sort_unstable();

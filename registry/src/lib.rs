@@ -76,8 +76,8 @@
 //! # Map
 //!
 //! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
-//! texts), `vectors` (the index), [`embed`] and `keywords` (text to vectors), `fuse` (what fits, and how
-//! well) and `rank` (which hit is first). `index` is the task that keeps the index level with the store.
+//! texts), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and `fuse`
+//! are its parts) and `rank` (which hit is first). `index` is the task that keeps the index level with the store.
 
 mod catalog;
 mod documents;
@@ -89,6 +89,7 @@ mod index;
 mod keywords;
 mod metrics;
 mod rank;
+pub mod retrieval;
 mod store;
 mod vectors;
 

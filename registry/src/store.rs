@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CapabilityId(pub(crate) i64);
+pub struct CapabilityId(pub i64);
 
 /// A version in this store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -39,9 +39,11 @@ pub(crate) enum Change {
 
 /// One text to search with: the whole query or a clause of it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Probe {
-    pub(crate) dense: Option<Vec<f32>>,
-    pub(crate) sparse: SparseVector,
+pub struct Probe {
+    /// Its meaning; absent when it has none to the embedder.
+    pub dense: Option<Vec<f32>>,
+    /// Its words.
+    pub sparse: SparseVector,
 }
 
 /// What must hold for every point found.
@@ -55,12 +57,22 @@ pub(crate) struct Filter {
 
 /// A point that a probe found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) capability: CapabilityId,
+pub struct Found {
+    /// Which one.
+    pub capability: CapabilityId,
     /// Cosine of probe and point; 0 when one of them has no dense vector.
-    pub(crate) cosine: f32,
+    pub cosine: f32,
     /// BM25 of probe and point; 0 when they share no word, or others share many more.
-    pub(crate) bm25: f32,
+    pub bm25: f32,
+}
+
+/// What an index answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answers {
+    /// What each probe found, in no particular order.
+    pub(crate) found: Vec<Vec<Found>>,
+    /// How many points the filter leaves, more or less.
+    pub(crate) among: usize,
 }
 
 /// How the index is.
@@ -86,7 +98,7 @@ pub(crate) struct Identity {
 }
 
 /// The format of what is written now.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// An engine that finds points.
 ///
@@ -95,13 +107,13 @@ pub(crate) const FORMAT: u32 = 1;
 #[async_trait]
 pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each
-    /// with both scores, in no particular order. Sees every change whose `apply` has returned.
+    /// with both scores. Sees every change whose `apply` has returned.
     async fn query(
         &self,
         probes: Vec<Probe>,
         filter: Filter,
         limit: usize,
-    ) -> Result<Vec<Vec<Found>>, Error>;
+    ) -> Result<Answers, Error>;
 
     /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;

@@ -1,6 +1,6 @@
 //! `a2s search`: find capabilities by intent.
 
-use a2s::api::{Hit, SearchAnswer, SearchRequest, Strategy};
+use a2s::api::{Hit, Nearest, SearchAnswer, SearchRequest, Strategy};
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -31,7 +31,15 @@ pub(crate) fn print_answer(answer: &SearchAnswer, output: &mut Output) {
     }
     let metadata = &answer.metadata;
     if let Some(message) = &metadata.message {
+        // The names are below, with more about them.
+        let message = message.split(';').next().unwrap_or(message);
         output.line(format_args!("{WARN}{message}{WARN:#}"));
+    }
+    for near in &metadata.nearest {
+        let Nearest { name, version, similarity, description } = near;
+        output.line(format_args!(
+            "{DIM}nearest {similarity:.2}  {DIM:#}{NAME}{name}{NAME:#} {version}  {description}"
+        ));
     }
     let matches = match metadata.total_matches {
         1 => "1 capability".to_owned(),

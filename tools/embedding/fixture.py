@@ -50,6 +50,7 @@ TEXTS = [
     "tab\tseparated\nlines\r\nhere",
     "_under_score_ __dunder__ *bold* ~tilde~ `tick` ^caret^ |pipe| <tag/> \\back\\",
     "MiXeD CaSe WoRdS AND SHOUTING",
+    "upload JSON to a webhook, unsubscribing endpoints' subscribers",
     "3.14159 1,000,000 0x1F 1e-9 42nd 007",
 ]
 PAIRS = [
@@ -88,11 +89,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--drawn", type=int, default=60, help="number of drawn strings")
     args = parser.parse_args()
-    tokenizer = Teacher(args.sources).tokenizer
-    static = Static.load(tokenizer, args.table)
+    static = Static.load(Teacher(args.sources).tokenizer, args.table)
     lines = []
     for text in TEXTS + draw_texts(args.drawn):
-        pieces = tokenizer.encode(text, add_special_tokens=False).tokens[:512]
+        pieces = static.tokenizer.encode(text, add_special_tokens=False).tokens[:512]
         lines.append(json.dumps({"text": text, "pieces": pieces}))
     pairs = []
     for a, b in PAIRS:

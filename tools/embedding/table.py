@@ -1,9 +1,11 @@
 """The table file, written and read. `registry/src/embed/table.rs` documents the layout."""
 
+import json
 import struct
 from pathlib import Path
 
 import numpy as np
+from tokenizers import Tokenizer
 
 MAGIC, VERSION = b"A2SE", 1
 HEADER = "<4sHBBIIIII"
@@ -81,17 +83,27 @@ def unit(sums: np.ndarray) -> np.ndarray:
     return sums / np.where(norms == 0, 1, norms)
 
 
+def add_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:
+    """A tokenizer that knows more words. It still takes the longest piece it knows, from the left."""
+    model = json.loads(tokenizer.to_str())
+    vocabulary = model["model"]["vocab"]
+    for word in words:
+        vocabulary.setdefault(word, len(vocabulary))
+    return Tokenizer.from_str(json.dumps(model))
+
+
 class Static:
     """Sum of the rows of the pieces, length 1; zero when no piece has a row."""
 
-    def __init__(self, tokenizer, vocabulary: list[str], rows: np.ndarray):
-        self.tokenizer = tokenizer
-        known = tokenizer.get_vocab()
-        self.rows = np.zeros((tokenizer.get_vocab_size(), rows.shape[1]), np.float32)
+    def __init__(self, tokenizer: Tokenizer, vocabulary: list[str], rows: np.ndarray):
+        """`tokenizer` is the teacher's; the words that only the table has are added to it."""
+        self.tokenizer = add_words(tokenizer, vocabulary)
+        known = self.tokenizer.get_vocab()
+        self.rows = np.zeros((len(known), rows.shape[1]), np.float32)
         self.rows[[known[word] for word in vocabulary]] = rows
 
     @classmethod
-    def load(cls, tokenizer, path: Path) -> "Static":
+    def load(cls, tokenizer: Tokenizer, path: Path) -> "Static":
         return cls(tokenizer, *decode(path.read_bytes()))
 
     def encode(self, texts: list[str]) -> np.ndarray:

@@ -171,6 +171,25 @@ pub struct SearchMetadata {
     /// Says that nothing was close enough, and what was nearest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What was nearest when nothing was close enough, the nearest first: three at most. They are no
+    /// hits; nobody should run one without a second look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<Nearest>,
+}
+
+/// A capability that does not fit an intent, but less badly than others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Nearest {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Its live version.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Absolute similarity of meaning, 0 to 1: too little to be a hit.
+    pub similarity: f64,
+    /// What the capability does.
+    pub description: String,
 }
 
 /// A capability that fits an intent.

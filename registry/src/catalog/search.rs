@@ -3,23 +3,19 @@
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::{Hit, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Term};
+use a2s::api::{Hit, Nearest, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Term};
 
 use super::Catalog;
 use crate::Error;
-use crate::embed::split_clauses;
-use crate::fuse::{Candidate, Findings, fuse};
-use crate::keywords::query_vector;
 use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Merits};
+use crate::retrieval::{CANDIDATES, Candidate, fuse, to_probes};
 use crate::store::{Entry, Heads};
-use crate::vectors::{Filter, Probe};
+use crate::vectors::{Answers, Filter};
 
 /// Hits when the caller does not say how many, and at most.
 const USUAL_LIMIT: usize = 10;
 const MOST_HITS: usize = 100;
-/// Candidates that each probe brings from each of the two indexes, and that are ranked.
-const CANDIDATES: usize = 100;
 /// The longest intent, in characters.
 const LONGEST_INTENT: usize = 2000;
 /// The most domains in a filter.
@@ -58,17 +54,10 @@ impl Catalog {
             return Err(Error::IndexNotReady);
         }
 
-        // The whole intent first, then its clauses.
-        let texts: Vec<_> = std::iter::once(intent).chain(split_clauses(intent)).collect();
-        let probes = texts.iter().map(|text| self.to_probe(text)).collect();
-        let found = self.vectors.query(probes, filter, CANDIDATES).await?;
-        let findings: Vec<_> = texts
-            .iter()
-            .zip(found)
-            .map(|(text, found)| Findings { words: text.split_whitespace().count(), found })
-            .collect();
+        let probes = to_probes(intent, &self.embedder);
+        let Answers { found, among } = self.vectors.query(probes, filter, CANDIDATES).await?;
         let (fitting, rest): (Vec<_>, Vec<_>) =
-            fuse(&findings).into_iter().partition(|candidate| candidate.fits);
+            fuse(&found, among).into_iter().partition(|candidate| candidate.fits);
         let mut total = fitting.len();
         let ranked = self.rank(&fitting, &weights).await?;
         total -= fitting.len().min(CANDIDATES) - ranked.len();
@@ -90,22 +79,21 @@ impl Catalog {
             }
         }
 
-        let message = match capabilities.is_empty() {
-            true => Some(self.explain_nothing(&rest).await?),
-            false => None,
+        let (result, nearest) = match capabilities.is_empty() {
+            true => (SearchResult::nothing_fits, self.nearest(rest).await?),
+            false => (SearchResult::hits, Vec::new()),
         };
-        let result =
-            if message.is_some() { SearchResult::nothing_fits } else { SearchResult::hits };
+        let message = capabilities.is_empty().then(|| explain_nothing(&nearest));
         self.metrics.searches.get_or_create(&SearchLabels { result }).inc();
         let seconds = (self.clock)().duration_since(started).as_secs_f64();
         self.metrics.search_seconds.observe(seconds);
-        let metadata =
-            SearchMetadata { total_matches: total, search_time_ms: seconds * 1000.0, message };
+        let metadata = SearchMetadata {
+            total_matches: total,
+            search_time_ms: seconds * 1000.0,
+            message,
+            nearest,
+        };
         Ok(SearchAnswer { capabilities, metadata })
-    }
-
-    fn to_probe(&self, text: &str) -> Probe {
-        Probe { dense: self.embedder.embed(text), sparse: query_vector(text) }
     }
 
     /// The best candidates under a strategy, without those that the store does not have.
@@ -141,23 +129,35 @@ impl Catalog {
         Ok(ranked)
     }
 
-    async fn explain_nothing(&self, rest: &[Candidate]) -> Result<String, Error> {
-        let mut nearest = rest.to_vec();
-        nearest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
-        nearest.truncate(NEAREST);
-        let ids: Vec<_> = nearest.iter().map(|candidate| candidate.capability).collect();
+    /// What is nearest of all that does not fit, the nearest first.
+    async fn nearest(&self, mut rest: Vec<Candidate>) -> Result<Vec<Nearest>, Error> {
+        rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
+        // A few more than are named, in case of damaged ones.
+        rest.truncate(2 * NEAREST);
+        let ids: Vec<_> = rest.iter().map(|candidate| candidate.capability).collect();
         let entries = self.store.heads(Heads::Of(&ids)).await?;
-        let named: Vec<_> = nearest
-            .iter()
-            .filter_map(|candidate| {
-                let entry = entries.iter().find(|e| e.capability == candidate.capability)?;
-                Some(format!("`{}` ({:.2})", entry.name, candidate.similarity))
+        let opened = self.documents.open(&entries).await?;
+        let named = rest.iter().filter_map(|candidate| {
+            let (entry, opened) =
+                opened.iter().find(|(e, _)| e.capability == candidate.capability)?;
+            let facts = &opened.as_ref().ok()?.facts;
+            Some(Nearest {
+                name: entry.name.clone(),
+                version: entry.version.clone(),
+                similarity: candidate.similarity,
+                description: facts.description.clone(),
             })
-            .collect();
-        Ok(match named.is_empty() {
-            true => "nothing fits".to_owned(),
-            false => format!("nothing is close enough; the nearest are {}", named.join(", ")),
-        })
+        });
+        Ok(named.take(NEAREST).collect())
+    }
+}
+
+fn explain_nothing(nearest: &[Nearest]) -> String {
+    let named: Vec<_> =
+        nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.similarity)).collect();
+    match named.is_empty() {
+        true => "nothing fits".to_owned(),
+        false => format!("nothing is close enough; the nearest are {}", named.join(", ")),
     }
 }
 

@@ -39,7 +39,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 fn the_digest_beside_the_table_is_its_own() {
     let actual: String = Sha256::digest(TABLE).iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(TABLE_DIGEST.split_whitespace().next(), Some(actual.as_str()));
-    assert_eq!(Embedder::built_in().id(), format!("builtin-256-int4-{}-1", &actual[..12]));
+    assert_eq!(Embedder::built_in().id(), format!("builtin-256-int4-{}-2", &actual[..12]));
 }
 
 #[test]
@@ -69,6 +69,23 @@ fn vectors_have_length_one_and_the_promised_dimensions() {
     let vector = embedder.embed("Retrieve a list of dog breeds").unwrap();
     assert_eq!(vector.len(), embedder.dimensions());
     assert!((cosine(&vector, &vector) - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn a_part_counts_by_its_weight_and_not_by_its_length() {
+    let embedder = Embedder::built_in();
+    let (dogs, bill) = ("dog breeds", "an invoice for a customer, with all of its lines and taxes");
+    let nearness = |weight| {
+        let parts = [(dogs.to_owned(), weight), (bill.to_owned(), 1.0), ("…".to_owned(), 9.0)];
+        let vector = embedder.embed_parts(&parts).unwrap();
+        assert!((cosine(&vector, &vector) - 1.0).abs() < 1e-5);
+        let to = |text| cosine(&vector, &embedder.embed(text).unwrap());
+        to(dogs) - to(bill)
+    };
+    assert!(nearness(1.0).abs() < 1e-5);
+    assert!(nearness(2.0) > 0.1 && nearness(0.5) < -0.1);
+    assert_eq!(embedder.embed_parts(&[("…".to_owned(), 1.0)]), None);
+    assert_eq!(embedder.embed_parts(&[]), None);
 }
 
 #[test]
@@ -113,7 +130,7 @@ fn bytes_that_are_no_table_are_refused() {
 }
 
 /// Names and descriptions as people write them.
-const CAPABILITIES: [(&str, &str); 20] = [
+pub(crate) const CAPABILITIES: [(&str, &str); 20] = [
     ("ListDogBreeds", "Retrieve a list of dog breeds"),
     ("PostWeatherTweet", "Gets weather for a location and posts it to Twitter"),
     ("GetWeatherForecast", "Get the hourly weather forecast for a place"),
@@ -142,8 +159,8 @@ fn rank_by_meaning(query: &str) -> Vec<&'static str> {
     let mut ranked: Vec<(f32, &str)> = CAPABILITIES
         .iter()
         .map(|(name, description)| {
-            let text = index_text(name, description, &[], &[]).dense;
-            (cosine(&query, &embedder.embed(&text).unwrap()), *name)
+            let text = index_text(&Described { name, description, ..Described::default() });
+            (cosine(&query, &embedder.embed_parts(&text.dense).unwrap()), *name)
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -127,7 +127,7 @@ async fn an_index_of_another_database_is_not_used() {
     std::fs::rename(other.path().join("index"), one.path().join("index")).unwrap();
     let world = World::open(one).await;
     assert_eq!(world.search("water the plants").await.names(), ["Alpha"]);
-    assert_eq!(world.search("feed the cat").await.names(), [""; 0]);
+    assert!(!world.search("feed the cat").await.names().contains(&"Bravo".to_owned()));
 }
 
 #[tokio::test]

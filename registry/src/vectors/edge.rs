@@ -18,14 +18,14 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use qdrant_edge::{
-    EdgeShard, NamedQuery, PointId, QueryEnum, QueryRequest, ScoredPoint, ScoringQuery,
-    VectorInternal, VectorStructInternal, WithPayloadInterface, WithVector,
+    CountRequest, EdgeShard, NamedQuery, PointId, QueryEnum, QueryRequest, ScoredPoint,
+    ScoringQuery, VectorInternal, VectorStructInternal, WithPayloadInterface, WithVector,
 };
 use tokio::sync::Semaphore;
 
 use self::folder::Folder;
 use self::owner::{Order, Owner};
-use super::{Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
+use super::{Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
 
@@ -76,7 +76,7 @@ impl Vectors for Edge {
         probes: Vec<Probe>,
         filter: Filter,
         limit: usize,
-    ) -> Result<Vec<Vec<Found>>, Error> {
+    ) -> Result<Answers, Error> {
         let readers = Arc::clone(&self.readers);
         let permit = readers.acquire_owned().await.map_err(failed)?;
         let live = self.live.clone();
@@ -84,7 +84,13 @@ impl Vectors for Edge {
             let _permit = permit;
             let shard = live.get().ok_or(Error::NotReady)?;
             let filter = to_filter(&filter)?;
-            probes.iter().map(|probe| query_one(&shard, probe, filter.as_ref(), limit)).collect()
+            let found = probes
+                .iter()
+                .map(|probe| query_one(&shard, probe, filter.as_ref(), limit))
+                .collect::<Result<_, _>>()?;
+            let count = CountRequest { filter, exact: false };
+            let among = guard(|| shard.count(count))?;
+            Ok(Answers { found, among })
         })
         .await
     }

@@ -1,0 +1,81 @@
+//! Ways to make one order of what the probes found.
+
+use std::collections::BTreeMap;
+
+use registry::retrieval::{CapabilityId, Found, fuse};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scores {
+    Bm25,
+    Dense,
+    /// Reciprocal ranks, each plus 60.
+    Rrf,
+    /// What the registry does.
+    Fused,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Method {
+    pub(crate) name: &'static str,
+    scores: Scores,
+    has_clauses: bool,
+}
+
+const fn method(name: &'static str, scores: Scores, has_clauses: bool) -> Method {
+    Method { name, scores, has_clauses }
+}
+
+/// The first is what the others are compared with, the last is the product.
+pub(crate) const METHODS: [Method; 8] = [
+    method("BM25", Scores::Bm25, false),
+    method("BM25, clauses", Scores::Bm25, true),
+    method("dense", Scores::Dense, false),
+    method("dense, clauses", Scores::Dense, true),
+    method("RRF60", Scores::Rrf, false),
+    method("RRF60, clauses", Scores::Rrf, true),
+    method("fused", Scores::Fused, false),
+    method("fused, clauses", Scores::Fused, true),
+];
+
+impl Method {
+    /// The best first.
+    pub(crate) fn order(&self, probes: &[Vec<Found>]) -> Vec<CapabilityId> {
+        let probes = if self.has_clauses { probes } else { &probes[..1] };
+        if self.scores == Scores::Rrf {
+            return reciprocal(probes);
+        }
+        // With one of the two scores missing everywhere, fusion keeps the order of the other.
+        let kept = |found: &Found| match self.scores {
+            Scores::Bm25 => Found { cosine: 0.0, ..*found },
+            Scores::Dense => Found { bm25: 0.0, ..*found },
+            Scores::Fused | Scores::Rrf => *found,
+        };
+        let probes: Vec<Vec<_>> =
+            probes.iter().map(|probe| probe.iter().map(kept).collect()).collect();
+        let found = fuse(&probes, 1).into_iter().filter(|candidate| candidate.relevance > 0.0);
+        found.map(|candidate| candidate.capability).collect()
+    }
+}
+
+/// The sum of the reciprocal ranks of both lists; of several probes the best counts.
+fn reciprocal(probes: &[Vec<Found>]) -> Vec<CapabilityId> {
+    let mut best: BTreeMap<CapabilityId, f64> = BTreeMap::new();
+    for (index, probe) in probes.iter().enumerate() {
+        let discount = if index == 0 { 1.0 } else { 0.9 };
+        let mut sums: BTreeMap<CapabilityId, f64> = BTreeMap::new();
+        for score in [|found: &Found| found.cosine, |found: &Found| found.bm25] {
+            let mut list: Vec<_> = probe.iter().filter(|found| score(found) > 0.0).collect();
+            list.sort_by(|a, b| score(b).total_cmp(&score(a)));
+            for (rank, found) in (1u32..).zip(list) {
+                *sums.entry(found.capability).or_default() += 1.0 / (60.0 + f64::from(rank));
+            }
+        }
+        for (capability, sum) in sums {
+            let place = best.entry(capability).or_default();
+            *place = place.max(discount * sum);
+        }
+    }
+    let mut order: Vec<_> = best.into_iter().collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    order.into_iter().map(|(capability, _)| capability).collect()
+}

@@ -1,0 +1,124 @@
+//! A set: capabilities, queries, and which of the first answer which of the second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use registry::embed::{Described, Embedder, index_text};
+use registry::retrieval::{CANDIDATES, Candidate, CapabilityId, Found, Scan, fuse, to_probes};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Sets that constants are chosen on.
+pub(crate) const TUNING: [&str; 3] = ["apibank", "toole_multi", "azure"];
+/// Sets that nothing is chosen on.
+pub(crate) const TEST: [&str; 5] =
+    ["toole", "sealtools", "stabletoolbench", "bfcl", "restbench_tmdb"];
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Tool {
+    pub(crate) group: String,
+    #[serde(default)]
+    namespace: Option<String>,
+    name: String,
+    description_200: String,
+    parameters: Vec<Parameter>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Parameter {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Query {
+    pub(crate) query: String,
+    pub(crate) gold: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Set {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) queries: Vec<Query>,
+}
+
+impl Set {
+    /// The set of a name; none when the folder has no such set.
+    pub(crate) fn read(folder: &Path, name: &str) -> Option<Self> {
+        let folder = folder.join(name);
+        folder.is_dir().then(|| Self {
+            tools: read_lines(&folder.join("tools.jsonl")),
+            queries: read_lines(&folder.join("queries.jsonl")),
+        })
+    }
+
+    /// Those of some names that the folder has.
+    pub(crate) fn read_all<'n>(folder: &Path, names: &[&'n str]) -> Vec<(&'n str, Self)> {
+        let sets: Vec<_> =
+            names.iter().filter_map(|name| Some((*name, Self::read(folder, name)?))).collect();
+        assert!(!sets.is_empty(), "{} has none of the sets {}", folder.display(), names.join(", "));
+        sets
+    }
+}
+
+pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Vec<T> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The capabilities of a set, searchable.
+pub(crate) struct Shelf<'s> {
+    scan: Scan,
+    groups: BTreeMap<CapabilityId, &'s str>,
+}
+
+impl<'s> Shelf<'s> {
+    pub(crate) fn of(
+        tools: impl IntoIterator<Item = &'s Tool>,
+        intents: &BTreeMap<String, Vec<String>>,
+        embedder: &Embedder,
+    ) -> Self {
+        let mut shelf = Self { scan: Scan::default(), groups: BTreeMap::new() };
+        for (id, tool) in (1..).map(CapabilityId).zip(tools) {
+            let name = format!("{} {}", tool.namespace.as_deref().unwrap_or_default(), tool.name);
+            let parameters: Vec<_> = tool
+                .parameters
+                .iter()
+                .map(|p| (p.name.as_str(), p.description.as_deref().unwrap_or_default()))
+                .collect();
+            let intents = intents.get(&tool.group).into_iter().flatten();
+            let text = index_text(&Described {
+                name: &name,
+                description: &tool.description_200,
+                parameters: &parameters,
+                domains: &[],
+                intents: &intents.map(String::as_str).collect::<Vec<_>>(),
+            });
+            shelf.scan.add(id, &text, embedder);
+            shelf.groups.insert(id, &tool.group);
+        }
+        shelf
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.scan.len()
+    }
+
+    /// What each probe of an intent finds.
+    pub(crate) fn find(&self, intent: &str, embedder: &Embedder) -> Vec<Vec<Found>> {
+        let probes = to_probes(intent, embedder);
+        probes.iter().map(|probe| self.scan.query(probe, CANDIDATES)).collect()
+    }
+
+    /// What the registry makes of that.
+    pub(crate) fn fuse(&self, found: &[Vec<Found>]) -> Vec<Candidate> {
+        fuse(found, self.scan.len())
+    }
+
+    /// The groups of an order of capabilities, each at its first place.
+    pub(crate) fn groups(&self, order: impl IntoIterator<Item = CapabilityId>) -> Vec<&'s str> {
+        let mut seen = BTreeSet::new();
+        order.into_iter().map(|id| self.groups[&id]).filter(|group| seen.insert(*group)).collect()
+    }
+}

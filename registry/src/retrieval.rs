@@ -1,0 +1,241 @@
+//! From an intent to what fits, as pure functions: neither index nor store, network nor clock.
+//!
+//! An intent becomes [probes](to_probes), an index answers each with what it [found](Found), and
+//! [`fuse`] makes one list of that. In the registry the index is an engine; here there is a
+//! [`Scan`], which looks at everything and answers alike, to measure the rest with.
+//!
+//! ```
+//! use registry::embed::{Described, Embedder, index_text};
+//! use registry::retrieval::{CapabilityId, Scan, fuse, to_probes};
+//!
+//! let embedder = Embedder::built_in();
+//! let mut scan = Scan::default();
+//! for (id, name, description) in [
+//!     (1, "ListDogBreeds", "Retrieve a list of dog breeds"),
+//!     (2, "GetRiverLevel", "Get the latest water level at a river gauge"),
+//! ] {
+//!     let text = index_text(&Described { name, description, ..Described::default() });
+//!     scan.add(CapabilityId(id), &text, &embedder);
+//! }
+//! let search = |intent| {
+//!     let found: Vec<_> =
+//!         to_probes(intent, &embedder).iter().map(|probe| scan.query(probe, 100)).collect();
+//!     fuse(&found, scan.len())
+//! };
+//! let best = search("pooch kinds")[0];
+//! assert!(best.capability == CapabilityId(1) && best.fits);
+//! assert!(search("tune a violin").iter().all(|candidate| !candidate.fits));
+//! ```
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::embed::{Embedder, IndexText, split_clauses, split_name};
+pub use crate::fuse::{Candidate, fuse, near_enough};
+use crate::keywords::document_vector;
+pub use crate::keywords::{SparseVector, query_vector};
+pub use crate::store::CapabilityId;
+pub use crate::vectors::{Found, Probe};
+
+/// Candidates that each probe of a search brings from each of the two indexes, and that are ranked.
+pub const CANDIDATES: usize = 100;
+
+/// What to search with: the whole intent first, then its clauses. An intent that is an identifier,
+/// such as the name of a capability, is taken apart as names in the index are.
+pub fn to_probes(intent: &str, embedder: &Embedder) -> Vec<Probe> {
+    let is_identifier = !intent.trim().contains(char::is_whitespace);
+    let words = if is_identifier { Cow::from(split_name(intent)) } else { Cow::from(intent) };
+    std::iter::once(words.as_ref())
+        .chain(split_clauses(intent))
+        .map(|text| Probe { dense: embedder.embed(text), sparse: query_vector(text) })
+        .collect()
+}
+
+/// An index that looks at everything: exact, in memory, for thousands of capabilities.
+#[derive(Debug, Clone, Default)]
+pub struct Scan {
+    points: Vec<(CapabilityId, Option<Vec<f32>>)>,
+    /// Where a term occurs, and with which weight.
+    postings: BTreeMap<u32, Vec<(usize, f32)>>,
+}
+
+impl Scan {
+    /// Adds a capability.
+    pub fn add(&mut self, capability: CapabilityId, text: &IndexText, embedder: &Embedder) {
+        let SparseVector { indices, values } = document_vector(&text.sparse);
+        for (term, value) in indices.into_iter().zip(values) {
+            self.postings.entry(term).or_default().push((self.points.len(), value));
+        }
+        self.points.push((capability, embedder.embed_parts(&text.dense)));
+    }
+
+    /// How many capabilities it has.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// The `limit` nearest by cosine and the `limit` best by BM25, each with both scores; where it
+    /// is not among the best by BM25, that score is 0.
+    pub fn query(&self, probe: &Probe, limit: usize) -> Vec<Found> {
+        let dense = probe.dense.as_deref();
+        let cosines: Vec<_> =
+            self.points.iter().map(|(_, point)| cosine(dense, point.as_deref())).collect();
+        let bm25 = self.bm25(probe);
+        let mut found = BTreeMap::new();
+        for index in best(&bm25, limit, |score| score > 0.0) {
+            found.insert(index, bm25[index]);
+        }
+        if probe.dense.is_some() {
+            let has_meaning: Vec<_> = (0..self.points.len())
+                .map(|index| match self.points[index].1 {
+                    Some(_) => cosines[index],
+                    None => f32::NEG_INFINITY,
+                })
+                .collect();
+            for index in best(&has_meaning, limit, |score| score > f32::NEG_INFINITY) {
+                found.entry(index).or_insert(0.0);
+            }
+        }
+        found
+            .into_iter()
+            .map(|(index, bm25)| {
+                let capability = self.points[index].0;
+                Found { capability, cosine: cosines[index], bm25 }
+            })
+            .collect()
+    }
+
+    fn bm25(&self, probe: &Probe) -> Vec<f32> {
+        let mut scores = vec![0.0; self.points.len()];
+        let all = self.points.len() as f32;
+        for (term, wanted) in probe.sparse.indices.iter().zip(&probe.sparse.values) {
+            let Some(places) = self.postings.get(term) else { continue };
+            let with = places.len() as f32;
+            let rarity = ((all - with + 0.5) / (with + 0.5)).ln_1p();
+            for (index, value) in places {
+                scores[*index] += wanted * value * rarity;
+            }
+        }
+        scores
+    }
+}
+
+fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
+    match (probe, point) {
+        (Some(probe), Some(point)) => probe.iter().zip(point).map(|(a, b)| a * b).sum(),
+        _ => 0.0,
+    }
+}
+
+/// The places of the highest scores.
+fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
+    let mut places: Vec<_> = (0..scores.len()).filter(|place| counts(scores[*place])).collect();
+    places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    places.truncate(limit);
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+
+    use super::*;
+    use crate::embed::{CAPABILITIES, Described, index_text};
+    use crate::vectors::{self, Filter, Point};
+
+    const INTENTS: [&str; 8] = [
+        "pooch kinds",
+        "Convert 20 dollars to yen, and then send a text message with the amount",
+        "what is the current weather; also list my calendar events",
+        "get",
+        "xkcd 中文",
+        "北京的天气",
+        "…",
+        "latest price of the stock of a company, translated into another language",
+    ];
+
+    fn texts() -> impl Iterator<Item = (CapabilityId, IndexText)> {
+        (1..).zip(CAPABILITIES).map(|(id, (name, description))| {
+            let described = Described { name, description, ..Described::default() };
+            (CapabilityId(id), index_text(&described))
+        })
+    }
+
+    #[tokio::test]
+    async fn a_scan_finds_what_the_engine_finds_with_the_same_scores() {
+        let embedder = Embedder::built_in();
+        let folder = tempfile::tempdir().unwrap();
+        let identity = vectors::Identity {
+            store: "test".to_owned(),
+            embedder: embedder.id().to_owned(),
+            dimensions: embedder.dimensions(),
+            format: vectors::FORMAT,
+        };
+        let engine = vectors::open(folder.path(), identity).await.unwrap();
+        let mut scan = Scan::default();
+        let mut points = Vec::new();
+        for (capability, text) in texts() {
+            scan.add(capability, &text, &embedder);
+            points.push(Point {
+                capability,
+                dense: embedder.embed_parts(&text.dense),
+                sparse: document_vector(&text.sparse),
+                domains: Vec::new(),
+                complexity: 0,
+            });
+        }
+        engine.rebuild(futures::stream::iter([Ok(points)]).boxed()).await.unwrap();
+        // Few enough are wanted that most are not among the best by words.
+        for (intent, limit) in INTENTS.iter().flat_map(|intent| [(intent, 100), (intent, 3)]) {
+            let probes = to_probes(intent, &embedder);
+            let of_engine = engine.query(probes.clone(), Filter::default(), limit).await.unwrap();
+            assert_eq!(of_engine.among, scan.len());
+            for (probe, mut of_engine) in probes.iter().zip(of_engine.found) {
+                of_engine.sort_by_key(|found| found.capability);
+                let of_scan = scan.query(probe, limit);
+                let alike = |(a, b): (&Found, &Found)| {
+                    a.capability == b.capability
+                        && (a.cosine - b.cosine).abs() < 1e-4
+                        && (a.bm25 - b.bm25).abs() < 1e-3
+                };
+                assert!(
+                    of_engine.len() == of_scan.len() && of_engine.iter().zip(&of_scan).all(alike),
+                    "{intent}, {limit}: {of_engine:#?} {of_scan:#?}"
+                );
+            }
+        }
+        engine.close().await;
+    }
+
+    #[test]
+    fn what_is_asked_for_comes_first_and_what_is_not_there_does_not_fit() {
+        let embedder = Embedder::built_in();
+        let mut scan = Scan::default();
+        texts().for_each(|(capability, text)| scan.add(capability, &text, &embedder));
+        let search = |intent: &str| -> Vec<&str> {
+            let probes = to_probes(intent, &embedder);
+            let found: Vec<_> = probes.iter().map(|probe| scan.query(probe, CANDIDATES)).collect();
+            let fitting = fuse(&found, scan.len()).into_iter().filter(|candidate| candidate.fits);
+            fitting.map(|c| CAPABILITIES[usize::try_from(c.capability.0).unwrap() - 1].0).collect()
+        };
+        for (intent, expected) in [
+            ("stars of a GitHub repository", "GetGitHubRepository"),
+            ("how many euros do I get for a hundred dollars", "GetExchangeRate"),
+            ("cooking instructions for dinner", "FindRecipes"),
+            ("TrackParcel", "TrackParcel"),
+        ] {
+            assert_eq!(search(intent).first(), Some(&expected), "{intent}");
+        }
+        let both =
+            search("Look up flights from Oslo to Rome, and then create an invoice for my client");
+        assert!(["SearchFlights", "CreateInvoice"].iter().all(|name| both[..2].contains(name)));
+        for intent in ["polish my shoes", "remove rust from a bicycle chain", "tune a violin"] {
+            assert_eq!(search(intent), [""; 0], "{intent}");
+        }
+    }
+}
