@@ -1,0 +1,121 @@
+//! What a search costs beside the bare queries of the index, how fast is published, and what a
+//! registry needs to start and to stay.
+//!
+//! ```text
+//! export A2S_TEST_DATA=FOLDER                  # the folder of retrieval sets
+//! cargo bench --bench search                   # 1,000, 10,000 and 100,000 capabilities
+//! cargo bench --bench search -- 10000          # so many
+//! ```
+//!
+//! Both sides answer the same queries in turns, in this process and on the same files: the registry
+//! through its router, from the bytes of a request to the bytes of its answer; the index by itself,
+//! one dense and one sparse query for each clause. Memory and start are those of the program.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
+#![expect(clippy::print_stdout, reason = "the tables are what a bench is for")]
+
+mod bare;
+mod corpus;
+mod process;
+mod shelf;
+
+use std::time::{Duration, Instant};
+
+use registry::embed::Embedder;
+use registry::retrieval::to_probes;
+
+use crate::bare::Bare;
+use crate::corpus::Corpus;
+use crate::process::Process;
+use crate::shelf::Shelf;
+
+/// Queries that are measured, after as many others that warm up both sides.
+const QUERIES: usize = 1_000;
+
+#[tokio::main]
+async fn main() {
+    let Some(folder) = std::env::var_os("A2S_TEST_DATA") else {
+        // Nothing to measure is no failure: `cargo bench` runs every bench.
+        return println!("A2S_TEST_DATA names no folder, so there is nothing to search in.");
+    };
+    let corpus = Corpus::read(folder.as_ref());
+    let named: Vec<usize> = std::env::args().filter_map(|text| text.parse().ok()).collect();
+    let sizes = if named.is_empty() { vec![1_000, 10_000, 100_000] } else { named };
+
+    // The first start reads the program from the disk.
+    drop(Process::start(tempfile::tempdir().unwrap()));
+    let none = Process::start(tempfile::tempdir().unwrap());
+    println!("ready with no capability: {:.0} ms", milliseconds(none.ready));
+    for size in sizes {
+        println!();
+        println!("{size} capabilities");
+        measure(&corpus, size, none.ready).await;
+    }
+}
+
+async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::open(folder.path()).await;
+    let began = Instant::now();
+    shelf.publish(corpus, size).await;
+    let took = began.elapsed();
+    println!(
+        "  published in {:.1} s: {:.0}/s",
+        took.as_secs_f64(),
+        size as f64 / took.as_secs_f64()
+    );
+    shelf.close().await;
+
+    let bare = Bare::open(folder.path());
+    let shelf = Shelf::open(folder.path()).await;
+    let embedder = Embedder::built_in();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for (number, query) in corpus.queries(2 * QUERIES).enumerate() {
+        let probes = to_probes(query, &embedder);
+        let began = Instant::now();
+        let found = shelf.search(query).await;
+        let took = began.elapsed();
+        let began = Instant::now();
+        probes.iter().for_each(|probe| {
+            std::hint::black_box(bare.query(probe));
+        });
+        let bare_took = began.elapsed();
+        assert!(found, "{query}");
+        if number >= QUERIES {
+            let clauses = u32::try_from(probes.len()).unwrap();
+            ours.push(took / clauses);
+            theirs.push(bare_took / clauses);
+        }
+    }
+    println!("  per clause    registry  bare index   ratio");
+    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+        let (ours, theirs) = (quantile(&mut ours, share), quantile(&mut theirs, share));
+        println!(
+            "  {name}         {:>7.3} ms  {:>7.3} ms  {:>5.2}×",
+            milliseconds(ours),
+            milliseconds(theirs),
+            ours.as_secs_f64() / theirs.as_secs_f64()
+        );
+    }
+    shelf.close().await;
+    drop(bare);
+
+    let process = Process::start(folder);
+    println!(
+        "  ready in {:.0} ms ({:.2}× of none)",
+        milliseconds(process.ready),
+        process.ready.as_secs_f64() / ready_with_none.as_secs_f64()
+    );
+    println!("  anonymous memory at rest      {:>6.1} MB", process.anonymous_memory());
+    process.search(corpus.queries(QUERIES)).await;
+    println!("  behind {QUERIES} searches         {:>6.1} MB", process.anonymous_memory());
+}
+
+fn quantile(times: &mut [Duration], share: f64) -> Duration {
+    times.sort_unstable();
+    times[((times.len() - 1) as f64 * share).round() as usize]
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
