@@ -2,6 +2,7 @@
 //! unknown is repeated only where that is safe.
 
 mod every_step;
+mod publishing;
 
 use std::sync::{Arc, Mutex};
 
