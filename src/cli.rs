@@ -2,6 +2,7 @@
 
 mod authoring;
 mod runs;
+mod search;
 mod secrets;
 mod telemetry;
 mod test;
@@ -19,6 +20,7 @@ pub(crate) use authoring::{
 };
 
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
+pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 pub(crate) use telemetry::{Durability, JournalArgs};
 pub(crate) use test::TestArgs;
@@ -150,15 +152,13 @@ pub(crate) enum Command {
     /// Publish documents
     Publish(PublishArgs),
     /// Find capabilities by intent
-    Search {
-        /// What is to be done, in words
-        intent: String,
-        /// How many hits at most (1 to 100)
-        #[arg(long, default_value_t = 10)]
-        limit: usize,
-        #[arg(long, help = "highest_score, most_similar, most_reliable, most_used or simplest")]
-        strategy: Option<String>,
-    },
+    #[command(after_help = search::AFTER_SEARCH)]
+    Search(Box<SearchArgs>),
+    /// List the services that capabilities talk to, or find them by intent
+    Services(Box<ServicesArgs>),
+    /// Show what a capability uses, what uses it, and what would break without it
+    #[command(after_help = search::AFTER_GRAPH)]
+    Graph(GraphArgs),
     /// Show what a capability takes, gives and needs
     Show(ShowArgs),
     /// Write down the exact content of everything that a capability uses

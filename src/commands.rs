@@ -4,6 +4,7 @@ mod checksum;
 mod document;
 mod explain;
 mod fmt;
+mod graph;
 mod import;
 mod lock;
 mod new;
@@ -12,6 +13,7 @@ mod run;
 mod runs;
 mod search;
 mod secrets;
+mod services;
 mod shelf;
 mod show;
 mod state;
@@ -65,9 +67,9 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Verify { target } => verify::verify(&target, client, output).await,
         Command::Test(arguments) => test::test(&arguments, client, output).await,
         Command::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
-        Command::Search { intent, limit, strategy } => {
-            search::search(intent, limit, strategy, &client()?, output).await
-        }
+        Command::Search(arguments) => search::search(*arguments, &client()?, output).await,
+        Command::Services(arguments) => services::services(*arguments, &client()?, output).await,
+        Command::Graph(arguments) => graph::graph(&arguments, &client()?, output).await,
         Command::Schema => {
             output.schema(&a2s::json_schema());
             Ok(())

@@ -175,12 +175,8 @@ impl<'o> Demo<'o> {
 
     async fn search_and_verify(&mut self) -> Result<(CapabilityName, a2s::Digest), Failure> {
         self.title(&format!("Search: {INTENT}"));
-        let request = SearchRequest {
-            intent: INTENT.to_owned(),
-            limit: Some(3),
-            strategy: None,
-            filters: None,
-        };
+        let request =
+            SearchRequest { intent: INTENT.to_owned(), limit: Some(3), ..SearchRequest::default() };
         let answer: SearchAnswer = self.client.post(&["v1", "search"], &request).await?;
         if !self.output.is_json() {
             print_answer(&answer, self.output);

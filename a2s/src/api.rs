@@ -1,6 +1,7 @@
 //! The wire types of the two HTTP APIs: what registry, executor and their clients say to each
 //! other. Plain data; every rule about it lives with the service that answers.
 
+mod graph;
 mod host;
 mod path;
 mod plan;
@@ -9,8 +10,12 @@ mod registry;
 mod replay;
 mod run;
 mod secrets;
+mod services;
 mod state;
 
+pub use graph::{
+    Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
+};
 pub use host::{HostList, HostState, WaitReason};
 pub use path::{around, loop_of};
 pub use plan::{
@@ -19,9 +24,9 @@ pub use plan::{
 };
 pub use problem::Problem;
 pub use registry::{
-    Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, Nearest, OutcomeReport,
-    PublishAnswer, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Strategy, Term,
-    VerifyAnswer, VerifyRequest, Weights,
+    Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, IntentAnswer, Nearest,
+    OutcomeReport, PublishAnswer, SearchAnswer, SearchAnswers, SearchFilters, SearchLevel,
+    SearchMetadata, SearchRequest, Strategy, Term, VerifyAnswer, VerifyRequest, Weights,
 };
 pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
 pub use run::{
@@ -31,6 +36,9 @@ pub use run::{
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,
+};
+pub use services::{
+    Service, ServiceAnswer, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch,
 };
 pub use state::{StateEntry, StateList, StateScope};
 

@@ -65,15 +65,15 @@ pub use crate::document::{
     StepPath, StepPiece, TaskInputs, ValueType,
 };
 pub use crate::interface::{Complexity, Field, Interface, OutputField};
-pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, choose, locate};
+pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};
 pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId};
 pub use crate::query::{Query, QueryMiss};
 pub use crate::schema::json_schema;
 pub use crate::secret::Secret;
 pub use crate::task::{
-    ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, GraphqlTask, HttpScheme, MediaType,
-    Method, OAuthFlow, OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterPlace,
-    RequestBody, SecurityRequirement, SecurityScheme, Style, Task, ValueStyle, VariableDefinition,
-    is_scheme_name,
+    ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,
+    MediaType, Method, OAuthFlow, OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter,
+    ParameterPlace, RequestBody, SecurityRequirement, SecurityScheme, Style, Task, ValueStyle,
+    VariableDefinition, is_scheme_name,
 };
 pub use crate::template::{MissingReference, Reference, Template, is_name as is_variable_name};

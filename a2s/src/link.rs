@@ -17,7 +17,8 @@ use crate::checksum::Digest;
 use crate::code;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Capability, Dependency, Document};
-use crate::name::CapabilityName;
+use crate::name::{CapabilityName, Permission};
+use crate::task::Format;
 use crate::tree;
 
 pub use unit::Unit;
@@ -171,6 +172,12 @@ impl Shelf {
         self.capabilities.get(name).map(Vec::as_slice)
     }
 
+    /// What the document with a digest takes and needs, when it is open.
+    #[must_use]
+    pub fn unit(&self, checksum: Digest) -> Option<&Unit> {
+        self.units.get(&checksum).map(Arc::as_ref)
+    }
+
     /// How many documents are open.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -183,18 +190,35 @@ impl Shelf {
         self.units.is_empty()
     }
 
-    /// What is missing to say everything about the dependencies of `capability`. With that
-    /// brought, more may be missing.
+    /// What is missing to say everything about these dependencies. With that brought, more may be
+    /// missing.
     #[must_use]
-    pub fn needs(&self, capability: &Capability) -> Vec<Need> {
-        self.walk(&capability.dependencies).1
+    pub fn needs(&self, dependencies: &[Dependency]) -> Vec<Need> {
+        self.walk(dependencies).needs
     }
 
-    /// Every version that `capability` leads to, directly or not, in order of name and version;
-    /// what is not known is left out.
+    /// Every version that these dependencies lead to, directly or not, in order of name and
+    /// version; what is not known is left out.
     #[must_use]
-    pub fn closure(&self, capability: &Capability) -> Vec<Pin> {
-        self.walk(&capability.dependencies).0
+    pub fn closure(&self, dependencies: &[Dependency]) -> Vec<Pin> {
+        self.walk(dependencies).pins
+    }
+
+    /// What a document amounts to together with everything that it leads to.
+    #[must_use]
+    pub fn whole(&self, unit: &Unit) -> Whole {
+        let walk = self.walk(&unit.dependencies);
+        let mut whole = Whole {
+            read_only: unit.read_only && walk.needs.is_empty() && !walk.has_holes,
+            permissions: unit.permissions.iter().cloned().collect(),
+            formats: unit.formats.clone(),
+        };
+        for below in walk.pins.iter().filter_map(|pin| self.units.get(&pin.checksum)) {
+            whole.read_only &= below.read_only;
+            whole.permissions.extend(below.permissions.iter().cloned());
+            whole.formats.extend(&below.formats);
+        }
+        whole
     }
 
     /// Every error in the dependencies of `capability`, and warnings. Of capabilities whose
@@ -204,8 +228,8 @@ impl Shelf {
         check::check(self, capability)
     }
 
-    fn walk(&self, dependencies: &[Dependency]) -> (Vec<Pin>, Vec<Need>) {
-        let (mut pins, mut needs) = (Vec::new(), Vec::new());
+    fn walk(&self, dependencies: &[Dependency]) -> Walk {
+        let Walk { mut pins, mut needs, mut has_holes } = Walk::default();
         let mut seen = BTreeSet::new();
         let mut waiting: VecDeque<_> = dependencies.iter().map(|below| (below, 1)).collect();
         while let Some((dependency, chain)) = waiting.pop_front() {
@@ -217,7 +241,10 @@ impl Shelf {
                 }
                 continue;
             };
-            let Some(chosen) = dependency.choose(versions) else { continue };
+            let Some(chosen) = dependency.choose(versions) else {
+                has_holes = true;
+                continue;
+            };
             if !seen.insert(chosen.checksum) {
                 continue;
             }
@@ -230,13 +257,33 @@ impl Shelf {
                 Some(unit) if chain < LONGEST_CHAIN => {
                     waiting.extend(unit.dependencies.iter().map(|below| (below, chain + 1)));
                 }
-                Some(_) => {}
+                Some(unit) => has_holes |= !unit.dependencies.is_empty(),
                 None => needs.push(Need::Document(name.clone(), chosen.clone())),
             }
         }
         pins.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
-        (pins, needs)
+        Walk { pins, needs, has_holes }
     }
+}
+
+/// What a walk over everything below some dependencies has met.
+#[derive(Default)]
+struct Walk {
+    pins: Vec<Pin>,
+    needs: Vec<Need>,
+    /// Whether it could not go on somewhere: no version will do, or the chain is too long.
+    has_holes: bool,
+}
+
+/// What a document amounts to together with everything that it leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// Whether every task only reads; not known to be so when something below is not known.
+    pub read_only: bool,
+    /// What a caller must hold.
+    pub permissions: BTreeSet<Permission>,
+    /// The formats of the tasks.
+    pub formats: BTreeSet<Format>,
 }
 
 /// Moves each remark to the exact place of its path in `source`, where that is known. What is

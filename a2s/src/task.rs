@@ -6,7 +6,11 @@ mod openapi;
 mod security;
 mod spot;
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use url::Url;
+use utoipa::ToSchema;
 
 use crate::decode::short;
 use crate::document::Place;
@@ -34,18 +38,57 @@ pub enum Task {
     Graphql(Box<GraphqlTask>),
 }
 
+/// The language in which a service describes what it takes and answers.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+pub enum Format {
+    /// An HTTP API.
+    #[serde(rename = "OpenAPI")]
+    OpenApi,
+    /// A GraphQL endpoint.
+    #[serde(rename = "GraphQL")]
+    Graphql,
+}
+
+impl Format {
+    /// As documents write it: `OpenAPI` or `GraphQL`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenApi => "OpenAPI",
+            Self::Graphql => "GraphQL",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl Task {
     /// Stands for a task that could not be read, in a document that has errors.
     pub(crate) fn substitute() -> Self {
         Self::Graphql(Box::new(GraphqlTask::substitute()))
     }
 
-    /// `OpenAPI` or `GraphQL`.
+    /// The format of the description that it is cut out of.
     #[must_use]
-    pub fn format(&self) -> &'static str {
+    pub fn format(&self) -> Format {
         match self {
-            Self::OpenApi(_) => "OpenAPI",
-            Self::Graphql(_) => "GraphQL",
+            Self::OpenApi(_) => Format::OpenApi,
+            Self::Graphql(_) => Format::Graphql,
+        }
+    }
+
+    /// What the service calls itself: `info.title` of an OpenAPI description.
+    #[must_use]
+    pub fn service_title(&self) -> Option<&str> {
+        match self {
+            Self::OpenApi(task) => task.specification.get("info")?.get("title")?.as_str(),
+            Self::Graphql(_) => None,
         }
     }
 

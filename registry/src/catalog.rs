@@ -1,9 +1,10 @@
 //! The rules of the registry: what may be published, what is found, what is told. Free of HTTP
 //! and SQL.
 
-mod link;
+mod graph;
 mod search;
 mod selector;
+mod services;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use a2s::api::{
 };
 use a2s::{CapabilityName, Diagnostic, Document};
 
+pub(crate) use self::search::SearchReply;
 pub(crate) use self::selector::Selector;
 use crate::documents::{Documents, Facts, Opened};
 use crate::embed::Embedder;
@@ -41,6 +43,8 @@ pub(crate) struct Catalog {
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
+    /// Names the store, so that what belongs to another one is recognised.
+    pub(crate) identity: String,
 }
 
 /// A version that was asked for.
@@ -73,7 +77,8 @@ impl Catalog {
         }
         let (mut source, document, mut diagnostics) = self.compile(source).await?;
         if let Some(document) = &document {
-            let shelf = self.shelve(document.capability()).await?;
+            let dependencies = &document.capability().dependencies;
+            let shelf = self.documents.shelve(dependencies).await?;
             let found = shelf.link(document.capability());
             if !found.is_empty() {
                 let located = move || (a2s::locate(&source, found), source);
@@ -89,6 +94,7 @@ impl Catalog {
         };
         let facts = Facts::of(&document);
         let new = NewVersion {
+            relations: facts.relations(),
             name: facts.name,
             version: facts.version,
             digest: document.digest(),

@@ -6,14 +6,17 @@
 //! cheap, what a text compiles to is remembered under the SHA-256 of its bytes: equal bytes have
 //! equal content, and the memory is out of reach of the database.
 
+mod facts;
+mod shelve;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::{CapabilityName, Complexity, Digest, Document, Domain, Field, StatedChecksum, Unit};
+use a2s::{Digest, StatedChecksum};
 use prometheus_client::metrics::counter::Counter;
-use semver::Version;
 use tokio::sync::Semaphore;
 
+pub(crate) use self::facts::{Facts, author_key};
 use crate::Error;
 use crate::store::{Entry, Store};
 
@@ -23,36 +26,6 @@ const MOST_REMEMBERED: usize = 16_384;
 const MOST_REMEMBERED_BYTES: usize = 64 * 1024 * 1024;
 /// How many documents are compiled at once: it is pure computation.
 const COMPILERS: usize = 2;
-
-/// What the registry needs to know of a document.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Facts {
-    pub(crate) name: CapabilityName,
-    pub(crate) version: Version,
-    pub(crate) description: String,
-    pub(crate) domains: Vec<Domain>,
-    pub(crate) complexity: Complexity,
-    pub(crate) parameters: Vec<Field>,
-    /// How somebody would ask for it, by its examples.
-    pub(crate) intents: Vec<String>,
-    pub(crate) unit: Arc<Unit>,
-}
-
-impl Facts {
-    pub(crate) fn of(document: &Document) -> Self {
-        let (capability, interface) = (document.capability(), document.interface());
-        Self {
-            name: capability.name.clone(),
-            version: capability.version.clone(),
-            description: capability.description.clone(),
-            domains: capability.domains.clone(),
-            complexity: interface.complexity,
-            parameters: interface.inputs,
-            intents: capability.examples.iter().filter_map(|e| e.intent.clone()).collect(),
-            unit: Arc::new(Unit::of(capability)),
-        }
-    }
-}
 
 /// A stored document that is what was published.
 #[derive(Debug, Clone)]

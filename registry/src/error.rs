@@ -38,10 +38,12 @@ codes! {
     CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
     VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
     DOCUMENT_DAMAGED = "A2S222", "stored document no longer matches its checksum", "Restore the registry's database from a backup; the document was changed outside the registry.";
+    SERVICE_MISSING = "A2S223", "no such service", "Ask for a host that `/v1/services` lists.";
     // Searching.
     BAD_SEARCH = "A2S230", "search that cannot be answered", "Correct the member that the message names.";
     UNKNOWN_STRATEGY = "A2S231", "unknown strategy", "Use a preset that the message lists, or give weights.";
     INDEX_NOT_READY = "A2S232", "search index not ready", "Try again shortly; the index is being built from the stored documents.";
+    BAD_CURSOR = "A2S233", "cursor of no use here", "Begin again without `cursor`, or send it with the intent, strategy and filters that its page was asked with.";
     // Outcomes.
     BAD_OUTCOME = "A2S240", "outcome that cannot be recorded", "Correct the member that the message names.";
     OUTCOME_DIGEST = "A2S241", "outcome of another content", "Report the checksum of the version that ran.";
@@ -141,6 +143,9 @@ pub enum Error {
         /// Some of the versions that there are.
         known: String,
     },
+    /// No live capability talks to this host.
+    #[error("no capability talks to `{0}`")]
+    ServiceMissing(String),
     /// The stored text was changed behind the registry's back.
     #[error("the stored document of `{name}` {version} {reason}")]
     Damaged {
@@ -163,6 +168,9 @@ pub enum Error {
         /// The presets.
         known: String,
     },
+    /// The cursor was not given out here, or for another search.
+    #[error("{0}")]
+    BadCursor(&'static str),
     /// The index is being built.
     #[error("the search index is being built from the stored documents")]
     IndexNotReady,
@@ -227,9 +235,11 @@ impl Error {
             Self::TooManyBelow { .. } => (&TOO_MANY_BELOW, 422),
             Self::CapabilityMissing(_) => (&CAPABILITY_MISSING, 404),
             Self::VersionMissing { .. } => (&VERSION_MISSING, 404),
+            Self::ServiceMissing(_) => (&SERVICE_MISSING, 404),
             Self::Damaged { .. } => (&DOCUMENT_DAMAGED, 500),
             Self::BadSearch(_) => (&BAD_SEARCH, 422),
             Self::UnknownStrategy { .. } => (&UNKNOWN_STRATEGY, 422),
+            Self::BadCursor(_) => (&BAD_CURSOR, 422),
             Self::IndexNotReady => (&INDEX_NOT_READY, 503),
             Self::BadOutcome(_) => (&BAD_OUTCOME, 422),
             Self::OutcomeDigest(_) => (&OUTCOME_DIGEST, 409),

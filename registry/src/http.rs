@@ -4,14 +4,16 @@
 #![expect(unused_qualifications, reason = "`params(Page)` expands to one")]
 
 mod document;
+mod graph;
 mod request;
+mod services;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{
     CapabilityList, CapabilityVersions, OutcomeReport, PROBLEM_JSON, Problem, PublishAnswer,
-    SearchAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
+    SearchRequest, VerifyAnswer, VerifyRequest,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -27,7 +29,7 @@ use utoipa_axum::routes;
 
 use self::document::Representation;
 use self::request::{DocumentBody, JsonBody, Name, NameAndSelector, Owner, Params};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, SearchReply};
 use crate::{Error, Secret};
 
 /// The largest body that is no document.
@@ -55,6 +57,7 @@ type App = State<Arc<Shared>>;
     tags(
         (name = "capabilities", description = "Publish and read documents."),
         (name = "search", description = "Find a capability and tell how it did."),
+        (name = "services", description = "The hosts that capabilities talk to."),
     ),
     components(schemas(Problem)),
 )]
@@ -69,6 +72,10 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(list_versions))
         .routes(routes!(fetch_document))
         .routes(routes!(search_capabilities).layer(requests))
+        .routes(routes!(graph::read_graph))
+        .routes(routes!(graph::read_graph_of_version))
+        .routes(routes!(services::list_services))
+        .routes(routes!(services::list_capabilities_of_service))
         .routes(routes!(verify_capability).layer(requests))
         .routes(routes!(record_outcome).layer(requests))
 }
@@ -189,12 +196,17 @@ async fn list_capabilities(
     State(app): App,
     Params(page): Params<Page>,
 ) -> Result<Json<CapabilityList>, Error> {
-    let limit = page.limit.unwrap_or(USUAL_PAGE);
+    let limit = page_size(page.limit)?;
+    Ok(Json(app.catalog.list(page.after.as_ref(), limit).await?))
+}
+
+fn page_size(limit: Option<u32>) -> Result<u32, Error> {
+    let limit = limit.unwrap_or(USUAL_PAGE);
     if !(1..=LARGEST_PAGE).contains(&limit) {
         let text = format!("`limit` is a number from 1 to {LARGEST_PAGE}");
         return Err(Error::MalformedParameter(text));
     }
-    Ok(Json(app.catalog.list(page.after.as_ref(), limit).await?))
+    Ok(limit)
 }
 
 /// List the versions of a capability
@@ -268,11 +280,12 @@ async fn fetch_document(
 /// Search by intent
 ///
 /// Finds what fits an intent in words, by meaning and by terms, best first. When nothing is close
-/// enough the answer is empty and says so.
+/// enough the answer is empty and says so. With `intents` there is an answer for each of them;
+/// with `level: services` the hits are the services that fitting capabilities talk to.
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", request_body = SearchRequest,
     responses(
-        (status = 200, description = "What fits", body = SearchAnswer),
+        (status = 200, description = "What fits: to `intent`, to `intents`, or with `level: services`", body = SearchReply),
         (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The index is being built", body = Problem, content_type = PROBLEM_JSON),
     ),
@@ -280,7 +293,7 @@ async fn fetch_document(
 async fn search_capabilities(
     State(app): App,
     JsonBody(request): JsonBody<SearchRequest>,
-) -> Result<Json<SearchAnswer>, Error> {
+) -> Result<Json<SearchReply>, Error> {
     Ok(Json(app.catalog.search(&request).await?))
 }
 

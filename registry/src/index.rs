@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2s::Whole;
 use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -16,11 +17,12 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Error;
-use crate::documents::{Documents, Facts};
+use crate::documents::{Documents, Facts, Opened};
 use crate::embed::{Described, Embedder, index_text};
 use crate::keywords::document_vector;
 use crate::metrics::Metrics;
-use crate::store::{CapabilityId, Entry, Heads, Seq, Store};
+use crate::store::relations::Which;
+use crate::store::{CapabilityId, Entry, Heads, Seq, Store, VersionId};
 use crate::vectors::{self, Change, Point, Vectors};
 
 /// Changes that are made in one go.
@@ -63,7 +65,7 @@ pub(crate) struct Index {
 enum Wish {
     /// Look for changes.
     Follow,
-    /// Build the index anew; answers with the number of capabilities in it.
+    /// Make rows and index anew; answers with the number of capabilities in the index.
     Rebuild(oneshot::Sender<Result<usize, Error>>),
 }
 
@@ -118,7 +120,8 @@ impl Index {
         self.progress.borrow().is_ready
     }
 
-    /// Builds the index anew; the old one answers meanwhile. Gives the number of capabilities.
+    /// Makes the rows between documents and the index anew; the old ones answer meanwhile. Gives
+    /// the number of capabilities in the index.
     ///
     /// # Errors
     /// When store or engine fail; then the old index stays.
@@ -195,7 +198,7 @@ impl Indexer {
             if let Wish::Rebuild(reply) = wish {
                 tokio::select! {
                     () = stop.cancelled() => break,
-                    result = self.rebuild() => drop(reply.send(result)),
+                    result = self.derive() => drop(reply.send(result)),
                 }
             }
         }
@@ -241,6 +244,7 @@ impl Indexer {
 
     /// Finds out how far the index on disk is; one that is not whole is built anew.
     async fn look(&mut self) -> Result<Seq, Error> {
+        self.relate(Which::Unrelated).await?;
         let outbox = self.store.outbox(None, 0).await?;
         let status = self.vectors.status().await?;
         let is_level = outbox.indexed == outbox.latest;
@@ -261,29 +265,53 @@ impl Indexer {
         Ok(self.applied.unwrap_or_default())
     }
 
+    /// Makes the rows that lead from one document to others. A damaged document has none, until it
+    /// is mended and the next start comes by.
+    async fn relate(&self, which: Which) -> Result<(), Error> {
+        let mut after = VersionId(0);
+        loop {
+            let entries = self.store.versions_behind(after, which, REBUILD_BATCH).await?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            after = last.id;
+            let opened = self.documents.open(&entries).await?;
+            let whole = opened
+                .into_iter()
+                .filter_map(|(entry, opened)| Some((entry.id, opened.ok()?.facts.relations())));
+            self.store.relate(&whole.collect::<Vec<_>>()).await?;
+        }
+    }
+
     async fn changes_of(&self, capabilities: &[CapabilityId]) -> Result<Vec<Change>, Error> {
         let entries = self.store.heads(Heads::Of(capabilities)).await?;
         let points = self.points_of(&entries).await?;
         let kept: BTreeSet<_> = points.iter().map(|point| point.capability).collect();
         let removed = capabilities.iter().filter(|id| !kept.contains(id)).copied();
-        Ok(removed.map(Change::Remove).chain(points.into_iter().map(Change::Upsert)).collect())
+        Ok(removed
+            .map(Change::Remove)
+            .chain(points.into_iter().map(Box::new).map(Change::Upsert))
+            .collect())
     }
 
     /// The points of those that are not damaged.
     async fn points_of(&self, entries: &[Entry]) -> Result<Vec<Point>, Error> {
-        let whole: Vec<_> = self
-            .documents
-            .open(entries)
-            .await?
-            .into_iter()
-            .filter_map(|(entry, opened)| Some((entry.capability, opened.ok()?.facts)))
-            .collect();
+        let mut known = Vec::with_capacity(entries.len());
+        for (entry, opened) in self.documents.open(entries).await? {
+            let Ok(Opened { facts, .. }) = opened else { continue };
+            let whole = self.documents.whole(&facts.unit).await?;
+            known.push((entry.capability, facts, whole));
+        }
         let embedder = Arc::clone(&self.embedder);
         tokio::task::spawn_blocking(move || {
-            whole.iter().map(|(id, facts)| to_point(*id, facts, &embedder)).collect()
+            known.iter().map(|(id, facts, whole)| to_point(*id, facts, whole, &embedder)).collect()
         })
         .await
         .map_err(|e| Error::Internal(e.into()))
+    }
+
+    /// Makes everything anew that is derived from documents.
+    async fn derive(&mut self) -> Result<usize, Error> {
+        self.relate(Which::All).await?;
+        self.rebuild().await
     }
 
     async fn rebuild(&mut self) -> Result<usize, Error> {
@@ -352,7 +380,7 @@ impl Indexer {
 }
 
 /// What the index knows of a capability.
-fn to_point(capability: CapabilityId, facts: &Facts, embedder: &Embedder) -> Point {
+fn to_point(capability: CapabilityId, facts: &Facts, whole: &Whole, embedder: &Embedder) -> Point {
     let parameters: Vec<_> = facts
         .parameters
         .iter()
@@ -374,7 +402,12 @@ fn to_point(capability: CapabilityId, facts: &Facts, embedder: &Embedder) -> Poi
         dense: embedder.embed_parts(&text.dense),
         sparse: document_vector(&text.sparse),
         domains: domains.into_iter().map(str::to_owned).collect(),
+        permissions: whole.permissions.iter().map(ToString::to_string).collect(),
+        read_only: whole.read_only,
+        formats: whole.formats.iter().copied().collect(),
         complexity: facts.complexity as u8,
+        authors: facts.authors.iter().cloned().collect(),
+        version: facts.version.clone(),
     }
 }
 

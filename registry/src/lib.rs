@@ -76,8 +76,9 @@
 //! # Map
 //!
 //! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
-//! texts), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and `fuse`
-//! are its parts) and `rank` (which hit is first). `index` is the task that keeps the index level with the store.
+//! texts), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
+//! `fuse` are its parts), `rank` (which hit is first) and `port` (what can feed what). `index` is the
+//! task that keeps the index level with the store.
 
 mod catalog;
 mod documents;
@@ -88,6 +89,7 @@ mod http;
 mod index;
 mod keywords;
 mod metrics;
+mod port;
 mod rank;
 pub mod retrieval;
 mod store;
@@ -180,8 +182,9 @@ impl App {
     ) -> Result<Self, Error> {
         let metrics = Metrics::register(metrics);
         let store = store::open(&config.database).await?;
+        let store_identity = store.outbox(None, 0).await?.identity;
         let identity = vectors::Identity {
-            store: store.outbox(None, 0).await?.identity,
+            store: store_identity.clone(),
             embedder: config.embedder.id().to_owned(),
             dimensions: config.embedder.dimensions(),
             format: vectors::FORMAT,
@@ -204,6 +207,7 @@ impl App {
             clock,
             metrics,
             limits: config.limits,
+            identity: store_identity,
         };
         Ok(Self { shared: Arc::new(Shared { catalog, token: config.token }) })
     }
@@ -234,8 +238,9 @@ impl App {
         self.shared.catalog.check_ready().await
     }
 
-    /// Builds the search index anew from the documents, and gives the number of capabilities in
-    /// it. Searches are answered from the old one meanwhile.
+    /// Makes everything anew that is derived from documents, the search index and the rows between
+    /// documents, and gives the number of capabilities in the index. Searches are answered from
+    /// the old one meanwhile.
     ///
     /// # Errors
     /// When database or index fail; then the old index stays.

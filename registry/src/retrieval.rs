@@ -186,7 +186,12 @@ mod tests {
                 dense: embedder.embed_parts(&text.dense),
                 sparse: document_vector(&text.sparse),
                 domains: Vec::new(),
+                permissions: Vec::new(),
+                read_only: true,
+                formats: Vec::new(),
                 complexity: 0,
+                authors: Vec::new(),
+                version: semver::Version::new(1, 0, 0),
             });
         }
         engine.rebuild(futures::stream::iter([Ok(points)]).boxed()).await.unwrap();

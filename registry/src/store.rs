@@ -4,6 +4,7 @@
 //! It knows nothing of documents beyond their bytes: whether stored bytes still are what was
 //! published is decided in one place, [`crate::documents`].
 
+pub(crate) mod relations;
 mod sqlite;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;
 use uuid::Uuid;
+
+use self::relations::{RelationStore, Relations};
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +63,7 @@ pub(crate) struct NewVersion {
     pub(crate) source: String,
     pub(crate) complexity: Complexity,
     pub(crate) published_at: Timestamp,
+    pub(crate) relations: Relations,
 }
 
 /// What came of storing a version.
@@ -147,9 +151,9 @@ pub(crate) struct Outbox {
 /// What a method acknowledges is on disk. Methods are atomic: a crash leaves all of one or
 /// nothing. Every method can be called by many at once.
 #[async_trait]
-pub(crate) trait Store: Send + Sync + std::fmt::Debug {
-    /// Stores a version, makes it the live one where it is newest, and appends a change; unless
-    /// the version or the kebab-case name is taken. Of many that publish one version at once with
+pub(crate) trait Store: RelationStore + std::fmt::Debug {
+    /// Stores a version, makes it the live one where it is newest, and appends a change for it and
+    /// for everything that leads to it; unless the version or the kebab-case name is taken. Of many that publish one version at once with
     /// different digests, exactly one gets [`Publication::Created`].
     async fn publish(&self, new: &NewVersion) -> Result<Publication, Error>;
 

@@ -1,7 +1,11 @@
 //! The registry as its users meet it: requests in, answers out, on real files.
 
 mod durability;
+mod filtering;
+mod graph;
+mod paging;
 mod publishing;
 mod reading;
 mod searching;
+mod services;
 mod world;

@@ -9,8 +9,10 @@ mod edge;
 use std::path::Path;
 use std::sync::Arc;
 
+use a2s::Format;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use semver::{Version, VersionReq};
 
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
@@ -24,15 +26,25 @@ pub(crate) struct Point {
     pub(crate) sparse: SparseVector,
     /// The services it talks to, as domains.
     pub(crate) domains: Vec<String>,
+    /// What a caller must hold.
+    pub(crate) permissions: Vec<String>,
+    /// Whether nothing changes when it runs.
+    pub(crate) read_only: bool,
+    /// The formats of its tasks.
+    pub(crate) formats: Vec<Format>,
     /// 0 low, 1 medium, 2 high.
     pub(crate) complexity: u8,
+    /// Every name that an author goes by.
+    pub(crate) authors: Vec<String>,
+    /// The live version.
+    pub(crate) version: Version,
 }
 
 /// A change of the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     /// Adds a point, or puts it in the place of the one for this capability.
-    Upsert(Point),
+    Upsert(Box<Point>),
     /// Removes the point, if there is one.
     Remove(CapabilityId),
 }
@@ -51,8 +63,18 @@ pub struct Probe {
 pub(crate) struct Filter {
     /// One of these domains, when there are any.
     pub(crate) domains: Vec<String>,
+    /// Needs nothing but these permissions, when they are told.
+    pub(crate) held: Option<Vec<String>>,
+    /// Only reads, when that is wanted.
+    pub(crate) read_only: bool,
+    /// One of these formats, when there are any.
+    pub(crate) formats: Vec<Format>,
     /// At most this complex.
     pub(crate) max_complexity: Option<u8>,
+    /// This name of an author.
+    pub(crate) author: Option<String>,
+    /// A version in this range.
+    pub(crate) version: Option<VersionReq>,
 }
 
 /// A point that a probe found.

@@ -54,7 +54,7 @@ pub(super) async fn lock(
         output.note(format_args!("{WARN}note{WARN:#}: {}", plain(&found.message)));
     }
     if let Some(Need::Versions(missing) | Need::Document(missing, _)) =
-        shelf.needs(root.capability()).first()
+        shelf.needs(&root.capability().dependencies).first()
     {
         let message = format!("`{missing}`, which `{name}` leads to, is not in the folder");
         return Err(Failure::new(Exit::Bad, LOCK, message)
@@ -100,10 +100,10 @@ fn put_up(folder: &Path, shelf: &mut Shelf) -> Result<(), Failure> {
 /// dependency means what it means today: that is tried until it holds.
 fn make(root: &Document, mut shelf: Shelf) -> Result<a2s::lock::Lock, Failure> {
     let capability = root.capability();
-    let mut pins = shelf.closure(capability);
+    let mut pins = shelf.closure(&capability.dependencies);
     loop {
         shelf.keep(&pins);
-        let again = shelf.closure(capability);
+        let again = shelf.closure(&capability.dependencies);
         if again == pins {
             break;
         }

@@ -1,27 +1,73 @@
 //! `a2s search`: find capabilities by intent.
 
-use a2s::api::{Hit, Nearest, SearchAnswer, SearchRequest, Strategy};
+use a2s::api::{Hit, Nearest, SearchAnswer, SearchAnswers, SearchRequest, Strategy};
 
+use crate::cli::SearchArgs;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{BOLD, DIM, NAME, Output, WARN, count};
+use crate::output::{BOLD, DIM, NAME, Output, WARN, count, plain};
+
+/// The most hits of one page.
+const LARGEST_PAGE: usize = 100;
 
 pub(super) async fn search(
-    intent: String,
-    limit: usize,
-    strategy: Option<String>,
+    arguments: SearchArgs,
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let strategy = strategy.map(Strategy::Preset);
-    let request = SearchRequest { intent, limit: Some(limit), strategy, filters: None };
-    let answer: SearchAnswer = client.post(&["v1", "search"], &request).await?;
+    let SearchArgs { intent, also, limit, cursor, strategy, filters } = arguments;
+    let mut request = SearchRequest {
+        limit: Some(limit.min(LARGEST_PAGE)),
+        cursor,
+        strategy: strategy.map(Strategy::Preset),
+        filters: filters.into_filters(),
+        ..SearchRequest::default()
+    };
+    if also.is_empty() {
+        request.intent = intent;
+        let answer = walk(&mut request, limit, client).await?;
+        if output.is_json() {
+            output.json_line(&answer);
+        } else {
+            print_answer(&answer, output);
+        }
+        return Ok(());
+    }
+    request.intents = std::iter::once(intent).chain(also).collect();
+    let answers: SearchAnswers = client.post(&["v1", "search"], &request).await?;
     if output.is_json() {
-        output.json_line(&answer);
-    } else {
-        print_answer(&answer, output);
+        output.json_line(&answers);
+        return Ok(());
+    }
+    for answer in &answers.answers {
+        output.line(format_args!("{BOLD}{}{BOLD:#}", plain(&answer.intent)));
+        print_answer(&answer.answer, output);
     }
     Ok(())
+}
+
+/// One answer of as many pages as the limit wants.
+async fn walk(
+    request: &mut SearchRequest,
+    limit: usize,
+    client: &Client,
+) -> Result<SearchAnswer, Failure> {
+    let mut answer: SearchAnswer = client.post(&["v1", "search"], request).await?;
+    while let Some(next) = answer.next.take() {
+        let left = limit.saturating_sub(answer.capabilities.len());
+        if left == 0 {
+            answer.next = Some(next);
+            break;
+        }
+        request.limit = Some(left.min(LARGEST_PAGE));
+        request.cursor = Some(next);
+        let page: SearchAnswer = client.post(&["v1", "search"], request).await?;
+        answer.capabilities.extend(page.capabilities);
+        answer.next = page.next;
+        answer.metadata.total_matches = page.metadata.total_matches;
+        answer.metadata.search_time_ms += page.metadata.search_time_ms;
+    }
+    Ok(answer)
 }
 
 /// Prints an answer for a person.
@@ -46,6 +92,9 @@ pub(crate) fn print_answer(answer: &SearchAnswer, output: &mut Output) {
         more => format!("{more} capabilities"),
     };
     output.line(format_args!("{DIM}{matches} in {:.1} ms{DIM:#}", metadata.search_time_ms));
+    if answer.next.is_some() {
+        output.line(format_args!("{DIM}there are more: raise --limit{DIM:#}"));
+    }
 }
 
 fn print_hit(hit: &Hit, output: &mut Output) {

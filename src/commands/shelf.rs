@@ -27,9 +27,9 @@ pub(super) async fn fill(
     mut keep: impl FnMut(Document),
 ) -> Result<(), Failure> {
     loop {
-        let needs = shelf.needs(capability);
+        let needs = shelf.needs(&capability.dependencies);
         let mut names: BTreeSet<CapabilityName> =
-            shelf.closure(capability).into_iter().map(|pin| pin.name).collect();
+            shelf.closure(&capability.dependencies).into_iter().map(|pin| pin.name).collect();
         names.extend(capability.dependencies.iter().map(|below| below.capability.clone()));
         names.extend(needs.iter().map(|need| need.name().clone()));
         names.retain(|name| !asked.contains(name));

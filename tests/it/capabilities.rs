@@ -60,7 +60,7 @@ fn every_document_fits_those_that_it_uses() {
     let mut shelf = Shelf::default();
     documents.values().for_each(|document| shelf.add(document));
     for (name, document) in &documents {
-        assert_eq!(shelf.needs(document.capability()), [], "{name}");
+        assert_eq!(shelf.needs(&document.capability().dependencies), [], "{name}");
         assert_eq!(shelf.link(document.capability()), [], "{name}");
         for dependency in &document.capability().dependencies {
             assert!(dependency.checksum.is_some(), "{name} does not pin {}", dependency.capability);
@@ -73,7 +73,7 @@ fn shown_by(step: &Step) -> Vec<String> {
     let mut shown = vec![format!("step {}", step.action.kind())];
     match &step.action {
         Action::Task { task, .. } => {
-            shown.push(task.format().to_owned());
+            shown.push(task.format().to_string());
             if let Task::OpenApi(task) = &**task {
                 let method = task.method.as_str();
                 shown.push(match &task.body {

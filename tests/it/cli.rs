@@ -1,5 +1,6 @@
 //! The command as a user types it: transcripts of what it prints, and how it exits.
 
+mod graph;
 mod lock;
 mod planned;
 mod replay;
@@ -51,7 +52,8 @@ fn help_and_usage() {
     let help = a2s(&["--help"]).exits(0);
     for command in [
         "demo", "up", "serve", "validate", "explain", "checksum", "verify", "publish", "search",
-        "show", "lock", "run", "runs", "new", "import", "fmt", "schema", "test",
+        "services", "graph", "show", "lock", "run", "runs", "new", "import", "fmt", "schema",
+        "test",
     ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");

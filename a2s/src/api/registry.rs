@@ -1,7 +1,7 @@
 //! What is said to and by the registry.
 
 use jiff::Timestamp;
-use semver::Version;
+use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -10,7 +10,8 @@ use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
 use crate::interface::{Complexity, Field};
 use crate::link::Release;
-use crate::name::{CapabilityName, Domain};
+use crate::name::{CapabilityName, Domain, Permission};
+use crate::task::Format;
 
 /// The answer to a publish.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -94,15 +95,26 @@ pub struct CapabilityVersions {
     pub versions: Vec<CapabilitySummary>,
 }
 
-/// A search by intent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+/// A search by intent, or by several at once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchRequest {
     /// What is to be done, in words: "check the weather in Paris and post it".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
-    /// How many hits at most: 1 to 100, 10 when absent.
+    /// Several intents in place of one, at most 16: each gets an answer of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intents: Vec<String>,
+    /// How many hits at most, for each intent: 1 to 100, 10 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// `next` of the page before. It goes on with the same intent, strategy and filters alone;
+    /// `limit` may differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// What is looked for: capabilities, when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<SearchLevel>,
     /// How to choose among what fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
@@ -140,16 +152,47 @@ pub struct Weights {
     pub complexity: f64,
 }
 
-/// What must hold for every hit.
+/// What a search looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchLevel {
+    /// Capabilities.
+    Capabilities,
+    /// The services that fitting capabilities talk to.
+    Services,
+}
+
+/// What must hold for every hit. Of a capability that uses others, what is true of all of it
+/// counts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchFilters {
-    /// Only capabilities that talk to one of these services.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Only capabilities that talk to one of these services; also written `services`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "services")]
     pub domains: Vec<String>,
+    /// What the caller holds: a capability that needs more is no hit. An empty list holds nothing;
+    /// when it is absent, nobody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub permissions: Option<Vec<Permission>>,
+    /// Only capabilities that change nothing: every task is a safe HTTP method (RFC 9110, section
+    /// 9.2.1) or a GraphQL query.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// Only capabilities with a task in one of these formats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub formats: Vec<Format>,
     /// The most complex that is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_complexity: Option<Complexity>,
+    /// Only capabilities with this author: a name, an organization or an account on GitHub, whole,
+    /// in upper or lower case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Only capabilities whose live version lies in this range: `^1.2`, `>=2, <4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub version: Option<VersionReq>,
 }
 
 /// The answer to a search, in the shape that the A2S text prints, and more.
@@ -157,8 +200,29 @@ pub struct SearchFilters {
 pub struct SearchAnswer {
     /// What fits, best first.
     pub capabilities: Vec<Hit>,
+    /// Pass as `cursor` for the next page; absent when nothing more fits, and behind the 1,000th
+    /// hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// About the search itself.
     pub metadata: SearchMetadata,
+}
+
+/// The answers to several intents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SearchAnswers {
+    /// One for each intent, in their order.
+    pub answers: Vec<IntentAnswer>,
+}
+
+/// The answer to one of several intents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct IntentAnswer {
+    /// The intent, as it was asked.
+    pub intent: String,
+    /// What fits it.
+    #[serde(flatten)]
+    pub answer: SearchAnswer,
 }
 
 /// About a search.
@@ -207,8 +271,9 @@ pub struct Hit {
     pub success_rate: Option<f64>,
     /// By number of steps.
     pub complexity: Complexity,
-    /// What the caller must be allowed to do.
-    pub required_permissions: Vec<String>,
+    /// What the caller must hold, for the capabilities that it uses, too.
+    #[schema(value_type = Vec<String>)]
+    pub required_permissions: Vec<Permission>,
     /// Name of the capability.
     #[schema(value_type = String)]
     pub name: CapabilityName,

@@ -93,7 +93,7 @@ fn a_range_means_the_newest_stable_live_version_and_a_pin_its_content() {
     let mut shelf = shelf([&beta, &old, &next, &new]);
     let closure = |shelf: &Shelf, range: &str, pin: Option<Digest>| {
         let root = document("Top", "1.0.0", &[("Low", range, pin, json!({"id": "1"}))]);
-        let pins = shelf.closure(root.capability());
+        let pins = shelf.closure(&root.capability().dependencies);
         pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(closure(&shelf, "^1.0.0", None), ["1.2.0"]);
@@ -120,7 +120,7 @@ fn a_dependency_has_to_be_there_live_in_its_range_and_as_pinned() {
     check(&shelf, &root("^1.0.0", pin), &[("A2S065", true, "1.2.0 of `Low` was yanked")]);
     let unknown = document("Top", "1.0.0", &[("Other", "^1.0.0", None, json!({}))]);
     check(&shelf, &unknown, &[]);
-    assert_eq!(shelf.needs(unknown.capability()).len(), 1);
+    assert_eq!(shelf.needs(&unknown.capability().dependencies).len(), 1);
     shelf.list(&CapabilityName::new("Other").unwrap(), []);
     check(&shelf, &unknown, &[("A2S062", true, "`Other` is not published")]);
 }
@@ -133,7 +133,7 @@ fn what_is_missing_further_below_is_reported_too() {
     let mut all = shelf([&low, &middle]);
     // Nobody knows yet whether it is there.
     check(&all, &top, &[]);
-    assert_eq!(all.needs(top.capability()).len(), 1);
+    assert_eq!(all.needs(&top.capability().dependencies).len(), 1);
     all.list(&CapabilityName::new("Lower").unwrap(), []);
     check(&all, &top, &[("A2S062", true, "`Middle` 1.0.0 leads to `Lower` in `^1.0.0`")]);
     all.add(&document("Lower", "1.0.0", &[]));
@@ -158,7 +158,7 @@ fn a_capability_never_uses_itself_and_chains_end() {
     let all = shelf(&chain);
     check(&all, &chain[8], &[]);
     check(&all, &chain[9], &[("A2S069", true, "stands on 8 capabilities")]);
-    assert_eq!(all.closure(chain[9].capability()).len(), 9);
+    assert_eq!(all.closure(&chain[9].capability().dependencies).len(), 9);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn one_capability_in_two_contents_is_remarked_where_the_ways_part() {
     check(&all, &uses(&["Left", "Right"]), &[("A2S072", false, conflict)]);
     let top = uses(&["Left", "Right"]);
     assert_eq!(all.link(top.capability())[0].related.len(), 1);
-    assert_eq!(all.closure(top.capability()).len(), 4);
+    assert_eq!(all.closure(&top.capability().dependencies).len(), 4);
     // Whoever uses `Top` was told when `Top` was written.
     let above = document("Above", "1.0.0", &[("Top", "*", None, json!({"id": "1"}))]);
     check(&shelf([&one, &two, &left, &right, &top]), &above, &[]);
@@ -261,4 +261,35 @@ fn a_remark_moves_to_the_place_of_its_path() {
     );
     assert_eq!(moved[0].position, Position { line: 4, column: 30 });
     assert_eq!(moved[1].position, Position::default());
+}
+
+#[test]
+fn a_document_amounts_to_what_it_and_everything_below_do() {
+    let permission = |text: &str| Permission::new(text).unwrap();
+    let low = document_with("Low", "1.0.0", &[], &json!({"permissions": ["low.read"]}));
+    let mut content = document("Writer", "1.0.0", &[]).content().clone();
+    let task = &mut content["execution"]["steps"][0]["task"]["paths"]["/things/{id}"];
+    let operation = task["get"].take();
+    *task = json!({"delete": operation});
+    let writer = crate::compile(content.to_string().as_bytes()).document.unwrap();
+    let held = json!({"permissions": ["low.read", "own.read"]});
+    let reader =
+        document_with("Reader", "1.0.0", &[("Low", "^1", None, json!({"id": "1"}))], &held);
+    let top = document_with("Top", "1.0.0", &[("Reader", "^1", None, json!({"id": "1"}))], &held);
+    let bad = document("Bad", "1.0.0", &[("Writer", "^1", None, json!({"id": "1"}))]);
+    let hollow = document("Hollow", "1.0.0", &[("Low", "^2", None, json!({"id": "1"}))]);
+
+    let mut shelf = Shelf::default();
+    for document in [&low, &writer, &reader, &top, &bad] {
+        shelf.add(document);
+    }
+    let whole = |document: &Document| shelf.whole(&Unit::of(document.capability()));
+    assert!(whole(&top).read_only && whole(&low).read_only);
+    assert_eq!(whole(&low).permissions, BTreeSet::from([permission("low.read")]));
+    assert_eq!(whole(&top).permissions.len(), 2);
+    assert_eq!(whole(&top).formats, BTreeSet::from([Format::OpenApi]));
+    assert!(!whole(&writer).read_only && !whole(&bad).read_only);
+    // Of what is not known, nothing good is believed.
+    assert!(!whole(&hollow).read_only);
+    assert!(!Shelf::default().whole(&Unit::of(top.capability())).read_only);
 }

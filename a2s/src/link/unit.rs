@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::document::{Action, Capability, Dependency, Parameter};
 use crate::interface::Interface;
 use crate::name::{CapabilityName, Domain, Permission};
+use crate::task::Format;
 
 /// What a document takes and needs, as the documents that use it want to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,10 @@ pub struct Unit {
     pub domains: Vec<Domain>,
     /// What its caller must hold.
     pub permissions: Vec<Permission>,
+    /// Whether its own tasks only read.
+    pub read_only: bool,
+    /// The formats of its own tasks.
+    pub formats: BTreeSet<Format>,
     /// The capabilities that it uses.
     pub dependencies: Vec<Dependency>,
     /// Its own inputs by name.
@@ -36,10 +41,19 @@ impl Unit {
     pub fn of(capability: &Capability) -> Self {
         let mut calls = Vec::new();
         let mut set = BTreeSet::new();
+        let (mut read_only, mut formats) = (true, BTreeSet::new());
         capability.for_each_step(|step| {
             set.extend(step.action.outputs().iter().map(|output| output.variable().to_owned()));
-            if let Action::Capability { capability, inputs, .. } = &step.action {
-                calls.push((capability.clone(), inputs.keys().cloned().collect::<BTreeSet<_>>()));
+            match &step.action {
+                Action::Task { task, .. } => {
+                    read_only &= task.is_read_only();
+                    formats.insert(task.format());
+                }
+                Action::Capability { capability, inputs, .. } => {
+                    let covered = inputs.keys().cloned().collect::<BTreeSet<_>>();
+                    calls.push((capability.clone(), covered));
+                }
+                Action::Block(_) => {}
             }
         });
         for (_, covered) in &mut calls {
@@ -52,6 +66,8 @@ impl Unit {
         Self {
             domains: capability.domains.clone(),
             permissions: capability.permissions.clone(),
+            read_only,
+            formats,
             dependencies: capability.dependencies.clone(),
             inputs: inputs.collect(),
             calls,

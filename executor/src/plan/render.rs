@@ -72,7 +72,7 @@ impl Known<'_> {
                 let shown = inputs.iter().filter_map(|(place, template)| {
                     Some((place.to_string(), self.preview(template)?))
                 });
-                let (format, method) = (task.format().to_owned(), method.to_owned());
+                let (format, method) = (task.format().to_string(), method.to_owned());
                 PlannedStepKind::Task { format, method, url, inputs: shown.collect() }
             }
             Action::Capability { capability, inputs, .. } => self.using(capability, inputs, &path),

@@ -1,29 +1,55 @@
 //! Search by intent.
 
+mod cursor;
+mod request;
+mod services;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use a2s::Domain;
-use a2s::api::{Hit, Nearest, SearchAnswer, SearchFilters, SearchMetadata, SearchRequest, Term};
+use a2s::Permission;
+use a2s::api::{
+    Hit, IntentAnswer, Nearest, SearchAnswer, SearchAnswers, SearchLevel, SearchMetadata,
+    SearchRequest, ServiceAnswer, Term, Weights,
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
 
+use self::cursor::DEEPEST;
+use self::request::Asked;
 use super::Catalog;
 use crate::Error;
+use crate::documents::{Facts, Opened};
 use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Merits};
 use crate::retrieval::{CANDIDATES, Candidate, fuse, to_probes};
-use crate::store::{Entry, Heads};
+use crate::store::{CapabilityId, Entry, Heads};
 use crate::vectors::{Answers, Filter};
 
-/// Hits when the caller does not say how many, and at most.
-const USUAL_LIMIT: usize = 10;
-const MOST_HITS: usize = 100;
-/// The longest intent, in characters.
-const LONGEST_INTENT: usize = 2000;
-/// The most domains in a filter.
-const MOST_DOMAINS: usize = 50;
 /// How many are named when nothing fits.
 const NEAREST: usize = 3;
 /// How long a search that comes right after the start waits for the index.
 const READY_WAIT: Duration = Duration::from_secs(5);
+
+/// The answer to a search: which one depends on what was asked for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum SearchReply {
+    /// To `intent`.
+    One(SearchAnswer),
+    /// To `intents`.
+    Several(SearchAnswers),
+    /// To `level: services`.
+    Services(ServiceAnswer),
+}
+
+/// What was found for an intent, before histories and documents are looked at.
+struct Findable {
+    /// What fits, best first.
+    fitting: Vec<Candidate>,
+    rest: Vec<Candidate>,
+}
 
 /// A candidate with its place in the answer.
 struct Ranked {
@@ -33,104 +59,231 @@ struct Ranked {
     explanation: Vec<Term>,
 }
 
+/// A page of hits.
+struct Page {
+    hits: Vec<Hit>,
+    /// The capabilities of the hits.
+    given: Vec<CapabilityId>,
+    /// How many of those looked at may not be offered after all.
+    dropped: usize,
+    /// Whether some were not looked at.
+    has_more: bool,
+}
+
 impl Catalog {
-    /// The capabilities that fit an intent, best first. None when nothing is close enough; then
-    /// the answer says what was nearest.
+    /// What fits an intent, or each of several, best first. None when nothing is close enough;
+    /// then the answer says what was nearest.
     ///
     /// # Errors
     /// When the request makes no sense, or the index is not ready.
-    pub(crate) async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, Error> {
+    pub(crate) async fn search(&self, request: &SearchRequest) -> Result<SearchReply, Error> {
         let started = (self.clock)();
-        let intent = request.intent.trim();
-        check_intent(intent)?;
-        let limit = request.limit.unwrap_or(USUAL_LIMIT);
-        if !(1..=MOST_HITS).contains(&limit) {
-            let text = format!("`limit` is a number from 1 to {MOST_HITS}");
-            return Err(Error::BadSearch(text));
-        }
-        let weights = rank::weights_of(request.strategy.as_ref())?;
-        let filter = to_filter(request.filters.as_ref())?;
+        let asked = Asked::of(request, &self.identity)?;
         if !self.index.wait_until_ready(READY_WAIT).await {
             return Err(Error::IndexNotReady);
         }
-
-        let probes = to_probes(intent, &self.embedder);
-        let Answers { found, among } = self.vectors.query(probes, filter, CANDIDATES).await?;
-        let (fitting, rest): (Vec<_>, Vec<_>) =
-            fuse(&found, among).into_iter().partition(|candidate| candidate.fits);
-        let mut total = fitting.len();
-        let ranked = self.rank(&fitting, &weights).await?;
-        total -= fitting.len().min(CANDIDATES) - ranked.len();
-
-        let mut capabilities = Vec::with_capacity(limit.min(ranked.len()));
-        let mut waiting = ranked.into_iter();
-        // Damaged documents drop out, and the next ones take their places.
-        while capabilities.len() < limit {
-            let batch: Vec<_> = waiting.by_ref().take(limit - capabilities.len()).collect();
-            if batch.is_empty() {
-                break;
+        let reply = match (request.level, request.intents.as_slice()) {
+            (Some(SearchLevel::Services), _) => {
+                SearchReply::Services(self.find_services(&asked, started).await?)
             }
-            let opened = self.documents.open(batch.iter().map(|ranked| &ranked.entry)).await?;
-            for (ranked, (_, opened)) in batch.iter().zip(opened) {
-                match opened {
-                    Ok(opened) => capabilities.push(to_hit(ranked, &opened.facts)),
-                    Err(_) => total -= 1,
-                }
+            (Some(SearchLevel::Capabilities) | None, []) => {
+                let answers = self.answer(request, &asked, started).await?;
+                SearchReply::One(answers.into_iter().next().ok_or_else(lost)?)
             }
-        }
-
-        let (result, nearest) = match capabilities.is_empty() {
-            true => (SearchResult::nothing_fits, self.nearest(rest).await?),
-            false => (SearchResult::hits, Vec::new()),
+            (Some(SearchLevel::Capabilities) | None, intents) => {
+                let answers = self.answer(request, &asked, started).await?;
+                let answers = intents
+                    .iter()
+                    .zip(answers)
+                    .map(|(intent, answer)| IntentAnswer { intent: intent.clone(), answer });
+                SearchReply::Several(SearchAnswers { answers: answers.collect() })
+            }
         };
-        let message = capabilities.is_empty().then(|| explain_nothing(&nearest));
-        self.metrics.searches.get_or_create(&SearchLabels { result }).inc();
-        let seconds = (self.clock)().duration_since(started).as_secs_f64();
-        self.metrics.search_seconds.observe(seconds);
-        let metadata = SearchMetadata {
-            total_matches: total,
-            search_time_ms: seconds * 1000.0,
-            message,
-            nearest,
-        };
-        Ok(SearchAnswer { capabilities, metadata })
+        self.count(&reply);
+        self.metrics.search_seconds.observe(self.milliseconds_since(started) / 1000.0);
+        Ok(reply)
     }
 
-    /// The best candidates under a strategy, without those that the store does not have.
+    /// The answer to each intent.
+    async fn answer(
+        &self,
+        request: &SearchRequest,
+        asked: &Asked<'_>,
+        started: Timestamp,
+    ) -> Result<Vec<SearchAnswer>, Error> {
+        let wanted = asked.given.len() + asked.page();
+        let mut breadth = if wanted <= CANDIDATES { CANDIDATES } else { DEEPEST };
+        loop {
+            let found = self.find(asked, breadth).await?;
+            let ranked = self.rank(&found, &asked.weights, breadth).await?;
+            let mut answers = Vec::with_capacity(found.len());
+            let mut is_short = false;
+            for ((intent, found), ranked) in asked.intents.iter().zip(&found).zip(ranked) {
+                let unranked = found.fitting.len().min(breadth) - ranked.len();
+                let page = self.page(ranked, asked).await?;
+                let behind = found.fitting.iter().skip(breadth);
+                let has_behind =
+                    behind.into_iter().any(|candidate| asked.is_new(candidate.capability));
+                is_short |= has_behind && page.hits.len() < asked.page();
+                let given: Vec<_> = asked.given.iter().chain(&page.given).copied().collect();
+                let has_more = (page.has_more || has_behind) && given.len() < DEEPEST;
+                let next = (has_more && !page.given.is_empty()).then(|| {
+                    cursor::encode(&request::query(request, intent, &self.identity), &given)
+                });
+                let is_nothing = page.hits.is_empty() && asked.given.is_empty();
+                let total = found.fitting.len().saturating_sub(unranked + page.dropped);
+                let metadata = self.metadata(total, is_nothing, &found.rest, started).await?;
+                answers.push(SearchAnswer { capabilities: page.hits, next, metadata });
+            }
+            if !is_short || breadth == DEEPEST {
+                return Ok(answers);
+            }
+            // So many of the nearest dropped out that there is less than a page of them, and more
+            // fits behind them.
+            breadth = DEEPEST;
+        }
+    }
+
+    async fn find_services(
+        &self,
+        asked: &Asked<'_>,
+        started: Timestamp,
+    ) -> Result<ServiceAnswer, Error> {
+        let found = self.find(asked, CANDIDATES).await?;
+        let ranked = self.rank(&found, &asked.weights, CANDIDATES).await?;
+        let (found, ranked) = found.iter().zip(ranked).next().ok_or_else(lost)?;
+        let (services, total_matches) =
+            self.services_of(&ranked, &asked.filter, asked.limit).await?;
+        let is_nothing = services.is_empty();
+        let metadata = self.metadata(total_matches, is_nothing, &found.rest, started).await?;
+        Ok(ServiceAnswer { services, metadata })
+    }
+
+    fn milliseconds_since(&self, started: Timestamp) -> f64 {
+        (self.clock)().duration_since(started).as_secs_f64() * 1000.0
+    }
+
+    /// Asks the index for all intents at once.
+    async fn find(&self, asked: &Asked<'_>, breadth: usize) -> Result<Vec<Findable>, Error> {
+        let probes: Vec<_> =
+            asked.intents.iter().map(|intent| to_probes(intent, &self.embedder)).collect();
+        let lengths: Vec<_> = probes.iter().map(Vec::len).collect();
+        let all = probes.into_iter().flatten().collect();
+        let Answers { found, among } =
+            self.vectors.query(all, asked.filter.clone(), breadth).await?;
+        let mut found = found.into_iter();
+        let to_findable = |length: usize| {
+            let found: Vec<_> = found.by_ref().take(length).collect();
+            let (fitting, rest) =
+                fuse(&found, among).into_iter().partition(|candidate| candidate.fits);
+            Findable { fitting, rest }
+        };
+        Ok(lengths.into_iter().map(to_findable).collect())
+    }
+
+    /// The best candidates of each intent under a strategy, without those that the store does not
+    /// have.
     async fn rank(
         &self,
-        candidates: &[Candidate],
-        weights: &a2s::api::Weights,
-    ) -> Result<Vec<Ranked>, Error> {
-        let candidates = &candidates[..candidates.len().min(CANDIDATES)];
-        let ids: Vec<_> = candidates.iter().map(|candidate| candidate.capability).collect();
-        let mut ranked = Vec::with_capacity(candidates.len());
-        for entry in self.store.heads(Heads::Of(&ids)).await? {
-            let Some(candidate) =
-                candidates.iter().find(|candidate| candidate.capability == entry.capability)
-            else {
-                continue;
-            };
+        found: &[Findable],
+        weights: &Weights,
+        breadth: usize,
+    ) -> Result<Vec<Vec<Ranked>>, Error> {
+        let candidates =
+            |found: &'_ Findable| found.fitting.iter().take(breadth).copied().collect::<Vec<_>>();
+        let ids: BTreeSet<_> =
+            found.iter().flat_map(candidates).map(|candidate| candidate.capability).collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        let heads = self.store.heads(Heads::Of(&ids)).await?;
+        let heads: BTreeMap<_, _> =
+            heads.into_iter().map(|entry| (entry.capability, entry)).collect();
+        let to_ranked = |candidate: Candidate| {
+            let entry = heads.get(&candidate.capability)?.clone();
             let merits = Merits {
                 relevance: candidate.relevance,
                 stats: entry.stats,
                 complexity: entry.complexity,
             };
             let (score, explanation) = rank::score(&merits, weights);
-            ranked.push(Ranked { entry, similarity: candidate.similarity, score, explanation });
-        }
-        // Ties are broken by meaning, then by name, so that an answer can be repeated.
-        ranked.sort_by(|a, b| {
-            b.score
-                .total_cmp(&a.score)
-                .then_with(|| b.similarity.total_cmp(&a.similarity))
-                .then_with(|| a.entry.name.cmp(&b.entry.name))
-        });
-        Ok(ranked)
+            Some(Ranked { entry, similarity: candidate.similarity, score, explanation })
+        };
+        let rank_one = |found: &Findable| {
+            let mut ranked: Vec<_> = candidates(found).into_iter().filter_map(to_ranked).collect();
+            // Ties are broken by meaning, then by name, so that an answer can be repeated.
+            ranked.sort_by(|a, b| {
+                b.score
+                    .total_cmp(&a.score)
+                    .then_with(|| b.similarity.total_cmp(&a.similarity))
+                    .then_with(|| a.entry.name.cmp(&b.entry.name))
+            });
+            ranked
+        };
+        Ok(found.iter().map(rank_one).collect())
     }
 
-    /// What is nearest of all that does not fit, the nearest first.
-    async fn nearest(&self, mut rest: Vec<Candidate>) -> Result<Vec<Nearest>, Error> {
+    /// The first that earlier pages have not given and that may be offered, as many as a page has.
+    async fn page(&self, ranked: Vec<Ranked>, asked: &Asked<'_>) -> Result<Page, Error> {
+        let limit = asked.page();
+        let is_new = |ranked: &Ranked| asked.is_new(ranked.entry.capability);
+        let mut waiting = ranked.into_iter().filter(is_new);
+        let (mut hits, mut given, mut dropped) = (Vec::with_capacity(limit), Vec::new(), 0);
+        // Some drop out, and the next ones take their places.
+        while hits.len() < limit {
+            let batch: Vec<_> = waiting.by_ref().take(limit - hits.len()).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let opened = self.open_all(&batch, &asked.filter).await?;
+            for (ranked, offered) in batch.iter().zip(opened) {
+                match offered {
+                    Some(offered) => {
+                        given.push(ranked.entry.capability);
+                        hits.push(to_hit(ranked, offered));
+                    }
+                    None => dropped += 1,
+                }
+            }
+        }
+        Ok(Page { hits, given, dropped, has_more: waiting.next().is_some() })
+    }
+
+    /// The documents of candidates, and what their callers must hold; none for a document that is
+    /// damaged, and for one that does not pass a filter any more: the index may be a little behind
+    /// what was published, and no hit may be.
+    async fn open_all(
+        &self,
+        ranked: &[Ranked],
+        filter: &Filter,
+    ) -> Result<Vec<Option<Offered>>, Error> {
+        let opened = self.documents.open(ranked.iter().map(|ranked| &ranked.entry)).await?;
+        let mut all = Vec::with_capacity(opened.len());
+        for (_, opened) in opened {
+            let Ok(Opened { facts, .. }) = opened else {
+                all.push(None);
+                continue;
+            };
+            let whole = self.documents.whole(&facts.unit).await?;
+            let held = filter.held.as_ref();
+            let may_run = held.is_none_or(|held| {
+                whole
+                    .permissions
+                    .iter()
+                    .all(|needed| held.iter().any(|held| held == needed.as_str()))
+            });
+            let passes = may_run && (whole.read_only || !filter.read_only);
+            all.push(
+                passes.then(|| Offered {
+                    facts,
+                    permissions: whole.permissions.into_iter().collect(),
+                }),
+            );
+        }
+        Ok(all)
+    }
+
+    /// What is nearest of all that does not fit, the nearest first; asked for when nothing does.
+    async fn nearest(&self, rest: &[Candidate]) -> Result<Vec<Nearest>, Error> {
+        let mut rest = rest.to_vec();
         rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
         // A few more than are named, in case of damaged ones.
         rest.truncate(2 * NEAREST);
@@ -150,6 +303,61 @@ impl Catalog {
         });
         Ok(named.take(NEAREST).collect())
     }
+
+    /// About an answer. One to which nothing fits says what was nearest.
+    async fn metadata(
+        &self,
+        total_matches: usize,
+        is_nothing: bool,
+        rest: &[Candidate],
+        started: Timestamp,
+    ) -> Result<SearchMetadata, Error> {
+        let nearest = if is_nothing { self.nearest(rest).await? } else { Vec::new() };
+        let message = is_nothing.then(|| explain_nothing(&nearest));
+        let search_time_ms = self.milliseconds_since(started);
+        Ok(SearchMetadata { total_matches, search_time_ms, message, nearest })
+    }
+
+    fn count(&self, reply: &SearchReply) {
+        let one = |metadata: &SearchMetadata| {
+            let fits = metadata.message.is_none();
+            let result = if fits { SearchResult::hits } else { SearchResult::nothing_fits };
+            self.metrics.searches.get_or_create(&SearchLabels { result }).inc();
+        };
+        match reply {
+            SearchReply::One(answer) => one(&answer.metadata),
+            SearchReply::Several(SearchAnswers { answers }) => {
+                answers.iter().for_each(|answer| one(&answer.answer.metadata));
+            }
+            SearchReply::Services(answer) => one(&answer.metadata),
+        }
+    }
+}
+
+/// A document that may be offered.
+struct Offered {
+    facts: std::sync::Arc<Facts>,
+    /// What its callers must hold.
+    permissions: Vec<Permission>,
+}
+
+fn to_hit(ranked: &Ranked, Offered { facts, permissions }: Offered) -> Hit {
+    let entry = &ranked.entry;
+    Hit {
+        id: entry.name.to_kebab(),
+        score: ranked.score,
+        description: facts.description.clone(),
+        usage_count: entry.stats.runs,
+        success_rate: rank::success_rate(&entry.stats),
+        complexity: facts.complexity,
+        required_permissions: permissions,
+        name: entry.name.clone(),
+        version: entry.version.clone(),
+        checksum: entry.digest,
+        parameters: facts.parameters.clone(),
+        similarity: ranked.similarity,
+        explanation: ranked.explanation.clone(),
+    }
 }
 
 fn explain_nothing(nearest: &[Nearest]) -> String {
@@ -161,51 +369,6 @@ fn explain_nothing(nearest: &[Nearest]) -> String {
     }
 }
 
-fn check_intent(intent: &str) -> Result<(), Error> {
-    if intent.is_empty() {
-        return Err(Error::BadSearch("`intent` is empty".to_owned()));
-    }
-    if intent.chars().nth(LONGEST_INTENT).is_some() {
-        let text = format!("`intent` is longer than {LONGEST_INTENT} characters");
-        return Err(Error::BadSearch(text));
-    }
-    Ok(())
-}
-
-fn to_filter(filters: Option<&SearchFilters>) -> Result<Filter, Error> {
-    let Some(filters) = filters else { return Ok(Filter::default()) };
-    if filters.domains.len() > MOST_DOMAINS {
-        let text = format!("`filters.domains` has more than {MOST_DOMAINS} members");
-        return Err(Error::BadSearch(text));
-    }
-    let domains = filters
-        .domains
-        .iter()
-        .map(|domain| {
-            Domain::new(domain)
-                .map(|domain| domain.as_str().to_owned())
-                .map_err(|error| Error::BadSearch(format!("`filters.domains`: {error}")))
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Filter { domains, max_complexity: filters.max_complexity.map(|most| most as u8) })
-}
-
-fn to_hit(ranked: &Ranked, facts: &crate::documents::Facts) -> Hit {
-    let entry = &ranked.entry;
-    Hit {
-        id: entry.name.to_kebab(),
-        score: ranked.score,
-        description: facts.description.clone(),
-        usage_count: entry.stats.runs,
-        success_rate: rank::success_rate(&entry.stats),
-        complexity: facts.complexity,
-        // The published language has no field for permissions yet.
-        required_permissions: Vec::new(),
-        name: entry.name.clone(),
-        version: entry.version.clone(),
-        checksum: entry.digest,
-        parameters: facts.parameters.clone(),
-        similarity: ranked.similarity,
-        explanation: ranked.explanation.clone(),
-    }
+fn lost() -> Error {
+    Error::Internal("an intent was asked and got no answer".into())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::CapabilityName;
+use a2s::{CapabilityName, Domain};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -68,6 +68,23 @@ impl FromRequestParts<Arc<Shared>> for NameAndSelector {
     }
 }
 
+/// The host in the path.
+#[derive(Debug)]
+pub(super) struct Host(pub(super) Domain);
+
+impl FromRequestParts<Arc<Shared>> for Host {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let Path(host) = Path::<String>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Error::MalformedParameter(error.body_text()))?;
+        // A text that is no host is the host of nothing.
+        let missing = || Error::ServiceMissing(host.chars().take(80).collect());
+        Domain::new(&host).map(Self).map_err(|_| missing())
+    }
+}
+
 /// A text that is no name is the name of nothing.
 fn parse_name(text: &str) -> Result<CapabilityName, Error> {
     CapabilityName::new(text).map_err(|_| Error::CapabilityMissing(text.chars().take(80).collect()))
@@ -117,6 +134,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for JsonBody<T> {
             subtype == "json" || subtype.ends_with("+json")
         })?;
         let bytes = read(request, app, LARGEST_REQUEST).await?;
+        // A list would be read as the members of the object, in their order.
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(Error::MalformedBody("the body is a list, not an object".to_owned()));
+        }
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| Error::MalformedBody(format!("the body does not fit: {error}")))

@@ -4,6 +4,8 @@
 //! writes, because SQLite has one writer anyway and a queue in the pool is fairer than busy
 //! waiting; the others only read.
 
+mod relations;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -144,6 +146,10 @@ impl Store for Sqlite {
             .bind(capability)
             .execute(&mut *transaction)
             .await?;
+        relations::insert(&mut transaction, id, &new.relations).await?;
+        let at = new.published_at.as_millisecond();
+        relations::touch_users(&mut transaction, capability, at).await?;
+        // The last of the changes: who waits for it waits for all of them.
         let change = sqlx::query("INSERT INTO change (capability, at) VALUES (?, ?)")
             .bind(capability)
             .bind(new.published_at.as_millisecond())

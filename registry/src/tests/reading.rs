@@ -234,9 +234,13 @@ fn the_description_of_the_interface_names_every_route() {
         "get /v1/capabilities",
         "post /v1/capabilities",
         "get /v1/capabilities/{name}",
+        "get /v1/capabilities/{name}/graph",
         "get /v1/capabilities/{name}/{version}",
+        "get /v1/capabilities/{name}/{version}/graph",
         "post /v1/outcomes",
         "post /v1/search",
+        "get /v1/services",
+        "get /v1/services/{host}",
         "post /v1/verify",
     ]
     "#);

@@ -247,6 +247,52 @@ pub(crate) fn chain(name: &str, version: &str, uses: &[(&str, &str)], domains: &
     ))
 }
 
+/// A document of a2s 1.1 with these steps and further fields.
+pub(crate) fn document_of(name: &str, description: &str, steps: &Value, more: &Value) -> String {
+    let mut content = json!({
+        "a2s": "1.1.0",
+        "name": name,
+        "description": description,
+        "domains": ["api.example.com"],
+        "version": "1.0.0",
+        "checksum": "<sha256>",
+        "authors": [{"name": "Jane Smith"}],
+        "execution": {"type": "sequence", "steps": steps},
+    });
+    content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    seal(&content.to_string())
+}
+
+/// A step that asks an HTTP API.
+pub(crate) fn http_step(id: &str, method: &str, host: &str, title: &str) -> Value {
+    json!({
+        "id": id,
+        "format": "OpenAPI",
+        "task": {
+            "openapi": "3.0.3",
+            "info": {"title": title, "version": "1.0.0"},
+            "servers": [{"url": format!("https://{host}")}],
+            "paths": {"/": {method: {"responses": {"200": {"description": "An answer"}}}}},
+        },
+        "output_mapping": {id: "$.data"},
+    })
+}
+
+/// A step that asks a GraphQL endpoint.
+pub(crate) fn graphql_step(id: &str, query: &str, host: &str) -> Value {
+    json!({
+        "id": id,
+        "format": "GraphQL",
+        "task": {"endpoint": format!("https://{host}/graphql"), "query": query},
+        "output_mapping": {id: "$.data"},
+    })
+}
+
+/// A step that uses another capability.
+pub(crate) fn use_step(id: &str, name: &str) -> Value {
+    json!({"id": id, "type": "capability", "use": name, "output_mapping": {id: "$.a"}})
+}
+
 /// Fills in the checksum.
 #[track_caller]
 pub(crate) fn seal(draft: &str) -> String {

@@ -6,6 +6,7 @@
 //! unless it was flushed, and the caller remembers how far that is. The log is never cut, so the
 //! index wears out and is then built anew beside the old one.
 
+mod filter;
 mod folder;
 mod owner;
 
@@ -23,6 +24,7 @@ use qdrant_edge::{
 };
 use tokio::sync::Semaphore;
 
+use self::filter::Conditions;
 use self::folder::Folder;
 use self::owner::{Order, Owner};
 use super::{Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
@@ -83,7 +85,13 @@ impl Vectors for Edge {
         run_blocking(move || {
             let _permit = permit;
             let shard = live.get().ok_or(Error::NotReady)?;
-            let filter = to_filter(&filter)?;
+            let filter = match filter::to_conditions(&shard, &filter)? {
+                Conditions::None => None,
+                Conditions::Must(filter) => Some(filter),
+                Conditions::Never => {
+                    return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
+                }
+            };
             let found = probes
                 .iter()
                 .map(|probe| query_one(&shard, probe, filter.as_ref(), limit))
@@ -182,21 +190,6 @@ fn search(
         with_payload: WithPayloadInterface::Bool(false),
     };
     guard(|| shard.query(request))
-}
-
-/// Conditions in the words of Qdrant's own API.
-fn to_filter(filter: &Filter) -> Result<Option<qdrant_edge::Filter>, Error> {
-    let mut must = Vec::new();
-    if !filter.domains.is_empty() {
-        must.push(serde_json::json!({"key": "domains", "match": {"any": filter.domains}}));
-    }
-    if let Some(most) = filter.max_complexity {
-        must.push(serde_json::json!({"key": "complexity", "range": {"lte": most}}));
-    }
-    if must.is_empty() {
-        return Ok(None);
-    }
-    serde_json::from_value(serde_json::json!({"must": must})).map(Some).map_err(failed)
 }
 
 fn to_sparse(vector: &SparseVector) -> Result<qdrant_edge::SparseVector, Error> {

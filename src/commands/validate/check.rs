@@ -200,7 +200,7 @@ pub(super) fn unknown(
     capability: &Capability,
     own: &BTreeSet<CapabilityName>,
 ) -> Vec<String> {
-    let needs = shelf.needs(capability);
+    let needs = shelf.needs(&capability.dependencies);
     let notes = needs.iter().map(|need| {
         let name = need.name();
         if own.contains(name) {

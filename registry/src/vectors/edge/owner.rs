@@ -9,11 +9,12 @@ use std::time::Duration;
 use qdrant_edge::{
     CountRequest, CreateIndex, Distance, EdgeConfig, EdgeShard, EdgeSparseVectorParams,
     EdgeVectorParams, FieldIndexOperations, JsonPath, Modifier, PayloadFieldSchema,
-    PayloadSchemaType, PointInsertOperations, PointOperations, PointStruct, UpdateOperation,
-    Vector, Vectors, WalOptions,
+    PointInsertOperations, PointOperations, PointStruct, UpdateOperation, Vector, Vectors,
+    WalOptions,
 };
 use tokio::sync::oneshot;
 
+use super::filter;
 use super::folder::Folder;
 use super::{
     Change, DENSE, Error, Live, Point, SPARSE, Status, failed, guard, point_id, to_sparse,
@@ -138,7 +139,7 @@ impl State {
         let shard = self.live.get().ok_or(Error::NotReady)?;
         // Changes of one point must keep their order, so they are not sorted by kind.
         changes.into_iter().try_for_each(|change| match change {
-            Change::Upsert(point) => upsert(&shard, vec![point]),
+            Change::Upsert(point) => upsert(&shard, vec![*point]),
             Change::Remove(capability) => {
                 let delete = PointOperations::DeletePoints { ids: vec![point_id(capability)] };
                 guard(|| shard.update(UpdateOperation::PointOperation(delete)))
@@ -166,9 +167,7 @@ impl State {
         let path = self.folder.generation(generation);
         let config = config(self.folder.dimensions());
         let shard = guard(|| EdgeShard::new(&path, config))?;
-        for (field, kind) in
-            [("domains", PayloadSchemaType::Keyword), ("complexity", PayloadSchemaType::Integer)]
-        {
+        for (field, kind) in filter::FIELDS {
             let index = CreateIndex {
                 field_name: field.parse::<JsonPath>().map_err(|()| failed("malformed field"))?,
                 field_schema: Some(PayloadFieldSchema::FieldType(kind)),
@@ -262,6 +261,7 @@ fn upsert(shard: &EdgeShard, points: Vec<Point>) -> Result<(), Error> {
 }
 
 fn to_point(point: Point) -> Result<PointStruct, Error> {
+    let payload = filter::payload(&point);
     let mut vectors: Vec<(String, Vector)> = Vec::new();
     if let Some(dense) = point.dense {
         vectors.push((DENSE.to_owned(), Vector::new_dense(dense)));
@@ -269,7 +269,6 @@ fn to_point(point: Point) -> Result<PointStruct, Error> {
     if !point.sparse.is_empty() {
         vectors.push((SPARSE.to_owned(), to_sparse(&point.sparse)?.into()));
     }
-    let payload = serde_json::json!({"domains": point.domains, "complexity": point.complexity});
     Ok(PointStruct::new(point_id(point.capability), Vectors::new_named(vectors), payload))
 }
 

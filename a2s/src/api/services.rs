@@ -1,0 +1,86 @@
+//! What the registry says of services: the hosts that capabilities talk to.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{CapabilitySummary, SearchMetadata};
+use crate::name::{CapabilityName, Domain, Permission};
+use crate::task::Format;
+
+/// A host that capabilities talk to. The live version of each capability counts, and one that uses
+/// others talks to their hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Service {
+    /// Host name, and port where documents name one.
+    #[schema(value_type = String)]
+    pub host: Domain,
+    /// What the descriptions of the service call it, the most frequent title first; at most 5.
+    pub titles: Vec<String>,
+    /// How many capabilities talk to it.
+    pub capabilities: u64,
+    /// The formats of its tasks.
+    pub formats: Vec<Format>,
+    /// What callers of these capabilities must hold, one or another of it; at most 50.
+    #[schema(value_type = Vec<String>)]
+    pub permissions: Vec<Permission>,
+}
+
+/// A page of services, in order of host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceList {
+    /// The services of this page.
+    pub services: Vec<Service>,
+    /// Pass as `after` for the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A service, and a page of the capabilities that talk to it, in order of name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceCapabilities {
+    /// The service.
+    pub service: Service,
+    /// The capabilities of this page.
+    pub capabilities: Vec<CapabilitySummary>,
+    /// Pass as `after` for the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// The answer to a search for services.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceAnswer {
+    /// The services that fitting capabilities talk to, best first.
+    pub services: Vec<ServiceHit>,
+    /// About the search itself; `total_matches` counts services.
+    pub metadata: SearchMetadata,
+}
+
+/// A service that can do what is wanted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceHit {
+    /// The service.
+    #[serde(flatten)]
+    pub service: Service,
+    /// That of its best match, 0 to 1: comparable within one answer only.
+    pub score: f64,
+    /// How many of its capabilities fit, of the 100 that fit best.
+    pub fitting: usize,
+    /// The best of them; at most 3.
+    pub matches: Vec<ServiceMatch>,
+}
+
+/// A fitting capability of a service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceMatch {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// What it does.
+    pub description: String,
+    /// What it says for the service: the score of the hit, divided by the number of services that
+    /// it talks to.
+    pub score: f64,
+    /// Absolute similarity of meaning, 0 to 1.
+    pub similarity: f64,
+}

@@ -1,0 +1,76 @@
+//! What breaks when a version is yanked.
+
+use std::sync::Arc;
+
+use a2s::api::{Broken, Impact, Moved};
+use a2s::{Dependency, Diagnostic, Listing, Shelf};
+
+use super::{Known, MOST_DOCUMENTS};
+use crate::Error;
+use crate::catalog::Catalog;
+
+/// What the linker says of a pinned version that was yanked: it can run, but a document that pins
+/// it cannot be published.
+const PINS_YANKED: &str = "A2S065";
+
+impl Catalog {
+    /// Links every dependant as things are, and as they would be.
+    ///
+    /// # Errors
+    /// When the store does not answer, or a document that is fallen back to is damaged.
+    pub(super) async fn impact(
+        &self,
+        root: &Known,
+        dependants: &[Known],
+        today: &Shelf,
+        dependencies: &[Dependency],
+    ) -> Result<Impact, Error> {
+        let mut then = today.clone();
+        let (version, checksum) = (root.entry.version.clone(), root.entry.digest);
+        then.list(&root.entry.name, [Listing { version, checksum, yanked: true }]);
+        // What is fallen back to was not looked at yet.
+        self.documents.fill(&mut then, dependencies, MOST_DOCUMENTS).await?;
+        let (today, then) = (Arc::new(today.clone()), Arc::new(then));
+        let mut impact = Impact::default();
+        for known in dependants {
+            let source = known.opened.source.clone();
+            let (before, after) = (Arc::clone(&today), Arc::clone(&then));
+            let link = move || {
+                let document = a2s::compile(&source).document?;
+                let capability = document.capability();
+                Some(new_errors(before.link(capability), after.link(capability)))
+            };
+            let Some(new) = self.documents.compute(link).await? else { continue };
+            let because: Vec<_> = new
+                .iter()
+                .filter(|error| error.code != PINS_YANKED)
+                .map(|error| error.message.clone())
+                .collect();
+            let (before, after) =
+                (today.closure(known.dependencies()), then.closure(known.dependencies()));
+            if !because.is_empty() {
+                impact.breaks.push(Broken { id: known.id(), because });
+            } else if after.iter().any(|pin| pin.checksum == checksum) {
+                impact.keeps.push(known.id());
+            } else {
+                let instead = after.into_iter().filter(|pin| !before.contains(pin)).collect();
+                impact.moves.push(Moved { id: known.id(), instead });
+            }
+        }
+        impact.breaks.sort_by(|a, b| a.id.cmp(&b.id));
+        impact.moves.sort_by(|a, b| a.id.cmp(&b.id));
+        impact.keeps.sort();
+        Ok(impact)
+    }
+}
+
+/// The errors that were not there before. One that names the same place for the same reason is the
+/// same, whatever versions it lists.
+fn new_errors(before: Vec<Diagnostic>, after: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut known: Vec<_> = before.into_iter().filter(Diagnostic::is_error).collect();
+    let mut is_new = |error: &Diagnostic| {
+        let same = |other: &Diagnostic| other.code == error.code && other.path == error.path;
+        known.iter().position(same).map(|at| known.swap_remove(at)).is_none()
+    };
+    after.into_iter().filter(|error| error.is_error() && is_new(error)).collect()
+}

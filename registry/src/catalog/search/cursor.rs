@@ -1,0 +1,163 @@
+//! Where the next page of a search begins.
+//!
+//! A cursor names the query that it belongs to, by a digest, and the capabilities that its pages
+//! have given so far. So the next page is the best of what is left *now*: a walk gives no
+//! capability twice, and gives everything that fits all the while, whatever is published or run in
+//! between, and after a restart, too. Nothing is kept here for it.
+
+use a2s::Digest;
+use a2s::api::{SearchFilters, Strategy};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use serde::Serialize;
+
+use crate::store::CapabilityId;
+
+/// How deep a walk goes.
+pub(crate) const DEEPEST: usize = 1000;
+/// The first byte of a cursor.
+const FORMAT: u8 = 1;
+/// Bytes of the digest that a cursor has.
+const DIGEST: usize = 16;
+/// The longest cursor in characters: 1,000 ids of 9 bytes.
+const LONGEST: usize = 12_100;
+
+/// What a cursor belongs to.
+#[derive(Debug, Serialize)]
+pub(crate) struct Query<'q> {
+    /// The store: ids of one mean nothing in another.
+    pub(crate) store: &'q str,
+    pub(crate) intent: &'q str,
+    pub(crate) strategy: Option<&'q Strategy>,
+    pub(crate) filters: Option<&'q SearchFilters>,
+}
+
+impl Query<'_> {
+    fn digest(&self) -> Digest {
+        // Serialising plain data to memory never fails; if it did, no cursor would fit.
+        Digest::of_bytes(&serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+/// Why a cursor is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// It is not one that was given out.
+    Malformed,
+    /// It belongs to another query.
+    Foreign,
+}
+
+/// The cursor behind the capabilities that a walk has given.
+pub(crate) fn encode(query: &Query<'_>, given: &[CapabilityId]) -> String {
+    let mut ids: Vec<u64> = given.iter().map(|id| id.0.unsigned_abs()).collect();
+    ids.sort_unstable();
+    let mut bytes = vec![FORMAT];
+    bytes.extend(query.digest().as_bytes().iter().take(DIGEST));
+    let mut before = 0;
+    for id in ids {
+        let mut step = id - before;
+        before = id;
+        while step >= 0x80 {
+            bytes.push(step.to_le_bytes()[0] | 0x80);
+            step >>= 7;
+        }
+        bytes.push(step.to_le_bytes()[0]);
+    }
+    BASE64.encode(bytes)
+}
+
+/// The capabilities that a walk has given, in order of id.
+///
+/// # Errors
+/// When the text is no cursor, or one of another query.
+pub(crate) fn decode(query: &Query<'_>, text: &str) -> Result<Vec<CapabilityId>, Unusable> {
+    if text.len() > LONGEST {
+        return Err(Unusable::Malformed);
+    }
+    let bytes = BASE64.decode(text).map_err(|_| Unusable::Malformed)?;
+    let Some((&FORMAT, rest)) = bytes.split_first() else { return Err(Unusable::Malformed) };
+    let (digest, rest) = rest.split_at_checked(DIGEST).ok_or(Unusable::Malformed)?;
+    if !query.digest().as_bytes().starts_with(digest) {
+        return Err(Unusable::Foreign);
+    }
+    let mut ids = Vec::new();
+    let (mut id, mut step, mut shift) = (0i64, 0i64, 0u32);
+    for byte in rest {
+        // 9 groups of 7 bits are a positive number of 64 bits.
+        if shift > 56 {
+            return Err(Unusable::Malformed);
+        }
+        step |= i64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            id = id.checked_add(step).filter(|_| step > 0).ok_or(Unusable::Malformed)?;
+            ids.push(CapabilityId(id));
+            (step, shift) = (0, 0);
+        }
+    }
+    if shift != 0 || ids.is_empty() || ids.len() >= DEEPEST {
+        return Err(Unusable::Malformed);
+    }
+    Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn query(intent: &str) -> Query<'_> {
+        Query { store: "store", intent, strategy: None, filters: None }
+    }
+
+    #[test]
+    fn a_cursor_is_of_one_query() {
+        let filters = SearchFilters { read_only: true, ..SearchFilters::default() };
+        let strategy = a2s::api::Strategy::Preset("simplest".to_owned());
+        let base = query("weather");
+        let text = encode(&base, &[CapabilityId(7)]);
+        assert_eq!(decode(&base, &text), Ok(vec![CapabilityId(7)]));
+        for other in [
+            query("whether"),
+            Query { store: "other", ..query("weather") },
+            Query { filters: Some(&filters), ..query("weather") },
+            Query { strategy: Some(&strategy), ..query("weather") },
+        ] {
+            assert_eq!(decode(&other, &text), Err(Unusable::Foreign), "{other:?}");
+        }
+        for malformed in ["", "x", "!", "AQ", &text[..20], &"A".repeat(LONGEST + 4)] {
+            assert_eq!(decode(&base, malformed), Err(Unusable::Malformed), "{malformed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_remembers_every_id(
+            ids in prop::collection::btree_set(1i64..=i64::MAX, 1..DEEPEST),
+        ) {
+            let ids: Vec<_> = ids.into_iter().map(CapabilityId).collect();
+            let mut given = ids.clone();
+            given.reverse();
+            let text = encode(&query("x"), &given);
+            prop_assert!(text.len() <= LONGEST);
+            prop_assert_eq!(decode(&query("x"), &text), Ok(ids));
+        }
+
+        #[test]
+        fn foreign_bytes_never_make_more_than_a_walk_has(
+            bytes in prop::collection::vec(any::<u8>(), 0..3000),
+        ) {
+            let mut all = vec![FORMAT];
+            all.extend(query("x").digest().as_bytes().iter().take(DIGEST));
+            all.extend(bytes);
+            if let Ok(ids) = decode(&query("x"), &BASE64.encode(all)) {
+                prop_assert!(ids.len() < DEEPEST && ids.iter().all(|id| id.0 > 0));
+                prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Search on the level of services: the hosts that fitting capabilities talk to.
+
+use std::collections::BTreeMap;
+
+use a2s::Domain;
+use a2s::api::{ServiceHit, ServiceMatch};
+
+use super::Ranked;
+use crate::Error;
+use crate::catalog::Catalog;
+use crate::store::relations::Hosts;
+use crate::vectors::Filter;
+
+/// Matches that are named of a service.
+const MOST_MATCHES: usize = 3;
+
+impl Catalog {
+    /// The services that candidates talk to, best first, and how many there are.
+    ///
+    /// A hit speaks for each of its services with an equal part of its score: what needs two
+    /// services says less of each than what needs one alone. A service is as good as the best that
+    /// is said for it, and of two that are equally good, the one with more to offer comes first.
+    pub(super) async fn services_of(
+        &self,
+        ranked: &[Ranked],
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<(Vec<ServiceHit>, usize), Error> {
+        let mut matches: BTreeMap<Domain, Vec<ServiceMatch>> = BTreeMap::new();
+        for (ranked, offered) in ranked.iter().zip(self.open_all(ranked, filter).await?) {
+            let Some(offered) = offered else { continue };
+            let domains = &offered.facts.domains;
+            for domain in domains {
+                matches.entry(domain.clone()).or_default().push(ServiceMatch {
+                    name: ranked.entry.name.clone(),
+                    description: offered.facts.description.clone(),
+                    score: ranked.score / domains.len() as f64,
+                    similarity: ranked.similarity,
+                });
+            }
+        }
+        if !filter.domains.is_empty() {
+            matches.retain(|host, _| filter.domains.iter().any(|wanted| wanted == host.as_str()));
+        }
+        let total = matches.len();
+        let mut best: Vec<_> = matches.into_iter().collect();
+        for (_, matches) in &mut best {
+            matches.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.name.cmp(&b.name)));
+        }
+        let score = |matches: &[ServiceMatch]| matches.first().map_or(0.0, |best| best.score);
+        best.sort_by(|(host, a), (other, b)| {
+            score(b)
+                .total_cmp(&score(a))
+                .then_with(|| b.len().cmp(&a.len()))
+                .then_with(|| host.cmp(other))
+        });
+        best.truncate(limit);
+        let hosts: Vec<_> = best.iter().map(|(host, _)| host.clone()).collect();
+        let mut services: BTreeMap<_, _> = self
+            .store
+            .services(Hosts::Of(&hosts))
+            .await?
+            .into_iter()
+            .map(|service| (service.host.clone(), service))
+            .collect();
+        let hits = best.into_iter().filter_map(|(host, mut matches)| {
+            let (score, fitting) = (score(&matches), matches.len());
+            matches.truncate(MOST_MATCHES);
+            Some(ServiceHit { service: services.remove(&host)?, score, fitting, matches })
+        });
+        Ok((hits.collect(), total))
+    }
+}

@@ -1,0 +1,47 @@
+//! The hosts that capabilities talk to.
+
+use a2s::api::{ServiceCapabilities, ServiceList};
+use a2s::{CapabilityName, Domain};
+
+use super::Catalog;
+use crate::Error;
+use crate::store::relations::Hosts;
+
+impl Catalog {
+    /// A page of services, in order of host.
+    pub(crate) async fn list_services(
+        &self,
+        after: Option<&Domain>,
+        limit: u32,
+    ) -> Result<ServiceList, Error> {
+        let hosts = Hosts::After(after.map(Domain::as_str), limit + 1);
+        let mut services = self.store.services(hosts).await?;
+        let has_more = services.len() > limit as usize;
+        services.truncate(limit as usize);
+        let next = services.last().filter(|_| has_more).map(|service| service.host.to_string());
+        Ok(ServiceList { services, next })
+    }
+
+    /// A service, and a page of the capabilities that talk to it, in order of name. Damaged ones
+    /// are left out.
+    ///
+    /// # Errors
+    /// When no live capability talks to it.
+    pub(crate) async fn list_capabilities_at(
+        &self,
+        host: &Domain,
+        after: Option<&CapabilityName>,
+        limit: u32,
+    ) -> Result<ServiceCapabilities, Error> {
+        let services = self.store.services(Hosts::Of(std::slice::from_ref(host))).await?;
+        let Some(service) = services.into_iter().next() else {
+            return Err(Error::ServiceMissing(host.to_string()));
+        };
+        let after = after.map(CapabilityName::as_str);
+        let mut entries = self.store.heads_at(host, after, limit + 1).await?;
+        let has_more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        let next = entries.last().filter(|_| has_more).map(|entry| entry.name.to_string());
+        Ok(ServiceCapabilities { service, capabilities: self.summarise(&entries).await?, next })
+    }
+}

@@ -1,0 +1,88 @@
+//! How capabilities hang together, over HTTP.
+
+#![expect(unused_qualifications, reason = "`params(Extent)` expands to one")]
+
+use a2s::api::{CapabilityGraph, PROBLEM_JSON, Problem};
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::App;
+use super::request::{Name, NameAndSelector, Params};
+use crate::Error;
+use crate::catalog::Selector;
+
+/// The longest way from the root.
+const DEEPEST: usize = 2 * a2s::MAX_CHAIN;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Extent {
+    /// How many steps away versions may be: 0 to 16, 16 when absent.
+    #[param(minimum = 0, maximum = 16)]
+    depth: Option<usize>,
+    /// Whether to say what would become of dependants if this version were yanked.
+    #[serde(default)]
+    impact: bool,
+}
+
+/// Read the graph of a capability
+///
+/// What its live version leads to and what leads to it, as dependencies are understood today; who
+/// else talks to its services; what can take what it gives, and give what it takes. With `impact`:
+/// what would break, fall back or stay if it were yanked.
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}/graph", tag = "capabilities",
+    params(("name" = String, Path, description = "Name in PascalCase"), Extent),
+    responses(
+        (status = 200, description = "The graph", body = CapabilityGraph),
+        (status = 404, description = "No such capability", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "Too many documents hang together (A2S213)", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn read_graph(
+    State(app): App,
+    Name(name): Name,
+    Params(extent): Params<Extent>,
+) -> Result<Json<CapabilityGraph>, Error> {
+    read(&app, &name, &Selector::Latest, &extent).await
+}
+
+/// Read the graph of a version
+///
+/// The same for the version that is named, or that a range means.
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}/{version}/graph", tag = "capabilities",
+    params(
+        ("name" = String, Path, description = "Name in PascalCase"),
+        ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        Extent,
+    ),
+    responses(
+        (status = 200, description = "The graph", body = CapabilityGraph),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "Too many documents hang together (A2S213)", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn read_graph_of_version(
+    State(app): App,
+    NameAndSelector(name, selector): NameAndSelector,
+    Params(extent): Params<Extent>,
+) -> Result<Json<CapabilityGraph>, Error> {
+    read(&app, &name, &selector, &extent).await
+}
+
+async fn read(
+    app: &super::Shared,
+    name: &a2s::CapabilityName,
+    selector: &Selector,
+    extent: &Extent,
+) -> Result<Json<CapabilityGraph>, Error> {
+    let depth = extent.depth.unwrap_or(DEEPEST);
+    if depth > DEEPEST {
+        return Err(Error::MalformedParameter(format!("`depth` is a number from 0 to {DEEPEST}")));
+    }
+    Ok(Json(app.catalog.graph(name, selector, depth, extent.impact).await?))
+}

@@ -1,0 +1,66 @@
+//! Services over HTTP.
+
+#![expect(unused_qualifications, reason = "`params(ServicePage)` expands to one")]
+
+use a2s::Domain;
+use a2s::api::{PROBLEM_JSON, Problem, ServiceCapabilities, ServiceList};
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::request::{Host, Params};
+use super::{App, Page, page_size};
+use crate::Error;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ServicePage {
+    /// The host behind which the page begins: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Domain>,
+    /// How many services at most: 1 to 100, 50 when absent.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+}
+
+/// List services
+///
+/// The hosts that live capabilities talk to, in order of host, with what their descriptions call
+/// them, formats, and the permissions that callers need.
+#[utoipa::path(
+    get, path = "/v1/services", tag = "services", params(ServicePage),
+    responses(
+        (status = 200, description = "A page", body = ServiceList),
+        (status = 400, description = "A parameter is malformed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_services(
+    State(app): App,
+    Params(page): Params<ServicePage>,
+) -> Result<Json<ServiceList>, Error> {
+    let limit = page_size(page.limit)?;
+    Ok(Json(app.catalog.list_services(page.after.as_ref(), limit).await?))
+}
+
+/// Read a service
+///
+/// What is known of a host, and the capabilities that talk to it, in order of name.
+#[utoipa::path(
+    get, path = "/v1/services/{host}", tag = "services",
+    params(("host" = String, Path, description = "Host name, and port where documents name one"), Page),
+    responses(
+        (status = 200, description = "The service and a page of its capabilities", body = ServiceCapabilities),
+        (status = 404, description = "No live capability talks to it", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_capabilities_of_service(
+    State(app): App,
+    Host(host): Host,
+    Params(page): Params<Page>,
+) -> Result<Json<ServiceCapabilities>, Error> {
+    let limit = page_size(page.limit)?;
+    let answer = app.catalog.list_capabilities_at(&host, page.after.as_ref(), limit).await?;
+    Ok(Json(answer))
+}

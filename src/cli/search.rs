@@ -1,0 +1,149 @@
+//! The arguments of `a2s search`, `a2s services` and `a2s graph`.
+
+use a2s::api::SearchFilters;
+use a2s::{Complexity, Domain, Format, Permission};
+use clap::{Args, ValueEnum};
+use semver::VersionReq;
+
+pub(crate) const AFTER_SEARCH: &str = "\
+Of a capability that uses others, what is true of all of it counts: --read-only wants that those
+change nothing either, and --permission names what callers hold for all of it.
+
+docs/search.md says what is found, and how one is chosen.";
+
+pub(crate) const AFTER_GRAPH: &str = "\
+Dependencies are understood as they are today: a range means the newest version in it that is not
+yanked, a pin the one content that it names.
+
+  a2s graph GetWeather --dot | dot -Tsvg > graph.svg
+  a2s graph GetWeather@1.2.0 --impact        what would break if that version were yanked";
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// What is to be done, in words
+    pub(crate) intent: String,
+    /// One more intent, which gets an answer of its own; at most 15
+    #[arg(long, value_name = "INTENT")]
+    pub(crate) also: Vec<String>,
+    /// How many hits at most (1 to 1,000)
+    #[arg(long, default_value_t = 10, value_parser = parse_limit)]
+    pub(crate) limit: usize,
+    /// Go on where a page ended: its `next`, as --json prints it
+    #[arg(long, conflicts_with = "also")]
+    pub(crate) cursor: Option<String>,
+    #[arg(long, help = "highest_score, most_similar, most_reliable, most_used or simplest")]
+    pub(crate) strategy: Option<String>,
+    #[command(flatten)]
+    pub(crate) filters: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct FilterArgs {
+    /// Only capabilities that talk to this service; of several, one
+    #[arg(long, visible_alias = "service", value_name = "HOST")]
+    pub(crate) domain: Vec<Domain>,
+    /// A permission that you hold: what needs another one is no hit
+    #[arg(long, value_name = "PERMISSION")]
+    pub(crate) permission: Vec<Permission>,
+    /// You hold no permission at all
+    #[arg(long, conflicts_with = "permission")]
+    pub(crate) no_permissions: bool,
+    /// Only capabilities that change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Only capabilities with a task in this format; of several, one
+    #[arg(long, value_enum, ignore_case = true)]
+    pub(crate) format: Vec<FormatName>,
+    /// The most complex that is wanted
+    #[arg(long, value_enum)]
+    pub(crate) max_complexity: Option<ComplexityName>,
+    /// Only capabilities with this author: a name, an organization or an account on GitHub
+    #[arg(long)]
+    pub(crate) author: Option<String>,
+    /// Only capabilities whose live version lies in this range: ^1.2
+    #[arg(long, value_name = "RANGE")]
+    pub(crate) version: Option<VersionReq>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatName {
+    #[value(name = "openapi")]
+    OpenApi,
+    #[value(name = "graphql")]
+    Graphql,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ComplexityName {
+    Low,
+    Medium,
+    High,
+}
+
+impl FilterArgs {
+    /// The filters, when there are any.
+    pub(crate) fn into_filters(self) -> Option<SearchFilters> {
+        let held = !self.permission.is_empty() || self.no_permissions;
+        let filters = SearchFilters {
+            domains: self.domain.into_iter().map(String::from).collect(),
+            permissions: held.then_some(self.permission),
+            read_only: self.read_only,
+            formats: self
+                .format
+                .into_iter()
+                .map(|format| match format {
+                    FormatName::OpenApi => Format::OpenApi,
+                    FormatName::Graphql => Format::Graphql,
+                })
+                .collect(),
+            max_complexity: self.max_complexity.map(|most| match most {
+                ComplexityName::Low => Complexity::Low,
+                ComplexityName::Medium => Complexity::Medium,
+                ComplexityName::High => Complexity::High,
+            }),
+            author: self.author,
+            version: self.version,
+        };
+        (filters != SearchFilters::default()).then_some(filters)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServicesArgs {
+    /// What is to be done, in words: the services that can do it, best first
+    pub(crate) intent: Option<String>,
+    /// All about one service: the capabilities that talk to it
+    #[arg(long, conflicts_with = "intent")]
+    pub(crate) host: Option<Domain>,
+    /// How many at most (1 to 1,000; with INTENT, to 100)
+    #[arg(long, default_value_t = 50, value_parser = parse_limit)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) filters: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    #[arg(help = "NAME[@RANGE]")]
+    pub(crate) capability: String,
+    /// How many steps away versions may be (0 to 16)
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(0..=16))]
+    pub(crate) depth: u8,
+    /// Say what would break, fall back or stay if this version were yanked
+    #[arg(long)]
+    pub(crate) impact: bool,
+    /// Print who uses whom in DOT, for Graphviz
+    #[arg(long, conflicts_with_all = ["mermaid", "json"])]
+    pub(crate) dot: bool,
+    /// Print who uses whom as a Mermaid flowchart
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) mermaid: bool,
+}
+
+fn parse_limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(limit @ 1..=1000) => Ok(limit),
+        _ => Err("a number from 1 to 1000".to_owned()),
+    }
+}

@@ -1,0 +1,150 @@
+//! `a2s graph`: how capabilities hang together.
+
+mod draw;
+
+use std::collections::BTreeSet;
+
+use a2s::api::{CapabilityGraph, Feed, GraphEdge, Impact};
+use reqwest::Method;
+
+use super::target::Target;
+use crate::cli::GraphArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
+
+pub(super) async fn graph(
+    arguments: &GraphArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let Target { name, range } = Target::parse(&arguments.capability)?;
+    let range = range.as_deref().unwrap_or("latest");
+    let path = ["v1", "capabilities", name.as_str(), range, "graph"];
+    let (depth, impact) = (arguments.depth.to_string(), arguments.impact.to_string());
+    let query = [("depth", &depth), ("impact", &impact)];
+    let graph: CapabilityGraph =
+        client.json(client.request(Method::GET, &path).query(&query)).await?;
+    if arguments.dot {
+        output.raw(&draw::dot(&graph));
+    } else if arguments.mermaid {
+        output.raw(&draw::mermaid(&graph));
+    } else if output.is_json() {
+        output.json_line(&graph);
+    } else {
+        print(&graph, output);
+    }
+    Ok(())
+}
+
+fn print(graph: &CapabilityGraph, output: &mut Output) {
+    let yanked = graph.nodes.iter().any(|node| node.id == graph.root && node.yanked);
+    let yanked = if yanked { "  yanked" } else { "" };
+    output.line(format_args!("{NAME}{}{NAME:#}{WARN}{yanked}{WARN:#}", graph.root));
+    print_tree("uses", graph, true, output);
+    print_tree("used by", graph, false, output);
+    output.line(format_args!("  {BOLD}services{BOLD:#}"));
+    for service in &graph.services {
+        let named: Vec<_> = service.capabilities.iter().map(a2s::CapabilityName::as_str).collect();
+        let more = if service.total > named.len() as u64 + 1 { ", …" } else { "" };
+        let with = if named.is_empty() { "no others" } else { "also" };
+        let (host, named) = (&service.host, named.join(", "));
+        output.line(format_args!("    {host}  {DIM}{with}{DIM:#} {named}{more}"));
+    }
+    print_feeds("can feed", &graph.feeds, output);
+    print_feeds("can be fed by", &graph.fed_by, output);
+    if let Some(impact) = &graph.impact {
+        print_impact(impact, output);
+    }
+    if graph.truncated {
+        output.line(format_args!("{DIM}there is more than is told here{DIM:#}"));
+    }
+}
+
+fn print_tree(heading: &str, graph: &CapabilityGraph, is_down: bool, output: &mut Output) {
+    let mut told = BTreeSet::from([graph.root.as_str()]);
+    let lines = tree(graph, &graph.root, is_down, 2, &mut told);
+    let none = match (lines.is_empty(), is_down) {
+        (false, _) => "",
+        (true, true) => "  nothing",
+        (true, false) => "  nobody",
+    };
+    output.line(format_args!("  {BOLD}{heading}{BOLD:#}{DIM}{none}{DIM:#}"));
+    lines.iter().for_each(|line| output.line(format_args!("{line}")));
+}
+
+/// The lines below a node. A node that was told before is not followed again.
+fn tree<'g>(
+    graph: &'g CapabilityGraph,
+    at: &str,
+    is_down: bool,
+    depth: usize,
+    told: &mut BTreeSet<&'g str>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let indent = "  ".repeat(depth);
+    for edge in &graph.edges {
+        let (near, far) = match is_down {
+            true => (Some(&edge.from), edge.to.as_ref()),
+            false => (edge.to.as_ref(), Some(&edge.from)),
+        };
+        if near.is_none_or(|near| near != at) {
+            continue;
+        }
+        let how = how(edge);
+        let Some(far) = far else {
+            lines.push(format!(
+                "{indent}{BAD}{}{BAD:#}  {DIM}{how}{DIM:#}  no version will do",
+                edge.uses
+            ));
+            continue;
+        };
+        let is_new = told.insert(far);
+        let again = if is_new { "" } else { "  …" };
+        lines.push(format!("{indent}{far}  {DIM}{how}{again}{DIM:#}"));
+        if is_new {
+            lines.extend(tree(graph, far, is_down, depth + 1, told));
+        }
+    }
+    lines
+}
+
+fn how(edge: &GraphEdge) -> String {
+    let pinned = if edge.pinned { " pinned" } else { "" };
+    format!("{}{pinned}", edge.range)
+}
+
+fn print_feeds(heading: &str, feeds: &[Feed], output: &mut Output) {
+    if feeds.is_empty() {
+        return;
+    }
+    output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
+    for feed in feeds {
+        let Feed { capability, output: given, input, .. } = feed;
+        let kind = feed.output_type.as_deref().or(feed.input_type.as_deref()).unwrap_or("any type");
+        let (given, input) = (plain(given), plain(input));
+        output.line(format_args!("    {capability}  {given} → {input}  {DIM}{kind}{DIM:#}"));
+    }
+}
+
+fn print_impact(impact: &Impact, output: &mut Output) {
+    output.line(format_args!("  {BOLD}if it were yanked{BOLD:#}"));
+    for broken in &impact.breaks {
+        output.line(format_args!("    {BAD}breaks{BAD:#}  {}", broken.id));
+        for why in &broken.because {
+            output.line(format_args!("            {DIM}{}{DIM:#}", plain(why)));
+        }
+    }
+    for moved in &impact.moves {
+        let instead = moved.instead.iter().map(|pin| format!("{}@{}", pin.name, pin.version));
+        let instead = instead.collect::<Vec<_>>().join(", ");
+        output
+            .line(format_args!("    {WARN}moves{WARN:#}   {}  {DIM}to {instead}{DIM:#}", moved.id));
+    }
+    for id in &impact.keeps {
+        output.line(format_args!("    {GOOD}keeps{GOOD:#}   {id}  {DIM}by a pin{DIM:#}"));
+    }
+    if *impact == Impact::default() {
+        output.line(format_args!("    {GOOD}nothing{GOOD:#} leads to it"));
+    }
+}

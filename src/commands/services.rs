@@ -1,0 +1,158 @@
+//! `a2s services`: the hosts that capabilities talk to.
+
+use a2s::api::{
+    SearchLevel, SearchRequest, Service, ServiceAnswer, ServiceCapabilities, ServiceList,
+};
+use a2s::{Domain, Format, Permission};
+use reqwest::Method;
+
+use crate::cli::ServicesArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
+
+/// The most members of one page.
+const LARGEST_PAGE: usize = 100;
+
+pub(super) async fn services(
+    arguments: ServicesArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let ServicesArgs { intent, host, limit, filters } = arguments;
+    let filters = filters.into_filters();
+    match (intent, host) {
+        (Some(intent), _) => {
+            let request = SearchRequest {
+                intent,
+                level: Some(SearchLevel::Services),
+                limit: Some(limit.min(LARGEST_PAGE)),
+                filters,
+                ..SearchRequest::default()
+            };
+            find(&request, client, output).await
+        }
+        (None, _) if filters.is_some() => {
+            Err(Failure::argument("filters choose among what fits an intent".to_owned())
+                .with_hint("Say what is to be done: a2s services INTENT --read-only"))
+        }
+        (None, Some(host)) => show(&host, limit, client, output).await,
+        (None, None) => list(limit, client, output).await,
+    }
+}
+
+async fn find(
+    request: &SearchRequest,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let answer: ServiceAnswer = client.post(&["v1", "search"], request).await?;
+    if output.is_json() {
+        output.json_line(&answer);
+        return Ok(());
+    }
+    for hit in &answer.services {
+        let matches: Vec<_> = hit.matches.iter().map(|one| one.name.as_str()).collect();
+        let more = if hit.fitting > matches.len() { ", …" } else { "" };
+        output.line(format_args!("{BOLD}{:.2}{BOLD:#}  {}", hit.score, heading(&hit.service)));
+        output.line(format_args!("      {}{more}", matches.join(", ")));
+        output.line(format_args!("      {DIM}{}{DIM:#}", about(&hit.service)));
+    }
+    if let Some(message) = &answer.metadata.message {
+        output.line(format_args!("{WARN}{}{WARN:#}", plain(message)));
+    }
+    Ok(())
+}
+
+async fn list(limit: usize, client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let mut all = ServiceList { services: Vec::new(), next: None };
+    loop {
+        let page: ServiceList =
+            get(&["v1", "services"], limit - all.services.len(), all.next.as_deref(), client)
+                .await?;
+        all.next = page.next.filter(|_| !page.services.is_empty());
+        all.services.extend(page.services);
+        if all.next.is_none() || all.services.len() >= limit {
+            break;
+        }
+    }
+    if output.is_json() {
+        output.json_line(&all);
+        return Ok(());
+    }
+    for service in &all.services {
+        output.line(format_args!("{}", heading(service)));
+        output.line(format_args!("  {DIM}{}{DIM:#}", about(service)));
+    }
+    if all.services.is_empty() {
+        output.line(format_args!("no services"));
+    }
+    print_more(all.next.is_some(), output);
+    Ok(())
+}
+
+async fn show(
+    host: &Domain,
+    limit: usize,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let path = ["v1", "services", host.as_str()];
+    let mut all: ServiceCapabilities = get(&path, limit, None, client).await?;
+    while all.next.is_some() && all.capabilities.len() < limit {
+        let left = limit - all.capabilities.len();
+        let page: ServiceCapabilities = get(&path, left, all.next.as_deref(), client).await?;
+        all.next = page.next.filter(|_| !page.capabilities.is_empty());
+        all.capabilities.extend(page.capabilities);
+    }
+    if output.is_json() {
+        output.json_line(&all);
+        return Ok(());
+    }
+    output.line(format_args!("{}", heading(&all.service)));
+    output.line(format_args!("  {DIM}{}{DIM:#}", about(&all.service)));
+    for capability in &all.capabilities {
+        let (name, version) = (&capability.name, &capability.version);
+        let description = plain(&capability.description);
+        output.line(format_args!("  {NAME}{name}{NAME:#} {version}  {description}"));
+    }
+    print_more(all.next.is_some(), output);
+    Ok(())
+}
+
+async fn get<T: serde::de::DeserializeOwned>(
+    path: &[&str],
+    limit: usize,
+    after: Option<&str>,
+    client: &Client,
+) -> Result<T, Failure> {
+    let limit = limit.min(LARGEST_PAGE).to_string();
+    let mut query = vec![("limit", limit.as_str())];
+    query.extend(after.map(|after| ("after", after)));
+    client.json(client.request(Method::GET, path).query(&query)).await
+}
+
+fn heading(service: &Service) -> String {
+    let titles = service.titles.join(", ");
+    format!("{NAME}{}{NAME:#}  {}", service.host, plain(&titles))
+}
+
+fn about(service: &Service) -> String {
+    let capabilities = match service.capabilities {
+        1 => "1 capability".to_owned(),
+        more => format!("{more} capabilities"),
+    };
+    let formats = service.formats.iter().map(|format: &Format| format.to_string());
+    let mut words: Vec<String> = std::iter::once(capabilities).chain(formats).collect();
+    if !service.permissions.is_empty() {
+        let needed: Vec<_> = service.permissions.iter().map(Permission::as_str).collect();
+        words.push(format!("permissions {}", needed.join(" ")));
+    }
+    words.join(", ")
+}
+
+fn print_more(has_more: bool, output: &mut Output) {
+    if has_more {
+        output.line(format_args!("{DIM}there are more: raise --limit{DIM:#}"));
+    }
+}
