@@ -7,6 +7,7 @@
 
 import argparse
 import hashlib
+import random
 import time
 from pathlib import Path
 
@@ -14,12 +15,13 @@ import numpy as np
 
 import fit
 import table
-from corpus import build_corpus
+from corpus import build_corpus, build_everyday, find_words
 from teacher import Teacher
 
 DIMENSIONS = 256
 BITS = 4
-STEPS = 2500
+STEPS = 3500
+MORE_WORDS = 16_000
 SEED = 1
 LONGEST = 64
 
@@ -35,15 +37,17 @@ def is_special(piece: str) -> bool:
     return len(piece) > 2 and piece.startswith("[") and piece.endswith("]")
 
 
-def encode_cached(teacher: Teacher, pieces: list[list[int]], path: Path) -> np.ndarray:
-    if path.exists():
-        return np.load(path)
-    vectors = np.zeros((len(pieces), 384), np.float32)
+def encode_cached(teacher: Teacher, pieces: list[list[int]], folder: Path) -> np.ndarray:
+    """The teacher's vectors, 20,000 texts to a file, so that an interrupted run goes on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = []
     for start in range(0, len(pieces), 20_000):
-        vectors[start : start + 20_000] = teacher.encode(pieces[start : start + 20_000])
-        print(f"  {start} of {len(pieces)} texts", flush=True)
-    np.save(path, vectors)
-    return vectors
+        path = folder / f"{start:07}.npy"
+        if not path.exists():
+            np.save(path, teacher.encode(pieces[start : start + 20_000]).astype(np.float16))
+            print(f"  {start} of {len(pieces)} texts", flush=True)
+        parts.append(np.load(path))
+    return np.concatenate(parts)
 
 
 def main() -> None:
@@ -63,18 +67,28 @@ def main() -> None:
     teacher = Teacher(args.sources)
     ids = teacher.tokenizer.get_vocab()
     vocabulary = sorted(ids, key=ids.get)
-    kept = np.array([is_plain(piece) for piece in vocabulary])
-    words = [piece for piece in vocabulary if piece.isascii() and piece.isalpha() and len(piece) >= 3]
-    texts = build_corpus(args.sources, words)
+    whole = [piece for piece in vocabulary if piece.isascii() and piece.isalpha() and len(piece) >= 3]
+    everyday = build_everyday(args.sources)
+    texts = list(dict.fromkeys(build_corpus(args.sources, whole) + everyday))
+    rng = random.Random(SEED)
+    tell("\n  ".join(["some of the text:", *rng.sample(everyday, 25)]))
+    rng.shuffle(texts)
     digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     tell(f"{len(texts)} texts, SHA-256 {digest}")
-    pieces = teacher.pieces(texts, LONGEST)
 
-    args.work.mkdir(parents=True, exist_ok=True)
-    single = encode_cached(teacher, [[i] for i in range(len(vocabulary))], args.work / "single.npy")
-    full = encode_cached(teacher, pieces, args.work / f"{digest[:12]}.npy")
+    # The teacher reads its own pieces; the table has rows for frequent words that it cuts up, too.
+    words = find_words(texts, args.sources, teacher.tokenizer, MORE_WORDS)
+    single = [[i] for i in range(len(vocabulary))] + teacher.pieces(words, LONGEST)
+    single = encode_cached(teacher, single, args.work / f"single-{digest[:12]}").astype(np.float32)
+    full = encode_cached(teacher, teacher.pieces(texts, LONGEST), args.work / digest[:12])
+    full = np.concatenate([full.astype(np.float32), single[len(vocabulary) :]])
     tell("the teacher has spoken")
 
+    vocabulary += words
+    tokenizer = table.add_words(teacher.tokenizer, words)
+    encoded = tokenizer.encode_batch(texts + words, add_special_tokens=False)
+    pieces = [e.ids[:LONGEST] for e in encoded]
+    kept = np.array([is_plain(piece) for piece in vocabulary])
     basis = fit.find_basis(full, args.dimensions)
     targets = full @ basis
     pooled = fit.mean_pool(pieces, len(vocabulary), kept)

@@ -1,10 +1,12 @@
 """Unlabelled text for the fit. It comes from packages only; no search test set is read here.
 
 Sources: descriptions of operations in botocore and google-api-python-client, the one-line
-descriptions of Debian packages, single words of the teacher's vocabulary, and intents made
-from all of them by templates.
+descriptions of Debian packages, words, glosses and sentences of WordNet, descriptions in Home
+Assistant, titles of examples in the AWS CLI, single words of the teacher's vocabulary, and intents
+made from all of them by templates.
 """
 
+import collections
 import gzip
 import html
 import io
@@ -12,6 +14,7 @@ import json
 import random
 import re
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -204,6 +207,69 @@ def read_debian() -> list[str]:
     return list(kept.values())
 
 
+def read_wordnet(sources: Path) -> list[tuple[int, str, list[str], str, list[str]]]:
+    """(number of the subject, part of speech, words, gloss, sentences) of every meaning."""
+    (path,) = sources.glob("wordnet-base_*.deb")
+    raw = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(path)], check=True, capture_output=True).stdout
+    found = []
+    with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
+        for kind in ("noun", "verb", "adj", "adv"):
+            (member,) = [m for m in tar.getmembers() if m.name.endswith(f"/data.{kind}")]
+            for line in tar.extractfile(member).read().decode("latin-1").splitlines():
+                if line.startswith("  "):
+                    continue
+                head, _, gloss = line.partition(" | ")
+                fields = head.split(" ")
+                words = [fields[4 + 2 * i] for i in range(int(fields[3], 16))]
+                words = [re.sub(r"\(\w+\)$", "", word).replace("_", " ") for word in words]
+                sentences = re.findall(r'"([^"]+)"', gloss)
+                gloss = re.sub(r';?\s*"[^"]*"', "", gloss).strip(" ;")
+                found.append((int(fields[1]), kind, words, gloss, sentences))
+    return found
+
+
+def read_home(sources: Path) -> list[str]:
+    """Names and descriptions of what Home Assistant's integrations do."""
+    (path,) = sources.glob("homeassistant-*.whl")
+    found = []
+
+    def walk(node: object) -> None:
+        if not isinstance(node, dict):
+            return
+        name, text = node.get("name"), node.get("description")
+        if isinstance(name, str) and isinstance(text, str):
+            found.append(f"{name} {text}")
+        elif isinstance(text, str):
+            found.append(text)
+        elif isinstance(name, str) and len(name) > 10:
+            found.append(name)
+        for child in node.values():
+            walk(child)
+
+    with zipfile.ZipFile(path) as wheel:
+        for name in sorted(wheel.namelist()):
+            if re.search(r"components/[^/]+/strings\.json$", name):
+                strings = json.loads(wheel.read(name))
+                walk({key: strings[key] for key in ("services", "entity", "issues") if key in strings})
+    lines = dict.fromkeys(cut(text) for text in found)
+    return [line for line in lines if "{" not in line and "[%" not in line and len(line) >= 8]
+
+
+def read_aws_titles(sources: Path) -> list[str]:
+    """`To list your buckets` above an example of the AWS CLI gives `list your buckets`."""
+    (path,) = sources.glob("awscli-*.whl")
+    found = []
+    with zipfile.ZipFile(path) as wheel:
+        for name in sorted(wheel.namelist()):
+            if name.endswith(".rst") and "/examples/" in name:
+                text = wheel.read(name).decode("utf-8", "replace")
+                for title in re.findall(r"^\*\*(?:Example \d+: )?(.+?)\*\*\s*$", text, flags=re.M):
+                    title = re.sub(r"^[Tt]o ", "", title.replace("``", ""))
+                    if len(title.split()) >= 3:
+                        found.append(title)
+    return list(dict.fromkeys(found))
+
+
 def shortened(lines: list[tuple[str, str, list[str]]]) -> list[tuple[str, str, list[str]]]:
     seen, kept = set(), []
     for name, text, inputs in lines:
@@ -231,8 +297,59 @@ def make_requests(rng: random.Random, doings: list[str], things: list[str], coun
     return found
 
 
+# Subjects of WordNet of which a quarter is enough: animals, places, people, plants.
+CROWDED = (5, 8, 15, 18, 20)
+
+
+def build_everyday(sources: Path, requests: int = 70_000) -> list[str]:
+    """What people speak of elsewhere than in consoles of cloud services."""
+    rng = random.Random(7)
+    texts: list[str] = []
+    things: list[str] = []
+    for subject, kind, words, gloss, sentences in read_wordnet(sources):
+        if kind == "noun" and subject in CROWDED and rng.random() < 0.75:
+            continue
+        if kind == "noun" and subject not in (5, 8, 18, 20):
+            things += [word for word in words[:2] if word.islower() and len(word) < 30]
+        shape = rng.random()
+        if shape < 0.6:
+            texts.append(cut(f"{', '.join(words[:3])}: {gloss}"))
+        elif shape < 0.85:
+            texts.append(cut(gloss))
+        else:
+            texts.append(", ".join(words))
+        texts += [cut(sentence) for sentence in sentences[:1]]
+    home, titles = read_home(sources), read_aws_titles(sources)
+    texts += home
+    for title in titles:
+        is_asked = rng.random() < 0.6 and "{" not in title
+        texts.append(rng.choice(ASKS).format(title) if is_asked else title)
+    doings = [title for title in titles if "{" not in title and "}" not in title and len(title) < 80]
+    doings += [verb for text in home if (verb := plain_verb(text)) and "{" not in verb and "}" not in verb]
+    texts += make_requests(rng, doings, things, requests)
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def find_words(texts: list[str], sources: Path, tokenizer, count: int) -> list[str]:
+    """The most frequent words that the teacher cuts into pieces, those of WordNet at half the price."""
+    seen: collections.Counter[str] = collections.Counter()
+    for text in texts:
+        seen.update(set(re.findall(r"[a-z]{3,24}", text.lower())))
+    meanings = read_wordnet(sources)
+    known = {word for _, _, words, _, _ in meanings for word in words if word.isalpha() and word.islower()}
+    frequent = [word for word in seen if seen[word] >= (3 if word in known else 6)]
+    pieces = tokenizer.encode_batch(frequent, add_special_tokens=False)
+    ranked = [
+        (seen[word] * (2 if word in known else 1), word)
+        for word, cut_up in zip(frequent, pieces, strict=True)
+        if len(cut_up.ids) > 1
+    ]
+    return [word for _, word in sorted(ranked, reverse=True)[:count]]
+
+
 def build_corpus(sources: Path, words: list[str], pairs: int = 40_000, requests: int = 60_000) -> list[str]:
-    """The whole text, in a fixed order. `words` are whole-word pieces, the most frequent first."""
+    """The text of consoles and packages, in a fixed order. `words` are whole-word pieces, the most
+    frequent first."""
     rng = random.Random(SEED)
     operations = shortened(read_botocore(sources)) + shortened(read_google(sources))
     packages = read_debian()
