@@ -5,6 +5,7 @@ mod lock;
 mod planned;
 mod replay;
 mod show;
+mod stats;
 mod test;
 mod validate;
 mod watch;
