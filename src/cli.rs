@@ -159,6 +159,11 @@ pub(crate) enum Command {
     /// Show what a capability uses, what uses it, and what would break without it
     #[command(after_help = search::AFTER_GRAPH)]
     Graph(GraphArgs),
+    /// Show how the runs of a capability ended
+    Stats {
+        #[arg(help = "NAME[@VERSION]; the newest version without one")]
+        target: String,
+    },
     /// Show what a capability takes, gives and needs
     Show(ShowArgs),
     /// Write down the exact content of everything that a capability uses

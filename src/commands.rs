@@ -17,6 +17,7 @@ mod services;
 mod shelf;
 mod show;
 mod state;
+mod stats;
 mod target;
 mod test;
 mod validate;
@@ -70,6 +71,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Search(arguments) => search::search(*arguments, &client()?, output).await,
         Command::Services(arguments) => services::services(*arguments, &client()?, output).await,
         Command::Graph(arguments) => graph::graph(&arguments, &client()?, output).await,
+        Command::Stats { target } => stats::stats(&target, &client()?, output).await,
         Command::Schema => {
             output.schema(&a2s::json_schema());
             Ok(())

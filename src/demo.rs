@@ -179,7 +179,7 @@ impl<'o> Demo<'o> {
             SearchRequest { intent: INTENT.to_owned(), limit: Some(3), ..SearchRequest::default() };
         let answer: SearchAnswer = self.client.post(&["v1", "search"], &request).await?;
         if !self.output.is_json() {
-            print_answer(&answer, self.output);
+            print_answer(&answer, true, self.output);
         }
         let first = answer
             .capabilities

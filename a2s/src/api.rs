@@ -3,6 +3,7 @@
 
 mod graph;
 mod host;
+mod outcome;
 mod path;
 mod plan;
 mod problem;
@@ -12,11 +13,16 @@ mod run;
 mod secrets;
 mod services;
 mod state;
+mod strategy;
 
 pub use graph::{
     Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
 };
 pub use host::{HostList, HostState, WaitReason};
+pub use outcome::{
+    Blame, CapabilityStats, FailureClass, FailureCount, HostHealth, Latency, OutcomeReport,
+    Standing,
+};
 pub use path::{around, loop_of};
 pub use plan::{
     ItemPreview, PlanAnswer, PlanRequest, PlannedCredential, PlannedLoop, PlannedStep,
@@ -24,9 +30,9 @@ pub use plan::{
 };
 pub use problem::Problem;
 pub use registry::{
-    Blame, CapabilityList, CapabilitySummary, CapabilityVersions, Hit, IntentAnswer, Nearest,
-    OutcomeReport, PublishAnswer, SearchAnswer, SearchAnswers, SearchFilters, SearchLevel,
-    SearchMetadata, SearchRequest, Strategy, Term, VerifyAnswer, VerifyRequest, Weights,
+    CapabilityList, CapabilitySummary, CapabilityVersions, Hit, IntentAnswer, Nearest,
+    PublishAnswer, SearchAnswer, SearchAnswers, SearchFilters, SearchLevel, SearchMetadata,
+    SearchRequest, Term, VerifyAnswer, VerifyRequest,
 };
 pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
 pub use run::{
@@ -41,6 +47,7 @@ pub use services::{
     Service, ServiceAnswer, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch,
 };
 pub use state::{StateEntry, StateList, StateScope};
+pub use strategy::{Strategy, Weights};
 
 /// The media type of documents in YAML (RFC 9512).
 pub const YAML: &str = "application/yaml";

@@ -299,8 +299,9 @@ impl<'r> Engine<'r> {
     ) -> Stop {
         let step = Some(path).filter(|path| !path.is_empty());
         let error = self.secrets.mask_error(error);
+        let cause = Some(error.kind.blame_at(status));
         let error = error.to_run_error(step, attempt, self.is_repeat_safe());
-        Stop::Failed(RunError { status, ..error })
+        Stop::Failed(RunError { status, cause, ..error })
     }
 
     /// Whether nothing was changed by what the run has sent so far.

@@ -5,7 +5,7 @@
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
 use a2s::Code;
-use a2s::api::{Blame, NextAction, Problem, RunError, Warning};
+use a2s::api::{Blame, FailureClass, NextAction, Problem, RunError, Warning};
 
 /// What a caller of the command line is told by an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +150,37 @@ impl Kind {
     #[must_use]
     pub fn of_code(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.code().id == id)
+    }
+
+    /// Who is to blame when a service answered with `status`. One that refuses what it was given has
+    /// judged the caller's input or credentials; one that does not do what was asked at all has shown
+    /// that the document is wrong about it.
+    #[must_use]
+    pub fn blame_at(self, status: Option<u16>) -> Blame {
+        match (self, status) {
+            (Self::StatusError, Some(405 | 406 | 410 | 415 | 426 | 501)) => Blame::Capability,
+            // Too slow, too early, too often.
+            (Self::StatusError, Some(408 | 425 | 429)) => Blame::Service,
+            (Self::StatusError, Some(400..=499)) => Blame::Caller,
+            _ => self.blame(),
+        }
+    }
+
+    /// The part of a run that it belongs to: codes are numbered by it.
+    #[must_use]
+    pub fn class(self) -> FailureClass {
+        let digits = self.code().id.strip_prefix("A2S3").unwrap_or_default();
+        match digits.as_bytes().first() {
+            Some(b'0') => FailureClass::Request,
+            Some(b'1') => FailureClass::Resolution,
+            Some(b'2') => FailureClass::Input,
+            Some(b'3') => FailureClass::Evaluation,
+            Some(b'4') => FailureClass::Guardian,
+            Some(b'5' | b'6') => FailureClass::Service,
+            Some(b'7') => FailureClass::Run,
+            Some(b'8') => FailureClass::Credential,
+            _ => FailureClass::Executor,
+        }
     }
 
     /// Whether a guardian, asked or silent, stopped the step.

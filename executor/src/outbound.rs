@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::HostState;
+use a2s::api::{HostHealth, HostState};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Method};
@@ -133,6 +133,11 @@ impl Outbound {
     /// What is known of the hosts that requests were sent to.
     pub(crate) fn hosts(&self) -> Vec<HostState> {
         self.lanes.states()
+    }
+
+    /// How the hosts are doing that were asked something a short time ago.
+    pub(crate) fn health(&self) -> Vec<HostHealth> {
+        self.lanes.health()
     }
 
     /// Waits until a request to `url` may be sent, within `time` if that is less than the limit of a
@@ -380,7 +385,7 @@ fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
 }
 
 /// Host and port, as errors and logs name a service. Never more of an address than that.
-fn authority(url: &Url) -> String {
+pub(crate) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

@@ -1,75 +1,211 @@
 //! Telling the registry how runs end.
 
-use a2s::api::{OutcomeReport, Run, RunStatus};
+use std::collections::BTreeSet;
+
+use a2s::api::{Event, EventKind, HostHealth, OutcomeReport};
+use a2s::{Digest, Domain};
+use url::Url;
 
 use crate::clock::milliseconds_between;
 use crate::error::Kind;
+use crate::outbound::authority;
+use crate::run::fold::{Start, fold};
 
-/// What the registry is told about a run; nothing before it has ended.
-pub(crate) fn outcome_of(run: &Run) -> Option<OutcomeReport> {
-    let finished_at = run.finished_at.filter(|_| run.status.is_final())?;
-    let success = run.status == RunStatus::Succeeded;
-    let error = run.error.as_ref().filter(|_| !success);
-    let kind = error.and_then(|error| Kind::of_code(&error.code));
-    Some(OutcomeReport {
-        run: run.id,
-        name: run.name.clone(),
-        version: run.version.clone(),
-        checksum: run.checksum,
-        success,
-        code: error.map(|error| error.code.clone()),
-        blame: kind.map(Kind::blame),
-        duration_ms: milliseconds_between(run.started_at, finished_at),
-    })
+/// The most hosts that are told of.
+const MOST_HOSTS: usize = 64;
+/// Hexadecimal digits of a name: 128 bits.
+const NAME_LENGTH: usize = 32;
+
+/// Who this executor is to a registry.
+#[derive(Debug, Clone)]
+pub(crate) struct Reporter {
+    /// Known to nobody else.
+    identity: String,
+}
+
+impl Reporter {
+    pub(crate) fn new(identity: String) -> Self {
+        Self { identity }
+    }
+
+    /// What the registry is told about the run of these events; nothing before it has ended.
+    pub(crate) fn outcome_of(&self, events: &[Event]) -> Option<OutcomeReport> {
+        let (start, run) = (Start::of(events)?, fold(events)?);
+        let finished_at = run.finished_at.filter(|_| run.status.is_final())?;
+        let success = run.status == a2s::api::RunStatus::Succeeded;
+        let error = run.error.as_ref().filter(|_| !success);
+        let kind = error.and_then(|error| Kind::of_code(&error.code));
+        // Without a session of the caller's, a run is one of its own.
+        let session = Some(start.session).filter(|session| *session != run.id.to_string());
+        Some(OutcomeReport {
+            run: run.id,
+            name: run.name,
+            version: run.version,
+            checksum: run.checksum,
+            success,
+            code: error.map(|error| error.code.clone()),
+            class: kind.map(Kind::class),
+            blame: kind.zip(error).map(|(kind, error)| kind.blame_at(error.status)),
+            duration_ms: milliseconds_between(run.started_at, finished_at),
+            finished_at: Some(finished_at),
+            reporter: Some(self.name(&["reporter"])),
+            session: session.map(|session| self.name(&["session", &session])),
+            hosts: Vec::new(),
+        })
+    }
+
+    /// A name that tells nothing, and is always the same for the same thing.
+    fn name(&self, parts: &[&str]) -> String {
+        let text = serde_json::json!([self.identity, parts]).to_string();
+        let mut name = Digest::of_bytes(text.as_bytes()).to_hex();
+        name.truncate(NAME_LENGTH);
+        name
+    }
+}
+
+/// Of what is known of hosts now, that of the ones that a run has spoken to.
+pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHealth> {
+    let asked: BTreeSet<Domain> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Sending { url, .. } => {
+                Domain::new(&authority(&url.parse::<Url>().ok()?)).ok()
+            }
+            _ => None,
+        })
+        .collect();
+    known.into_iter().filter(|host| asked.contains(&host.host)).take(MOST_HOSTS).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use a2s::CapabilityName;
-    use a2s::api::Blame;
+    use a2s::api::{Blame, FailureClass, Guarding, Pin, RunError, RunStatus};
+    use uuid::Uuid;
 
     use super::*;
     use crate::error::Error;
 
-    fn run(status: RunStatus, kind: Option<Kind>) -> Run {
-        Run {
-            id: uuid::Uuid::from_u128(7),
-            status,
+    const RUN: Uuid = Uuid::from_u128(7);
+
+    fn event(seq: u64, at: &str, kind: EventKind) -> Event {
+        Event { v: 1, seq, run: RUN, at: at.parse().unwrap(), kind }
+    }
+
+    fn started(session: &str) -> Event {
+        let capability = Pin {
             name: CapabilityName::new("Dogs").unwrap(),
             version: "1.0.0".parse().unwrap(),
-            checksum: a2s::Digest::of_bytes(b""),
+            checksum: Digest::of_bytes(b""),
+        };
+        let kind = EventKind::RunStarted {
+            capability,
+            dependencies: Vec::new(),
+            inputs: serde_json::Map::new(),
+            secrets: Vec::new(),
+            recalled: BTreeMap::new(),
+            session: session.to_owned(),
+            guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
+            upstreams: BTreeMap::new(),
             plan: None,
-            started_at: "2025-01-01T00:00:00Z".parse().unwrap(),
-            finished_at: Some("2025-01-01T00:00:01.5Z".parse().unwrap()),
-            output: None,
-            error: kind.map(|kind| Error::new(kind, "").to_run_error(None, None, true)),
-            steps: Vec::new(),
-        }
+            trace: None,
+        };
+        event(1, "2025-01-01T00:00:00Z", kind)
+    }
+
+    fn ended(session: &str, status: RunStatus, error: Option<RunError>) -> Vec<Event> {
+        let kind = EventKind::RunFinished { status, output: None, error, duration_ms: 1500 };
+        vec![started(session), event(2, "2025-01-01T00:00:01.5Z", kind)]
+    }
+
+    fn outcome(identity: &str, events: &[Event]) -> Option<OutcomeReport> {
+        Reporter::new(identity.to_owned()).outcome_of(events)
     }
 
     #[track_caller]
-    fn check(kind: Kind, status: RunStatus, blame: Blame) {
-        let outcome = outcome_of(&run(status, Some(kind))).unwrap();
-        assert_eq!(outcome.blame, Some(blame));
+    fn check(kind: Kind, status: Option<u16>, blame: Blame, class: FailureClass) {
+        let error = Error::new(kind, "").to_run_error(None, None, true);
+        let events = ended("s", RunStatus::Failed, Some(RunError { status, ..error }));
+        let outcome = outcome("me", &events).unwrap();
+        assert_eq!((outcome.blame, outcome.class), (Some(blame), Some(class)));
         assert!(!outcome.success);
         assert_eq!(outcome.code.as_deref(), Some(kind.code().id));
     }
 
     #[test]
     fn a_failure_is_blamed_on_who_caused_it() {
-        check(Kind::StatusError, RunStatus::Failed, Blame::Service);
-        check(Kind::OutputMissing, RunStatus::Failed, Blame::Capability);
-        check(Kind::InvalidInput, RunStatus::Failed, Blame::Caller);
-        check(Kind::Cancelled, RunStatus::Cancelled, Blame::Caller);
-        check(Kind::GuardianUnreachable, RunStatus::Denied, Blame::Guardian);
-        check(Kind::BudgetExceeded, RunStatus::Failed, Blame::Executor);
+        check(Kind::OutputMissing, None, Blame::Capability, FailureClass::Evaluation);
+        check(Kind::InvalidInput, None, Blame::Caller, FailureClass::Input);
+        check(Kind::Cancelled, None, Blame::Caller, FailureClass::Run);
+        check(Kind::GuardianUnreachable, None, Blame::Guardian, FailureClass::Guardian);
+        check(Kind::BudgetExceeded, None, Blame::Executor, FailureClass::Input);
+        check(Kind::CredentialMissing, None, Blame::Caller, FailureClass::Credential);
+        check(Kind::HostPaused, None, Blame::Service, FailureClass::Service);
+        check(Kind::Store, None, Blame::Executor, FailureClass::Executor);
+    }
+
+    #[test]
+    fn a_status_tells_whether_the_caller_the_document_or_the_service_is_wrong() {
+        for (status, blame) in [
+            (400, Blame::Caller),
+            (401, Blame::Caller),
+            (404, Blame::Caller),
+            (422, Blame::Caller),
+            (405, Blame::Capability),
+            (410, Blame::Capability),
+            (415, Blame::Capability),
+            (408, Blame::Service),
+            (429, Blame::Service),
+            (500, Blame::Service),
+            (503, Blame::Service),
+        ] {
+            check(Kind::StatusError, Some(status), blame, FailureClass::Service);
+        }
+        // Of an answer that cannot be read the status says nothing.
+        check(Kind::NotJson, Some(200), Blame::Service, FailureClass::Service);
     }
 
     #[test]
     fn success_has_no_blame_and_a_run_under_way_is_not_reported() {
-        let outcome = outcome_of(&run(RunStatus::Succeeded, None)).unwrap();
-        assert_eq!((outcome.success, outcome.blame, outcome.duration_ms), (true, None, 1500));
-        assert_eq!(outcome_of(&run(RunStatus::Waiting, Some(Kind::UnknownOutcome))), None);
-        assert_eq!(outcome_of(&run(RunStatus::Running, None)), None);
+        let good = outcome("me", &ended("s", RunStatus::Succeeded, None)).unwrap();
+        assert_eq!((good.success, good.blame, good.duration_ms), (true, None, 1500));
+        assert_eq!(good.finished_at, Some("2025-01-01T00:00:01.5Z".parse().unwrap()));
+        assert_eq!(outcome("me", &[started("s")]), None);
+    }
+
+    #[test]
+    fn names_are_stable_tell_nothing_and_are_told_apart() {
+        let names = |identity: &str, session: &str| {
+            let outcome = outcome(identity, &ended(session, RunStatus::Succeeded, None)).unwrap();
+            (outcome.reporter.unwrap(), outcome.session)
+        };
+        let (reporter, session) = names("me", "alice@example.com");
+        assert_eq!(names("me", "alice@example.com"), (reporter.clone(), session.clone()));
+        assert_ne!(names("other", "alice@example.com").0, reporter);
+        assert_ne!(names("other", "alice@example.com").1, session);
+        assert_ne!(names("me", "bob").1, session);
+        assert!(!session.unwrap().contains("alice"));
+        // The session of a run that nobody gave one is the run itself.
+        assert_eq!(names("me", &RUN.to_string()).1, None);
+    }
+
+    #[test]
+    fn hosts_are_those_that_the_run_has_spoken_to() {
+        let sending = EventKind::Sending {
+            step: "a".to_owned(),
+            execution_id: RUN,
+            attempt: 1,
+            method: "GET".to_owned(),
+            url: "https://api.example:8443/x".to_owned(),
+            upstream: None,
+            request_digest: Digest::of_bytes(b""),
+            repeat_safe: true,
+        };
+        let host = |name: &str| HostHealth { host: Domain::new(name).unwrap(), health: 0.5 };
+        let known = vec![host("other.example"), host("api.example:8443")];
+        let events = [started("s"), event(2, "2025-01-01T00:00:01Z", sending)];
+        assert_eq!(hosts_of(&events, known), [host("api.example:8443")]);
     }
 }

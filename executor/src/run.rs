@@ -15,6 +15,7 @@ mod prepare;
 mod preview;
 pub(crate) mod rehearse;
 mod replay;
+mod report;
 mod resolve;
 mod start;
 mod store;
@@ -38,6 +39,7 @@ use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, Retries};
+use crate::report::Reporter;
 use crate::secrets::Secrets;
 use crate::source::RegistryClient;
 use crate::state::States;
@@ -64,6 +66,9 @@ pub(crate) struct Runs {
     store: Store,
     states: States,
     registry: RegistryClient,
+    reporter: Reporter,
+    /// Runs that the registry has taken, and whose rows do not say so yet.
+    reported: Mutex<Vec<Uuid>>,
     gate: Gate,
     outbound: Arc<Outbound>,
     vault: Arc<Vault>,
@@ -73,7 +78,7 @@ pub(crate) struct Runs {
     exporter: Option<Exporter>,
     /// The runs that are driven here.
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
-    /// Their tasks, and the one that keeps the leases. Dropping the executor aborts them.
+    /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
     tasks: Mutex<JoinSet<()>>,
     /// One permit for each run that may be driven at the same time.
     slots: Arc<Semaphore>,
@@ -112,6 +117,8 @@ impl Runs {
         let exporter = export.map(|export| Exporter::new(export, metrics.clone())).transpose()?;
         let runs = Arc::new(Self {
             registry,
+            reporter: Reporter::new(store.identity().to_owned()),
+            reported: Mutex::default(),
             gate,
             outbound: Arc::new(outbound),
             vault,
@@ -132,8 +139,10 @@ impl Runs {
         runs.forget().await?;
         runs.store.sweep_plans(runs.clock.now()).await?;
         runs.take_over().await?;
-        let keeper = Arc::clone(&runs).keep_leases();
+        let (keeper, reporter) =
+            (Arc::clone(&runs).keep_leases(), Arc::clone(&runs).keep_reporting());
         lock(&runs.tasks).spawn(keeper);
+        lock(&runs.tasks).spawn(reporter);
         Ok(runs)
     }
 
@@ -268,6 +277,7 @@ impl Runs {
         }
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
+        self.mark_reported().await;
         if let Some(exporter) = &self.exporter {
             exporter.close(until.saturating_duration_since(Instant::now()).max(FLUSH)).await;
         }

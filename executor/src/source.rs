@@ -67,6 +67,15 @@ impl<'a> From<&'a PlanRequest> for Wanted<'a> {
     }
 }
 
+/// What became of a report.
+#[derive(Debug)]
+pub(crate) enum Reported {
+    /// It counts.
+    Taken,
+    /// It never will: the version is gone, or the registry knows it by another digest.
+    Refused(Error),
+}
+
 /// Asks a registry. This is a client of the control plane: it talks to the configured registry
 /// and to nobody else.
 #[derive(Debug)]
@@ -178,14 +187,22 @@ impl RegistryClient {
     /// Tells the registry how a run ended.
     ///
     /// # Errors
-    /// When it does not answer, or not with success.
-    pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<(), Error> {
+    /// When it does not answer, or cannot take reports now: it may later.
+    pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<Reported, Error> {
         let request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
         let response = self.send(request).await?;
-        if response.status().is_success() {
-            return Ok(());
+        match response.status() {
+            status if status.is_success() => Ok(Reported::Taken),
+            // The token may be mended, and there may be room later.
+            StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS => Err(self.refused(response).await),
+            status if status.is_client_error() => {
+                Ok(Reported::Refused(self.refused(response).await))
+            }
+            _ => Err(self.refused(response).await),
         }
-        Err(self.refused(response).await)
     }
 
     async fn list_versions<'l>(

@@ -20,6 +20,7 @@ mod planning;
 mod previewing;
 mod remembering;
 mod replaying;
+mod reporting;
 mod requests;
 mod resolving;
 mod resuming;

@@ -2,6 +2,7 @@
 //! and SQL.
 
 mod graph;
+mod outcomes;
 mod search;
 mod selector;
 mod services;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilityList, CapabilitySummary, CapabilityVersions, OutcomeReport, PublishAnswer,
-    VerifyAnswer, VerifyRequest,
+    CapabilityList, CapabilitySummary, CapabilityVersions, PublishAnswer, VerifyAnswer,
+    VerifyRequest,
 };
 use a2s::{CapabilityName, Diagnostic, Document};
 
@@ -22,7 +23,8 @@ use crate::embed::Embedder;
 use crate::error::Mismatch;
 use crate::index::Index;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
-use crate::store::{Entry, Heads, NewVersion, Outcome, Publication, Recorded, Store};
+use crate::services::Services;
+use crate::store::{Entry, Heads, NewVersion, Publication, Store};
 use crate::{Clock, Error, Limits};
 
 /// How long publishing waits for the index. The version is stored before, and is indexed soon
@@ -30,8 +32,6 @@ use crate::{Clock, Error, Limits};
 const INDEX_WAIT: Duration = Duration::from_secs(5);
 /// Documents of one capability that are in memory together.
 const VERSION_BATCH: usize = 64;
-/// The longest error code in a report.
-const LONGEST_CODE: usize = 64;
 
 /// Everything that can be asked of the registry.
 pub(crate) struct Catalog {
@@ -40,10 +40,12 @@ pub(crate) struct Catalog {
     pub(crate) vectors: Arc<dyn crate::vectors::Vectors>,
     pub(crate) index: Index,
     pub(crate) embedder: Embedder,
+    pub(crate) services: Services,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
-    /// Names the store, so that what belongs to another one is recognised.
+    /// Names the store, so that what belongs to another one is recognised; the key that reporters
+    /// are told apart by.
     pub(crate) identity: String,
 }
 
@@ -100,6 +102,7 @@ impl Catalog {
             digest: document.digest(),
             source: String::from_utf8(source).map_err(|e| Error::Internal(e.into()))?,
             complexity: facts.complexity,
+            permissions: u32::try_from(facts.unit.permissions.len()).unwrap_or(u32::MAX),
             published_at: (self.clock)(),
         };
         let created = match self.store.publish(&new).await? {
@@ -212,49 +215,6 @@ impl Catalog {
             version: entry.version,
             checksum: entry.digest,
         })
-    }
-
-    /// Counts the outcome of a run, once.
-    ///
-    /// # Errors
-    /// When there is no such version, or it has another digest.
-    pub(crate) async fn record(&self, report: OutcomeReport) -> Result<(), Error> {
-        if report.code.as_ref().is_some_and(|code| code.len() > LONGEST_CODE) {
-            let text = format!("`code` is longer than {LONGEST_CODE} bytes");
-            return Err(Error::BadOutcome(text));
-        }
-        if report.success && (report.blame.is_some() || report.code.is_some()) {
-            let text = "a run that succeeded has neither `code` nor `blame`";
-            return Err(Error::BadOutcome(text.to_owned()));
-        }
-        let outcome = Outcome {
-            run: report.run,
-            name: report.name,
-            version: report.version,
-            digest: report.checksum,
-            success: report.success,
-            code: report.code,
-            blame: report.blame,
-            duration_ms: report.duration_ms,
-            at: (self.clock)(),
-        };
-        match self.store.record(&outcome).await? {
-            Recorded::New => {
-                self.metrics.outcomes.inc();
-                Ok(())
-            }
-            Recorded::Again => Ok(()),
-            Recorded::OtherDigest(published) => Err(Error::OutcomeDigest(Box::new(Mismatch {
-                name: outcome.name,
-                version: outcome.version,
-                published,
-                given: outcome.digest,
-            }))),
-            Recorded::Unknown => {
-                let selector = Selector::Exact(outcome.version);
-                Err(self.missing(&outcome.name, &selector).await)
-            }
-        }
     }
 
     /// # Errors

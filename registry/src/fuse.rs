@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::rank::ratio;
 use crate::store::CapabilityId;
 use crate::vectors::Found;
 
@@ -87,6 +86,11 @@ pub fn fuse(probes: &[Vec<Found>], among: usize) -> Vec<Candidate> {
 /// nothing fits, four in five have no capability as near as this, whatever the number.
 pub fn near_enough(among: usize) -> f64 {
     NEAR + NEAR_RISE * (among.max(1) as f64).ln()
+}
+
+/// `part / whole` from 0 to 1; 0 when there is no whole.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilityList, CapabilityVersions, OutcomeReport, PROBLEM_JSON, Problem, PublishAnswer,
-    SearchRequest, VerifyAnswer, VerifyRequest,
+    CapabilityList, CapabilityStats, CapabilityVersions, OutcomeReport, PROBLEM_JSON, Problem,
+    PublishAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -71,6 +71,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(list_capabilities, publish_capability).layer(documents))
         .routes(routes!(list_versions))
         .routes(routes!(fetch_document))
+        .routes(routes!(tell_stats))
         .routes(routes!(search_capabilities).layer(requests))
         .routes(routes!(graph::read_graph))
         .routes(routes!(graph::read_graph_of_version))
@@ -277,6 +278,28 @@ async fn fetch_document(
     Ok((head, kind, body).into_response())
 }
 
+/// Tell how the runs of a version ended
+///
+/// Counts since it was published, and what they weigh today: after two weeks a run weighs half, and
+/// those of one session or one executor weigh only so much.
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}/{version}/stats", tag = "capabilities",
+    params(
+        ("name" = String, Path, description = "Name in PascalCase"),
+        ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+    ),
+    responses(
+        (status = 200, description = "How they ended", body = CapabilityStats),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn tell_stats(
+    State(app): App,
+    NameAndSelector(name, selector): NameAndSelector,
+) -> Result<Json<CapabilityStats>, Error> {
+    Ok(Json(app.catalog.stats(&name, &selector).await?))
+}
+
 /// Search by intent
 ///
 /// Finds what fits an intent in words, by meaning and by terms, best first. When nothing is close
@@ -317,7 +340,8 @@ async fn verify_capability(
 /// Report the outcome of a run
 ///
 /// Counts once per run, however often it is reported. Failures that the caller, a guardian or the
-/// executor is to blame for do not count against the capability.
+/// executor is to blame for do not count against the capability. A run counts by when it ended, and
+/// is not taken when that is more than 30 days ago.
 #[utoipa::path(
     post, path = "/v1/outcomes", tag = "search", security(("token" = [])),
     request_body = OutcomeReport,
@@ -326,6 +350,7 @@ async fn verify_capability(
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
         (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
         (status = 409, description = "The version has another checksum", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The report makes no sense", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn record_outcome(

@@ -88,11 +88,16 @@ mod fuse;
 mod http;
 mod index;
 mod keywords;
+mod latency;
 mod metrics;
 mod port;
 mod rank;
 pub mod retrieval;
+mod services;
+#[doc(hidden)]
+pub mod simulate;
 mod store;
+mod tally;
 mod vectors;
 
 use std::path::{Path, PathBuf};
@@ -112,6 +117,7 @@ use crate::http::Shared;
 pub use crate::http::not_found;
 use crate::index::Index;
 use crate::metrics::Metrics;
+use crate::services::Services;
 pub use crate::store::{Error as StoreError, ErrorKind as StoreErrorKind};
 pub use crate::vectors::Error as VectorsError;
 
@@ -204,6 +210,7 @@ impl App {
             vectors,
             index,
             embedder: config.embedder,
+            services: Services::default(),
             clock,
             metrics,
             limits: config.limits,

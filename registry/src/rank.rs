@@ -1,67 +1,135 @@
 //! Which of the capabilities that fit comes first, and why. Pure arithmetic.
 //!
-//! *Strategy*: relevance (see [`crate::fuse`]), success rate, usage and simplicity are weighed; every
-//! term is from 0 to 1, and the terms add up to the score.
+//! Six terms are weighed, each from 0 to 1: relevance (see [`crate::fuse`]), success rate, usage,
+//! simplicity, how little has to be permitted, and whether the services are up. The weighed terms add
+//! up to the score, to the last bit.
+
+mod strategy;
+
+use std::cmp::Ordering;
 
 use a2s::Complexity;
-use a2s::api::{Strategy, Term, Weights};
+use a2s::api::Term;
 
-use crate::Error;
-use crate::store::Stats;
+pub(crate) use self::strategy::{Strategy, strategies_of};
+use crate::tally::Weight;
 
 /// What is believed of a capability that never ran: as if it had run so often, so well.
 const PRIOR_SUCCESSES: f64 = 4.0;
 const PRIOR_FAULTS: f64 = 1.0;
-/// So many runs count as the most popular there can be.
-const MANY_RUNS: f64 = 1_000_000.0;
+/// So much weight of runs counts as the most popular there can be.
+const MANY_RUNS: f64 = 10_000.0;
+
+/// A number for each term.
+type PerTerm = [f64; TERMS.len()];
+
+/// The terms of a score, as explanations name them.
+const TERMS: [&str; 6] =
+    ["similarity", "success_rate", "usage", "simplicity", "permissions", "service_health"];
 
 /// What is weighed of one hit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Merits {
+    /// 0 to 1.
     pub(crate) relevance: f64,
-    pub(crate) stats: Stats,
+    /// What its runs weigh now.
+    pub(crate) runs: Weight,
     pub(crate) complexity: Complexity,
+    /// How many permissions it needs.
+    pub(crate) permissions: u32,
+    /// How its services are doing, 0 to 1.
+    pub(crate) health: f64,
 }
 
-/// The score of a hit and the terms that add up to it.
-pub(crate) fn score(merits: &Merits, weights: &Weights) -> (f64, Vec<Term>) {
-    let parts = [
-        ("similarity", merits.relevance, weights.vector_similarity),
-        ("success_rate", reliability(&merits.stats), weights.success_rate),
-        ("usage", popularity(&merits.stats), weights.usage_count),
-        ("simplicity", simplicity(merits.complexity), weights.complexity),
-    ];
-    let sum: f64 = parts.iter().map(|(_, _, weight)| weight).sum();
-    let terms: Vec<_> = parts
-        .into_iter()
-        .map(|(term, value, weight)| {
-            let weight = ratio(weight, sum);
-            Term { term: term.to_owned(), value, weight, contribution: value * weight }
-        })
-        .collect();
-    (terms.iter().map(|term| term.contribution).sum(), terms)
+/// A hit that a strategy has chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Chosen {
+    /// Its place in what was given.
+    pub(crate) index: usize,
+    /// Its score under the strategy, and under each one behind it in the list.
+    scores: Vec<f64>,
 }
 
-/// The share of runs that succeeded, of those that tell something about the capability.
-pub(crate) fn success_rate(stats: &Stats) -> Option<f64> {
-    let counted = stats.successes + stats.faults;
-    (counted > 0).then(|| stats.successes as f64 / counted as f64)
+impl Chosen {
+    /// The score under the strategy that chose it.
+    pub(crate) fn score(&self) -> f64 {
+        self.scores.first().copied().unwrap_or_default()
+    }
+
+    /// The better one first.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        let pairs = self.scores.iter().zip(&other.scores);
+        pairs.map(|(a, b)| b.total_cmp(a)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl Merits {
+    fn values(&self) -> PerTerm {
+        [
+            self.relevance,
+            reliability(&self.runs),
+            popularity(&self.runs),
+            simplicity(self.complexity),
+            1.0 / (1.0 + f64::from(self.permissions)),
+            self.health,
+        ]
+    }
+}
+
+/// The place of the first strategy that admits anything, and what it admits, in the order given.
+/// None when there is nothing that any of them admits.
+pub(crate) fn choose(merits: &[Merits], strategies: &[Strategy]) -> Option<(usize, Vec<Chosen>)> {
+    let values: Vec<_> = merits.iter().map(Merits::values).collect();
+    (0..strategies.len()).find_map(|place| {
+        let rest = strategies.get(place..)?;
+        let strategy = rest.first()?;
+        let admitted = values.iter().enumerate().filter(|(_, values)| strategy.admits(values));
+        let chosen: Vec<_> = admitted
+            .map(|(index, values)| {
+                let scores = rest.iter().map(|strategy| score(values, strategy)).collect();
+                Chosen { index, scores }
+            })
+            .collect();
+        (!chosen.is_empty()).then_some((place, chosen))
+    })
+}
+
+/// The terms that add up to the score of a hit, in this order.
+pub(crate) fn explain(merits: &Merits, strategy: &Strategy) -> Vec<Term> {
+    let shares = TERMS.into_iter().zip(strategy.shares());
+    let terms = shares.zip(merits.values()).map(|((term, weight), value)| Term {
+        term: term.to_owned(),
+        value,
+        weight: *weight,
+        contribution: value * weight,
+    });
+    terms.collect()
+}
+
+fn score(values: &PerTerm, strategy: &Strategy) -> f64 {
+    values.iter().zip(strategy.shares()).map(|(value, share)| value * share).sum()
+}
+
+/// The share of runs that succeeded, by weight, of those that tell something about the capability.
+pub(crate) fn success_rate(runs: &Weight) -> Option<f64> {
+    let counted = runs.good + runs.bad;
+    (0.0 < counted).then(|| runs.good / counted)
 }
 
 /// What success can be relied on: the mean of the Beta distribution that prior and runs make,
 /// less one standard deviation. Few runs are little evidence, so ten successes of ten stand
 /// behind a thousand of a thousand, and before none at all.
-fn reliability(stats: &Stats) -> f64 {
-    let successes = PRIOR_SUCCESSES + stats.successes as f64;
-    let faults = PRIOR_FAULTS + stats.faults as f64;
+pub(crate) fn reliability(runs: &Weight) -> f64 {
+    let successes = PRIOR_SUCCESSES + runs.good;
+    let faults = PRIOR_FAULTS + runs.bad;
     let all = successes + faults;
     let mean = successes / all;
     (mean - (mean * (1.0 - mean) / (all + 1.0)).sqrt()).max(0.0)
 }
 
 /// Runs on a logarithmic scale.
-fn popularity(stats: &Stats) -> f64 {
-    ((stats.runs as f64).ln_1p() / MANY_RUNS.ln_1p()).min(1.0)
+fn popularity(runs: &Weight) -> f64 {
+    (runs.runs.ln_1p() / MANY_RUNS.ln_1p()).min(1.0)
 }
 
 fn simplicity(complexity: Complexity) -> f64 {
@@ -72,137 +140,137 @@ fn simplicity(complexity: Complexity) -> f64 {
     }
 }
 
-/// `part / whole` from 0 to 1; 0 when there is no whole.
-pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
-}
-
-/// The presets by name; the first one is the default.
-const PRESETS: [(&str, Weights); 5] = [
-    ("highest_score", weights(0.85, 0.10, 0.03, 0.02)),
-    ("most_similar", weights(1.0, 0.0, 0.0, 0.0)),
-    ("most_reliable", weights(0.5, 0.5, 0.0, 0.0)),
-    ("most_used", weights(0.5, 0.0, 0.5, 0.0)),
-    ("simplest", weights(0.5, 0.0, 0.0, 0.5)),
-];
-
-const fn weights(similarity: f64, success: f64, usage: f64, complexity: f64) -> Weights {
-    Weights { vector_similarity: similarity, success_rate: success, usage_count: usage, complexity }
-}
-
-/// The weights of a strategy.
-///
-/// # Errors
-/// When no preset has the name, or the weights are not from 0 to 1, or all are 0.
-pub(crate) fn weights_of(strategy: Option<&Strategy>) -> Result<Weights, Error> {
-    match strategy {
-        None => Ok(PRESETS[0].1),
-        Some(Strategy::Preset(name)) => PRESETS
-            .iter()
-            .find(|(preset, _)| preset == name)
-            .map(|(_, weights)| *weights)
-            .ok_or_else(|| Error::UnknownStrategy {
-                given: name.chars().take(64).collect(),
-                known: PRESETS.map(|(preset, _)| format!("`{preset}`")).join(", "),
-            }),
-        Some(Strategy::Weights(weights)) => {
-            let all = [
-                weights.vector_similarity,
-                weights.success_rate,
-                weights.usage_count,
-                weights.complexity,
-            ];
-            if all.iter().any(|weight| !(0.0..=1.0).contains(weight)) {
-                return Err(Error::BadSearch(
-                    "`strategy`: a weight is a number from 0 to 1".to_owned(),
-                ));
-            }
-            if all.iter().sum::<f64>() <= 0.0 {
-                return Err(Error::BadSearch(
-                    "`strategy`: one weight at least must be more than 0".to_owned(),
-                ));
-            }
-            Ok(*weights)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use a2s::api::Strategy;
+    use a2s::api::{Strategy as Asked, Weights};
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{Strategy, *};
+
+    fn runs(good: f64, bad: f64) -> Weight {
+        Weight { good, bad, runs: good + bad }
+    }
+
+    fn plain() -> Merits {
+        Merits {
+            relevance: 0.5,
+            runs: runs(9.0, 1.0),
+            complexity: Complexity::Medium,
+            permissions: 1,
+            health: 0.5,
+        }
+    }
+
+    fn strategies(asked: serde_json::Value) -> Vec<Strategy> {
+        strategies_of(Some(&serde_json::from_value(asked).unwrap())).unwrap()
+    }
+
+    /// The places of what is chosen, best first.
+    fn order(merits: &[Merits], asked: serde_json::Value) -> Option<(usize, Vec<usize>)> {
+        let (place, mut chosen) = choose(merits, &strategies(asked))?;
+        chosen.sort_by(Chosen::compare);
+        Some((place, chosen.iter().map(|chosen| chosen.index).collect()))
+    }
 
     #[test]
     fn few_runs_are_no_certainty() {
-        let of =
-            |successes, faults| reliability(&Stats { runs: successes + faults, successes, faults });
-        let descending =
-            [of(1000, 0), of(100, 0), of(10, 0), of(0, 0), of(0, 1), of(10, 10), of(0, 10)];
+        let of = |good, bad| reliability(&runs(good, bad));
+        let descending = [
+            of(1000.0, 0.0),
+            of(100.0, 0.0),
+            of(10.0, 0.0),
+            of(0.0, 0.0),
+            of(0.0, 1.0),
+            of(10.0, 10.0),
+            of(0.0, 10.0),
+        ];
         assert!(descending.is_sorted_by(|a, b| a > b), "{descending:?}");
-        assert!(of(1000, 0) > 0.99 && of(0, 1000) < 0.01);
+        assert!(of(1000.0, 0.0) > 0.99 && of(0.0, 1000.0) < 0.01);
     }
 
     #[test]
     fn the_success_rate_is_unknown_before_a_run_tells_something() {
-        let rate = |runs, successes, faults| success_rate(&Stats { runs, successes, faults });
-        assert_eq!(rate(0, 0, 0), None);
-        assert_eq!(rate(5, 0, 0), None);
-        assert_eq!(rate(5, 3, 1), Some(0.75));
-    }
-
-    #[test]
-    fn every_preset_is_a_strategy_and_nothing_else_is() {
-        for (name, weights) in PRESETS {
-            assert_eq!(weights_of(Some(&Strategy::Preset(name.to_owned()))).unwrap(), weights);
-        }
-        assert_eq!(weights_of(None).unwrap(), PRESETS[0].1);
-        assert!(weights_of(Some(&Strategy::Preset("Highest_Score".to_owned()))).is_err());
-        for bad in [weights(0.0, 0.0, 0.0, 0.0), weights(-0.1, 1.0, 0.0, 0.0)] {
-            assert!(weights_of(Some(&Strategy::Weights(bad))).is_err(), "{bad:?}");
-        }
-        assert!(weights_of(Some(&Strategy::Weights(weights(f64::NAN, 1.0, 0.0, 0.0)))).is_err());
+        let neither = Weight { good: 0.0, bad: 0.0, runs: 5.0 };
+        assert_eq!(success_rate(&neither), None);
+        assert_eq!(success_rate(&runs(3.0, 1.0)), Some(0.75));
     }
 
     #[test]
     fn a_strategy_does_what_it_is_called() {
-        let plain = Stats { runs: 10, successes: 9, faults: 1 };
-        let merits = |relevance, stats, complexity| Merits { relevance, stats, complexity };
-        let base = merits(0.5, plain, Complexity::Medium);
+        let base = plain();
         for (name, better) in [
-            ("most_similar", merits(0.6, plain, Complexity::Medium)),
-            ("most_reliable", merits(0.5, Stats { faults: 0, ..plain }, Complexity::Medium)),
-            ("most_used", merits(0.5, Stats { runs: 1000, ..plain }, Complexity::Medium)),
-            ("simplest", merits(0.5, plain, Complexity::Low)),
+            ("most_similar", Merits { relevance: 0.6, ..base }),
+            ("most_reliable", Merits { runs: runs(10.0, 0.0), ..base }),
+            ("most_used", Merits { runs: runs(900.0, 100.0), ..base }),
+            ("simplest", Merits { complexity: Complexity::Low, ..base }),
+            ("least_privilege", Merits { permissions: 0, ..base }),
+            ("healthiest", Merits { health: 1.0, ..base }),
         ] {
             for preset in [name, "highest_score"] {
-                let weights = weights_of(Some(&Strategy::Preset(preset.to_owned()))).unwrap();
-                assert!(score(&better, &weights).0 > score(&base, &weights).0, "{name} {preset}");
+                let found = order(&[base, better], serde_json::json!(preset));
+                assert_eq!(found, Some((0, vec![1, 0])), "{name} {preset}");
             }
         }
+    }
+
+    #[test]
+    fn the_next_strategy_decides_between_equals() {
+        let near = Merits { relevance: 0.9, ..plain() };
+        let simple = Merits { complexity: Complexity::Low, ..plain() };
+        let only_used = serde_json::json!({"usageCount": 1});
+        let all = [plain(), near, simple];
+        let list = serde_json::json!([only_used, "most_similar", "simplest"]);
+        assert_eq!(order(&all, list), Some((0, vec![1, 2, 0])));
+    }
+
+    #[test]
+    fn the_next_strategy_takes_over_where_nothing_is_good_enough() {
+        let reliable = serde_json::json!({"successRate": 1, "minimum": {"success_rate": 0.9}});
+        let good = Merits { runs: runs(200.0, 1.0), ..plain() };
+        let near = Merits { relevance: 0.9, ..plain() };
+        let list = serde_json::json!([reliable, "most_similar"]);
+        assert_eq!(order(&[near, good], list.clone()), Some((0, vec![1])));
+        assert_eq!(order(&[plain(), near], list), Some((1, vec![1, 0])));
+        assert_eq!(order(&[plain(), near], reliable), None);
     }
 
     proptest! {
         #[test]
         fn terms_add_up_to_a_score_from_0_to_1(
             relevance in 0f64..=1.0,
-            successes in 0u64..10_000,
-            faults in 0u64..10_000,
-            others in 0u64..10_000_000,
-            weights in (0f64..=1.0, 0f64..=1.0, 0f64..=1.0, 0.001f64..=1.0),
+            good in 0f64..40_000.0,
+            bad in 0f64..40_000.0,
+            neither in 0f64..40_000.0,
+            permissions in 0u32..100,
+            health in 0f64..=1.0,
+            weights in prop::array::uniform6(0f64..=1.0),
         ) {
-            let stats = Stats { runs: successes + faults + others, successes, faults };
-            let merits = Merits { relevance, stats, complexity: Complexity::Medium };
-            let weights = self::weights(weights.0, weights.1, weights.2, weights.3);
-            let (score, terms) = score(&merits, &weights);
+            prop_assume!(0.001 < weights.iter().sum::<f64>());
+            let runs = Weight { good, bad, runs: good + bad + neither };
+            let merits =
+                Merits { relevance, runs, complexity: Complexity::Medium, permissions, health };
+            let [similarity, success, usage, complexity, few, well] = weights;
+            let asked = Asked::Weights(Weights {
+                vector_similarity: similarity,
+                success_rate: success,
+                usage_count: usage,
+                complexity,
+                permissions: few,
+                service_health: well,
+                ..Weights::default()
+            });
+            let strategies = strategies_of(Some(&asked)).unwrap();
+            let (_, chosen) = choose(&[merits], &strategies).unwrap();
+            let terms = explain(&merits, &strategies[0]);
             let sum: f64 = terms.iter().map(|term| term.contribution).sum();
+            prop_assert_eq!(sum, chosen[0].score());
+            prop_assert!((0.0..=1.0 + 1e-9).contains(&sum));
             let shares: f64 = terms.iter().map(|term| term.weight).sum();
-            prop_assert!((sum - score).abs() < 1e-9 && (shares - 1.0).abs() < 1e-9);
-            prop_assert!((0.0..=1.0 + 1e-9).contains(&score));
-            for term in &terms {
+            prop_assert!((shares - 1.0).abs() < 1e-9);
+            for (term, asked) in terms.iter().zip(weights) {
                 prop_assert!((0.0..=1.0).contains(&term.value), "{:?}", term);
-                prop_assert!((term.value * term.weight - term.contribution).abs() < 1e-9);
+                prop_assert_eq!(term.value * term.weight, term.contribution);
+                prop_assert!((term.weight * weights.iter().sum::<f64>() - asked).abs() < 1e-9);
             }
         }
     }

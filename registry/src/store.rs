@@ -10,7 +10,7 @@ mod sqlite;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::Blame;
+use a2s::api::{Blame, FailureClass, FailureCount};
 use a2s::{CapabilityName, Complexity, Digest};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -18,6 +18,8 @@ use semver::Version;
 use uuid::Uuid;
 
 use self::relations::{RelationStore, Relations};
+use crate::latency::Histogram;
+use crate::tally::{End, Weight};
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,13 +39,15 @@ pub(crate) struct Entry {
     /// The digest that was recorded when it was published.
     pub(crate) digest: Digest,
     pub(crate) complexity: Complexity,
+    /// How many permissions its caller must hold.
+    pub(crate) permissions: u32,
     pub(crate) published_at: Timestamp,
     pub(crate) yanked: bool,
     pub(crate) stats: Stats,
 }
 
 /// How the runs of a version ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Stats {
     /// All runs.
     pub(crate) runs: u64,
@@ -51,6 +55,29 @@ pub(crate) struct Stats {
     pub(crate) successes: u64,
     /// Those that failed through the capability or its services.
     pub(crate) faults: u64,
+    /// What they weigh together, and when that was (milliseconds since 1970).
+    pub(crate) weight: Weight,
+    pub(crate) weighed_at: i64,
+}
+
+impl Stats {
+    /// What the runs weigh at another time.
+    pub(crate) fn weight_at(&self, now: Timestamp) -> Weight {
+        self.weight.at(self.weighed_at, now.as_millisecond())
+    }
+}
+
+/// What else is known of the runs of a version.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Record {
+    /// The most frequent first.
+    pub(crate) failures: Vec<FailureCount>,
+    /// How long successful runs took.
+    pub(crate) latency: Histogram,
+    /// How many executors have reported, as far as they are told apart.
+    pub(crate) reporters: u64,
+    /// When the last run ended.
+    pub(crate) last_run: Option<Timestamp>,
 }
 
 /// A version to be stored.
@@ -62,6 +89,8 @@ pub(crate) struct NewVersion {
     /// UTF-8.
     pub(crate) source: String,
     pub(crate) complexity: Complexity,
+    /// How many permissions its caller must hold.
+    pub(crate) permissions: u32,
     pub(crate) published_at: Timestamp,
     pub(crate) relations: Relations,
 }
@@ -97,9 +126,24 @@ pub(crate) struct Outcome {
     pub(crate) digest: Digest,
     pub(crate) success: bool,
     pub(crate) code: Option<String>,
+    pub(crate) class: Option<FailureClass>,
     pub(crate) blame: Option<Blame>,
     pub(crate) duration_ms: u64,
+    pub(crate) ended_at: Timestamp,
+    pub(crate) voice: Voice,
+    /// When it is recorded.
     pub(crate) at: Timestamp,
+    /// Runs that were recorded before are forgotten: they will not be reported again.
+    pub(crate) forget_before: Timestamp,
+}
+
+/// Whose word an outcome is: few values, so that names which somebody makes up cost nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Voice {
+    /// The executor.
+    pub(crate) reporter: u8,
+    /// The session, among those of the executor.
+    pub(crate) session: u8,
 }
 
 impl Outcome {
@@ -111,6 +155,15 @@ impl Outcome {
                 None | Some(Blame::Capability | Blame::Service) => true,
                 Some(Blame::Caller | Blame::Guardian | Blame::Executor) => false,
             }
+    }
+
+    /// What it tells about the capability.
+    pub(crate) fn end(&self) -> End {
+        match (self.success, self.is_fault()) {
+            (true, _) => End::Success,
+            (false, true) => End::Fault,
+            (false, false) => End::Neither,
+        }
     }
 }
 
@@ -169,6 +222,9 @@ pub(crate) trait Store: RelationStore + std::fmt::Debug {
 
     /// Counts the outcome of a run, once.
     async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error>;
+
+    /// What is known of the runs of a version beside its [`Stats`].
+    async fn record_of(&self, version: VersionId) -> Result<Record, Error>;
 
     /// At most `limit` changes behind `after`, or behind what the index has on disk.
     async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error>;

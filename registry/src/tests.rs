@@ -3,6 +3,7 @@
 mod durability;
 mod filtering;
 mod graph;
+mod outcomes;
 mod paging;
 mod publishing;
 mod reading;

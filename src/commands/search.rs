@@ -1,6 +1,8 @@
 //! `a2s search`: find capabilities by intent.
 
-use a2s::api::{Hit, Nearest, SearchAnswer, SearchAnswers, SearchRequest, Strategy};
+mod strategy;
+
+use a2s::api::{Hit, Nearest, SearchAnswer, SearchAnswers, SearchRequest, Term};
 
 use crate::cli::SearchArgs;
 use crate::client::Client;
@@ -15,11 +17,11 @@ pub(super) async fn search(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let SearchArgs { intent, also, limit, cursor, strategy, filters } = arguments;
+    let SearchArgs { intent, also, limit, cursor, strategy, explain, filters } = arguments;
     let mut request = SearchRequest {
         limit: Some(limit.min(LARGEST_PAGE)),
         cursor,
-        strategy: strategy.map(Strategy::Preset),
+        strategy: strategy::parse(&strategy)?,
         filters: filters.into_filters(),
         ..SearchRequest::default()
     };
@@ -29,7 +31,7 @@ pub(super) async fn search(
         if output.is_json() {
             output.json_line(&answer);
         } else {
-            print_answer(&answer, output);
+            print_answer(&answer, explain, output);
         }
         return Ok(());
     }
@@ -41,7 +43,7 @@ pub(super) async fn search(
     }
     for answer in &answers.answers {
         output.line(format_args!("{BOLD}{}{BOLD:#}", plain(&answer.intent)));
-        print_answer(&answer.answer, output);
+        print_answer(&answer.answer, explain, output);
     }
     Ok(())
 }
@@ -70,10 +72,13 @@ async fn walk(
     Ok(answer)
 }
 
-/// Prints an answer for a person.
-pub(crate) fn print_answer(answer: &SearchAnswer, output: &mut Output) {
+/// Prints an answer for a person; with the terms of the scores, when they are wanted.
+pub(crate) fn print_answer(answer: &SearchAnswer, explain: bool, output: &mut Output) {
     for hit in &answer.capabilities {
         print_hit(hit, output);
+        if explain {
+            print_terms(hit, output);
+        }
     }
     let metadata = &answer.metadata;
     if let Some(message) = &metadata.message {
@@ -91,7 +96,12 @@ pub(crate) fn print_answer(answer: &SearchAnswer, output: &mut Output) {
         1 => "1 capability".to_owned(),
         more => format!("{more} capabilities"),
     };
-    output.line(format_args!("{DIM}{matches} in {:.1} ms{DIM:#}", metadata.search_time_ms));
+    let strategy = match &metadata.strategy {
+        Some(name) if explain => format!(", ranked by {name}"),
+        _ => String::new(),
+    };
+    let time = metadata.search_time_ms;
+    output.line(format_args!("{DIM}{matches} in {time:.1} ms{strategy}{DIM:#}"));
     if answer.next.is_some() {
         output.line(format_args!("{DIM}there are more: raise --limit{DIM:#}"));
     }
@@ -117,13 +127,18 @@ fn print_hit(hit: &Hit, output: &mut Output) {
     output.line(format_args!(
         "      {DIM}similarity {similarity:.2}, {complexity} complexity, {record}{DIM:#}"
     ));
-    let terms: Vec<_> = hit
-        .explanation
-        .iter()
-        .map(|term| format!("{} {:.2}×{:.2}", term.term, term.value, term.weight))
-        .collect();
-    output.line(format_args!("      {DIM}{} = {score:.2}{DIM:#}", terms.join(" + ")));
     output.line(format_args!("      {DIM}{}{DIM:#}", hit.checksum));
+}
+
+/// How the score came about: what each term is, what it counts, and what it adds.
+fn print_terms(hit: &Hit, output: &mut Output) {
+    for term in &hit.explanation {
+        let Term { term, value, weight, contribution } = term;
+        output.line(format_args!(
+            "      {DIM}{term:<14} {value:.3} × {weight:.3} = {contribution:.4}{DIM:#}"
+        ));
+    }
+    output.line(format_args!("      {DIM}{:<14}                 {:.4}{DIM:#}", "score", hit.score));
 }
 
 fn runs(hit: &Hit) -> usize {

@@ -5,6 +5,7 @@ mod lock;
 mod planned;
 mod replay;
 mod show;
+mod stats;
 mod test;
 mod validate;
 mod watch;
@@ -52,8 +53,8 @@ fn help_and_usage() {
     let help = a2s(&["--help"]).exits(0);
     for command in [
         "demo", "up", "serve", "validate", "explain", "checksum", "verify", "publish", "search",
-        "services", "graph", "show", "lock", "run", "runs", "new", "import", "fmt", "schema",
-        "test",
+        "services", "graph", "show", "stats", "lock", "run", "runs", "new", "import", "fmt",
+        "schema", "test",
     ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");
@@ -67,9 +68,14 @@ fn help_and_usage() {
 #[test]
 fn a_service_that_is_not_there() {
     let world = World::down(&[]);
-    for arguments in
-        [&["search", "x"][..], &["show", "X"], &["run", "X"], &["runs"], &["verify", "X"]]
-    {
+    for arguments in [
+        &["search", "x"][..],
+        &["stats", "X"],
+        &["show", "X"],
+        &["run", "X"],
+        &["runs"],
+        &["verify", "X"],
+    ] {
         let failed = world.a2s(arguments).exits(4);
         assert!(failed.stderr.contains("a2s up"), "{failed:?}");
     }

@@ -9,11 +9,12 @@ use crate::harness::{World, assert_page};
 use crate::http;
 
 /// Method and path of every route that is promised.
-const ROUTES: [(&str, &str); 13] = [
+const ROUTES: [(&str, &str); 14] = [
     ("post", "/v1/capabilities"),
     ("get", "/v1/capabilities"),
     ("get", "/v1/capabilities/{name}"),
     ("get", "/v1/capabilities/{name}/{version}"),
+    ("get", "/v1/capabilities/{name}/{version}/stats"),
     ("post", "/v1/search"),
     ("post", "/v1/verify"),
     ("post", "/v1/outcomes"),

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
@@ -12,6 +11,8 @@ use crate::interface::{Complexity, Field};
 use crate::link::Release;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::Format;
+
+use super::strategy::Strategy;
 
 /// The answer to a publish.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -123,35 +124,6 @@ pub struct SearchRequest {
     pub filters: Option<SearchFilters>,
 }
 
-/// A selection strategy: a preset by name or weights of one's own (A2S, "Custom Selection
-/// Strategies").
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum Strategy {
-    /// `highest_score`, `most_similar`, `most_reliable`, `most_used` or `simplest`.
-    Preset(String),
-    /// The published `SelectionStrategy`.
-    Weights(Weights),
-}
-
-/// The weight of each term of the score, 0 to 1; they need not add up to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Weights {
-    /// How much the meaning counts.
-    #[serde(default)]
-    pub vector_similarity: f64,
-    /// How much reliability counts.
-    #[serde(default)]
-    pub success_rate: f64,
-    /// How much popularity counts.
-    #[serde(default)]
-    pub usage_count: f64,
-    /// How much simplicity counts.
-    #[serde(default)]
-    pub complexity: f64,
-}
-
 /// What a search looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -232,7 +204,11 @@ pub struct SearchMetadata {
     pub total_matches: usize,
     /// How long it took, in milliseconds.
     pub search_time_ms: f64,
-    /// Says that nothing was close enough, and what was nearest.
+    /// The strategy that ranked the hits: the name of a preset, or `weights`. With a list of
+    /// strategies its place comes first: `2: most_similar`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// Says that nothing was close enough, and what was nearest, or that nothing meets the strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What was nearest when nothing was close enough, the nearest first: three at most. They are no
@@ -267,7 +243,8 @@ pub struct Hit {
     pub description: String,
     /// How often this version was run.
     pub usage_count: u64,
-    /// The share of runs that succeeded; null before the first run.
+    /// The share of runs that succeeded, by weight: recent ones count more, those of one reporter
+    /// only so much. Null before a run tells anything.
     pub success_rate: Option<f64>,
     /// By number of steps.
     pub complexity: Complexity,
@@ -294,7 +271,7 @@ pub struct Hit {
 /// One term of a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Term {
-    /// `similarity`, `success_rate`, `usage` or `simplicity`.
+    /// `similarity`, `success_rate`, `usage`, `simplicity`, `permissions` or `service_health`.
     pub term: String,
     /// Its value, 0 to 1.
     pub value: f64,
@@ -338,47 +315,4 @@ pub struct VerifyAnswer {
     /// What is wrong, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-}
-
-/// What an executor tells the registry after a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OutcomeReport {
-    /// The run; reporting it again changes nothing.
-    pub run: Uuid,
-    /// Name of the capability.
-    #[schema(value_type = String)]
-    pub name: CapabilityName,
-    /// Version that ran.
-    #[schema(value_type = String)]
-    pub version: Version,
-    /// Digest that ran.
-    #[schema(value_type = String)]
-    pub checksum: Digest,
-    /// Whether it succeeded.
-    pub success: bool,
-    /// The code of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-    /// Who is to blame for a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blame: Option<Blame>,
-    /// How long the run took, in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// Who is to blame for a failed run. Only the capability and its services count against it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Blame {
-    /// The document asks for something the service does not give.
-    Capability,
-    /// The service was down or answered with an error.
-    Service,
-    /// The caller's input was refused.
-    Caller,
-    /// A guardian refused, or could not be asked.
-    Guardian,
-    /// The executor or its limits.
-    Executor,
 }

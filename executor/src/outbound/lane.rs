@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use a2s::api::{HostState, WaitReason};
+use a2s::Domain;
+use a2s::api::{HostHealth, HostState, WaitReason};
 use governor::clock::Clock as _;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,6 +24,9 @@ use breaker::{Breaker, State};
 /// Hosts whose lanes are remembered; those without anybody, and nothing to remember, are forgotten
 /// first.
 const MAX_LANES: usize = 1_024;
+
+/// How long it is told how a host was doing: what is older says little about now.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// The lanes of all hosts.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ struct Shared {
     breaker: Breaker,
     /// Until when the host has asked to be left alone.
     quiet_until: Option<Instant>,
+    /// When a request last told something about the host.
+    settled_at: Option<Instant>,
 }
 
 /// The right to send one request to a host. Whoever has it settles it; one that is dropped was
@@ -101,6 +107,12 @@ impl Lanes {
         lanes.iter().map(|lane| lane.state()).collect()
     }
 
+    /// How the hosts are doing that were asked something a short time ago.
+    pub(super) fn health(&self) -> Vec<HostHealth> {
+        let lanes: Vec<_> = lock(&self.lanes).values().cloned().collect();
+        lanes.iter().filter_map(|lane| lane.health()).collect()
+    }
+
     fn lane(&self, url: &Url, redirected: bool) -> Arc<Lane> {
         let host = authority(url);
         let mut lanes = lock(&self.lanes);
@@ -140,7 +152,7 @@ impl Lane {
             slots: Arc::new(Semaphore::new(limits.max_concurrency.get() as usize)),
             rate,
             next: tokio::sync::Mutex::default(),
-            state: Mutex::new(Shared { breaker, quiet_until: None }),
+            state: Mutex::new(Shared { breaker, quiet_until: None, settled_at: None }),
             limits,
         }
     }
@@ -204,6 +216,19 @@ impl Lane {
         self.quiet_for().is_some() || lock(&self.state).breaker.state() != State::Closed
     }
 
+    /// None when the last request is too long ago to tell. A failure may be chance; each one more in a
+    /// row is less so.
+    fn health(&self) -> Option<HostHealth> {
+        let host = Domain::new(&self.host).ok()?;
+        let shared = lock(&self.state);
+        shared.settled_at.filter(|at| at.elapsed() < FRESH)?;
+        let health = match shared.breaker.state() {
+            State::Open(_) => 0.0,
+            State::Closed | State::Trial => 1.0 / (1.0 + f64::from(shared.breaker.failures())),
+        };
+        Some(HostHealth { host, health })
+    }
+
     fn state(&self) -> HostState {
         let max_concurrency = self.limits.max_concurrency.get();
         let free = u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX);
@@ -245,7 +270,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        lock(&self.lane.state).breaker.settle(self.health, Instant::now());
+        let now = Instant::now();
+        let mut shared = lock(&self.lane.state);
+        shared.breaker.settle(self.health, now);
+        if self.health != Health::Unknown {
+            shared.settled_at = Some(now);
+        }
     }
 }
 
@@ -257,8 +287,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
-
-    use a2s::Domain;
 
     use super::*;
 
@@ -369,6 +397,27 @@ mod tests {
         assert_eq!((state.breaker.as_str(), state.failures, state.in_flight), ("open", 3, 0));
         assert!(state.paused_ms.is_some());
         assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
+    }
+
+    #[tokio::test]
+    async fn health_tells_of_hosts_that_were_asked_just_now() {
+        let lanes = lanes(|limits| limits.breaker_failures = 3);
+        let health = || -> Vec<_> {
+            lanes.health().iter().map(|host| (host.host.to_string(), host.health)).collect()
+        };
+        let host = "api.example".to_owned();
+        // One that was given up tells nothing.
+        drop(turn(&lanes).await.0.unwrap());
+        assert_eq!(health(), []);
+        turn(&lanes).await.0.unwrap().settle(Health::Good, None);
+        assert_eq!(health(), [(host.clone(), 1.0)]);
+        for expected in [0.5, 1.0 / 3.0, 0.0] {
+            turn(&lanes).await.0.unwrap().settle(Health::Bad, None);
+            assert_eq!(health(), [(host.clone(), expected)]);
+        }
+        let lane = lanes.lane(&"https://api.example/".parse().unwrap(), false);
+        lock(&lane.state).settled_at = Instant::now().checked_sub(FRESH);
+        assert_eq!(health(), []);
     }
 
     #[tokio::test]

@@ -18,7 +18,6 @@ use crate::clock::milliseconds_between;
 use crate::engine::{Budget, Engine, Services, Stop, Way, Why};
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
-use crate::report::outcome_of;
 use crate::request::Contracts;
 use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
@@ -146,17 +145,8 @@ impl Runs {
                 }
             }
         }
-        self.report(ended).await;
-    }
-
-    /// Reports how a run ended to the registry.
-    async fn report(&self, run: &Run) {
-        let Some(outcome) = outcome_of(run) else { return };
-        let reported = self.registry.report(&outcome).await;
-        self.metrics.reported(reported.is_ok());
-        if let Err(error) = reported {
-            tracing::warn!(run = %run.id, %error, "an outcome was not reported");
-        }
+        // One that fails is repeated later.
+        let _ = self.report(ended.id).await;
     }
 
     /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, takes over

@@ -53,6 +53,8 @@ pub(crate) struct Store {
     jobs: Jobs,
     /// Whether an event counts only once it is written.
     waits: bool,
+    /// The key of the names that a registry knows this executor by.
+    identity: String,
     /// Held for as long as this process uses the database: see [`Store::open`].
     _presence: Arc<File>,
 }
@@ -170,6 +172,10 @@ impl Store {
         // so it does no harm that another may have been alone in between.
         presence.lock_shared().map_err(|error| unusable(&error))?;
 
+        let identity: String = sqlx::query_scalar("SELECT identity FROM executor")
+            .fetch_one(&mut writer)
+            .await
+            .map_err(|error| unusable(&error))?;
         if durability == Durability::Memory {
             // What else is in the file is used by others.
             options = options_in_memory().create_if_missing(true);
@@ -183,7 +189,7 @@ impl Store {
             .map_err(|error| unusable(&error))?;
         let waits = durability != Durability::Memory;
         let jobs = start(writer, if waits { LINGER } else { LINGER_IN_MEMORY });
-        Ok(Self { reads, jobs, waits, _presence: Arc::new(presence) })
+        Ok(Self { reads, jobs, waits, identity, _presence: Arc::new(presence) })
     }
 
     /// Records a run with its documents and first event, and uses up its plan: all or nothing.
@@ -424,6 +430,47 @@ impl Store {
             documents.extend(source.map(|source| (*digest, source)));
         }
         Ok(documents)
+    }
+
+    /// The key of the names that a registry knows this executor by.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// At most `limit` runs that are over and not reported, behind a run, in order of id.
+    pub(crate) async fn read_unreported(
+        &self,
+        after: Uuid,
+        limit: u32,
+    ) -> Result<Vec<Uuid>, Error> {
+        let ids: Vec<String> = sqlx::query_scalar(
+            "SELECT id FROM run WHERE reported = 0 AND ended_at IS NOT NULL AND id > ?1
+             ORDER BY id LIMIT ?2",
+        )
+        .bind(after.to_string())
+        .bind(limit)
+        .fetch_all(&self.reads)
+        .await
+        .map_err(failed(WHAT))?;
+        ids.iter().map(|id| id.parse().map_err(failed::<uuid::Error>(WHAT))).collect()
+    }
+
+    /// Remembers that runs need not be reported any more.
+    pub(crate) async fn mark_reported(&self, runs: Vec<Uuid>) -> Result<(), Error> {
+        self.ask(Task::MarkReported(runs)).await.map(|_| ())
+    }
+
+    /// The events that begin and end a run, and those of its requests.
+    pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<Event>, Error> {
+        let rows: Vec<String> = sqlx::query_scalar(
+            "SELECT event FROM event
+             WHERE run = ?1 AND type IN ('run_started', 'sending', 'run_finished') ORDER BY seq",
+        )
+        .bind(run.to_string())
+        .fetch_all(&self.reads)
+        .await
+        .map_err(failed(WHAT))?;
+        rows.iter().map(|row| parse_event(row)).collect()
     }
 
     /// Whether the database answers.

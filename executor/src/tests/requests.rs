@@ -550,30 +550,6 @@ async fn every_kind_of_body_arrives_as_its_media_type_has_it() {
 }
 
 #[tokio::test]
-async fn outcomes_are_reported_with_the_token_and_a_failure_to_report_changes_nothing() {
-    let mut world = World::new().await;
-    world.config.registry_token = Some(Secret::new("mine"));
-    let digest = publish_echo(&world);
-    world.registry.publish(
-        "Bad",
-        "1.0.0",
-        &json!({"execution": sequence(json!([task("step", "GET /status/500", json!({}), json!({}))]))}),
-    );
-    let app = world.open().await;
-    let good = run(&app, "Echo", json!({"word": "x"})).await;
-    let (outcome, authorization) = world.registry.outcome().await;
-    assert_eq!(outcome["run"], json!(good.id));
-    assert_eq!((&outcome["success"], &outcome["checksum"]), (&json!(true), &json!(digest)));
-    assert_eq!(authorization.as_deref(), Some("Bearer mine"));
-    world.registry.refuse_outcomes();
-    let bad = run(&app, "Bad", json!({})).await;
-    let (outcome, _) = world.registry.outcome().await;
-    assert_eq!((&outcome["code"], &outcome["blame"]), (&json!("A2S357"), &json!("service")));
-    assert_eq!(read(&app, bad.id).await.status, RunStatus::Failed);
-    assert_succeeded(&run(&app, "Echo", json!({"word": "y"})).await);
-}
-
-#[tokio::test]
 async fn what_happens_is_counted() {
     let world = World::new().await;
     publish_echo(&world);

@@ -458,8 +458,9 @@ impl RegistryDouble {
         change(&mut self.published.lock().unwrap().get_mut(name).unwrap()[0]);
     }
 
-    pub(crate) fn refuse_outcomes(&self) {
-        self.refuses_outcomes.store(true, Ordering::SeqCst);
+    /// Answers reports of outcomes with an error, or takes them again.
+    pub(crate) fn refuse_outcomes(&self, refuses: bool) {
+        self.refuses_outcomes.store(refuses, Ordering::SeqCst);
     }
 
     /// The next outcome that was reported, and the `Authorization` that it came with.

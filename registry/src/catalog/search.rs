@@ -10,7 +10,7 @@ use std::time::Duration;
 use a2s::Permission;
 use a2s::api::{
     Hit, IntentAnswer, Nearest, SearchAnswer, SearchAnswers, SearchLevel, SearchMetadata,
-    SearchRequest, ServiceAnswer, Term, Weights,
+    SearchRequest, ServiceAnswer,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -22,9 +22,9 @@ use super::Catalog;
 use crate::Error;
 use crate::documents::{Facts, Opened};
 use crate::metrics::{SearchLabels, SearchResult};
-use crate::rank::{self, Merits};
+use crate::rank::{self, Chosen, Merits, Strategy};
 use crate::retrieval::{CANDIDATES, Candidate, fuse, to_probes};
-use crate::store::{CapabilityId, Entry, Heads};
+use crate::store::{CapabilityId, Entry, Heads, VersionId};
 use crate::vectors::{Answers, Filter};
 
 /// How many are named when nothing fits.
@@ -55,8 +55,14 @@ struct Findable {
 struct Ranked {
     entry: Entry,
     similarity: f64,
-    score: f64,
-    explanation: Vec<Term>,
+    merits: Merits,
+    chosen: Chosen,
+}
+
+/// The candidates for an intent that a strategy has chosen, best first.
+struct Ranking<'s> {
+    strategy: &'s Strategy,
+    ranked: Vec<Ranked>,
 }
 
 /// A page of hits.
@@ -115,12 +121,13 @@ impl Catalog {
         let mut breadth = if wanted <= CANDIDATES { CANDIDATES } else { DEEPEST };
         loop {
             let found = self.find(asked, breadth).await?;
-            let ranked = self.rank(&found, &asked.weights, breadth).await?;
+            let ranked = self.rank(&found, &asked.strategies, breadth, started).await?;
             let mut answers = Vec::with_capacity(found.len());
             let mut is_short = false;
-            for ((intent, found), ranked) in asked.intents.iter().zip(&found).zip(ranked) {
+            for ((intent, found), ranking) in asked.intents.iter().zip(&found).zip(ranked) {
+                let Ranking { strategy, ranked } = ranking;
                 let unranked = found.fitting.len().min(breadth) - ranked.len();
-                let page = self.page(ranked, asked).await?;
+                let page = self.page(ranked, strategy, asked).await?;
                 let behind = found.fitting.iter().skip(breadth);
                 let has_behind =
                     behind.into_iter().any(|candidate| asked.is_new(candidate.capability));
@@ -132,7 +139,7 @@ impl Catalog {
                 });
                 let is_nothing = page.hits.is_empty() && asked.given.is_empty();
                 let total = found.fitting.len().saturating_sub(unranked + page.dropped);
-                let metadata = self.metadata(total, is_nothing, &found.rest, started).await?;
+                let metadata = self.metadata(total, is_nothing, found, strategy, started).await?;
                 answers.push(SearchAnswer { capabilities: page.hits, next, metadata });
             }
             if !is_short || breadth == DEEPEST {
@@ -150,12 +157,13 @@ impl Catalog {
         started: Timestamp,
     ) -> Result<ServiceAnswer, Error> {
         let found = self.find(asked, CANDIDATES).await?;
-        let ranked = self.rank(&found, &asked.weights, CANDIDATES).await?;
-        let (found, ranked) = found.iter().zip(ranked).next().ok_or_else(lost)?;
+        let ranked = self.rank(&found, &asked.strategies, CANDIDATES, started).await?;
+        let (found, ranking) = found.iter().zip(ranked).next().ok_or_else(lost)?;
+        let Ranking { strategy, ranked } = ranking;
         let (services, total_matches) =
             self.services_of(&ranked, &asked.filter, asked.limit).await?;
         let is_nothing = services.is_empty();
-        let metadata = self.metadata(total_matches, is_nothing, &found.rest, started).await?;
+        let metadata = self.metadata(total_matches, is_nothing, found, strategy, started).await?;
         Ok(ServiceAnswer { services, metadata })
     }
 
@@ -181,48 +189,86 @@ impl Catalog {
         Ok(lengths.into_iter().map(to_findable).collect())
     }
 
-    /// The best candidates of each intent under a strategy, without those that the store does not
-    /// have.
-    async fn rank(
+    /// The best candidates of each intent under the first strategy that admits any, without those
+    /// that the store does not have; none under the last strategy, when none is admitted.
+    async fn rank<'s>(
         &self,
         found: &[Findable],
-        weights: &Weights,
+        strategies: &'s [Strategy],
         breadth: usize,
-    ) -> Result<Vec<Vec<Ranked>>, Error> {
+        now: Timestamp,
+    ) -> Result<Vec<Ranking<'s>>, Error> {
         let candidates =
             |found: &'_ Findable| found.fitting.iter().take(breadth).copied().collect::<Vec<_>>();
         let ids: BTreeSet<_> =
             found.iter().flat_map(candidates).map(|candidate| candidate.capability).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let heads = self.store.heads(Heads::Of(&ids)).await?;
+        let health = self.health(&heads, now).await?;
         let heads: BTreeMap<_, _> =
             heads.into_iter().map(|entry| (entry.capability, entry)).collect();
-        let to_ranked = |candidate: Candidate| {
-            let entry = heads.get(&candidate.capability)?.clone();
-            let merits = Merits {
-                relevance: candidate.relevance,
-                stats: entry.stats,
-                complexity: entry.complexity,
-            };
-            let (score, explanation) = rank::score(&merits, weights);
-            Some(Ranked { entry, similarity: candidate.similarity, score, explanation })
-        };
         let rank_one = |found: &Findable| {
-            let mut ranked: Vec<_> = candidates(found).into_iter().filter_map(to_ranked).collect();
+            let known: Vec<_> = candidates(found)
+                .into_iter()
+                .filter_map(|candidate| Some((candidate, heads.get(&candidate.capability)?)))
+                .collect();
+            let merits: Vec<_> = known
+                .iter()
+                .map(|(candidate, entry)| Merits {
+                    relevance: candidate.relevance,
+                    runs: entry.stats.weight_at(now),
+                    complexity: entry.complexity,
+                    permissions: entry.permissions,
+                    health: health.get(&entry.id).copied().unwrap_or(1.0),
+                })
+                .collect();
+            let (place, chosen) = rank::choose(&merits, strategies)
+                .unwrap_or((strategies.len().saturating_sub(1), Vec::new()));
+            let to_ranked = |chosen: Chosen| {
+                let (candidate, entry) = *known.get(chosen.index)?;
+                let merits = *merits.get(chosen.index)?;
+                let similarity = candidate.similarity;
+                Some(Ranked { entry: entry.clone(), similarity, merits, chosen })
+            };
+            let mut ranked: Vec<_> = chosen.into_iter().filter_map(to_ranked).collect();
             // Ties are broken by meaning, then by name, so that an answer can be repeated.
             ranked.sort_by(|a, b| {
-                b.score
-                    .total_cmp(&a.score)
+                a.chosen
+                    .compare(&b.chosen)
                     .then_with(|| b.similarity.total_cmp(&a.similarity))
                     .then_with(|| a.entry.name.cmp(&b.entry.name))
             });
-            ranked
+            // There is one at least.
+            let strategy = strategies.get(place).ok_or_else(lost)?;
+            Ok(Ranking { strategy, ranked })
         };
-        Ok(found.iter().map(rank_one).collect())
+        found.iter().map(rank_one).collect()
+    }
+
+    /// How the services of capabilities are doing, where they are not well.
+    async fn health(
+        &self,
+        entries: &[Entry],
+        now: Timestamp,
+    ) -> Result<BTreeMap<VersionId, f64>, Error> {
+        let ailing = self.services.ailing(now.as_millisecond());
+        if ailing.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let opened = self.documents.open(entries).await?;
+        let healths = opened
+            .into_iter()
+            .filter_map(|(entry, opened)| Some((entry.id, ailing.of(&opened.ok()?.facts.domains))));
+        Ok(healths.collect())
     }
 
     /// The first that earlier pages have not given and that may be offered, as many as a page has.
-    async fn page(&self, ranked: Vec<Ranked>, asked: &Asked<'_>) -> Result<Page, Error> {
+    async fn page(
+        &self,
+        ranked: Vec<Ranked>,
+        strategy: &Strategy,
+        asked: &Asked<'_>,
+    ) -> Result<Page, Error> {
         let limit = asked.page();
         let is_new = |ranked: &Ranked| asked.is_new(ranked.entry.capability);
         let mut waiting = ranked.into_iter().filter(is_new);
@@ -238,7 +284,7 @@ impl Catalog {
                 match offered {
                     Some(offered) => {
                         given.push(ranked.entry.capability);
-                        hits.push(to_hit(ranked, offered));
+                        hits.push(to_hit(ranked, strategy, offered));
                     }
                     None => dropped += 1,
                 }
@@ -309,13 +355,24 @@ impl Catalog {
         &self,
         total_matches: usize,
         is_nothing: bool,
-        rest: &[Candidate],
+        found: &Findable,
+        strategy: &Strategy,
         started: Timestamp,
     ) -> Result<SearchMetadata, Error> {
-        let nearest = if is_nothing { self.nearest(rest).await? } else { Vec::new() };
-        let message = is_nothing.then(|| explain_nothing(&nearest));
+        let (fit, demands) = (found.fitting.len(), strategy.demands());
+        let is_unmet = is_nothing && fit != 0 && !demands.is_empty();
+        let nearest = match is_nothing && !is_unmet {
+            true => self.nearest(&found.rest).await?,
+            false => Vec::new(),
+        };
+        let message = match (is_nothing, is_unmet) {
+            (false, _) => None,
+            (true, true) => Some(format!("{fit} fit, but the strategy asks for {demands}")),
+            (true, false) => Some(explain_nothing(&nearest)),
+        };
+        let strategy = Some(strategy.name().to_owned());
         let search_time_ms = self.milliseconds_since(started);
-        Ok(SearchMetadata { total_matches, search_time_ms, message, nearest })
+        Ok(SearchMetadata { total_matches, search_time_ms, strategy, message, nearest })
     }
 
     fn count(&self, reply: &SearchReply) {
@@ -341,22 +398,22 @@ struct Offered {
     permissions: Vec<Permission>,
 }
 
-fn to_hit(ranked: &Ranked, Offered { facts, permissions }: Offered) -> Hit {
-    let entry = &ranked.entry;
+fn to_hit(ranked: &Ranked, strategy: &Strategy, Offered { facts, permissions }: Offered) -> Hit {
+    let Ranked { entry, similarity, merits, chosen } = ranked;
     Hit {
         id: entry.name.to_kebab(),
-        score: ranked.score,
+        score: chosen.score(),
         description: facts.description.clone(),
         usage_count: entry.stats.runs,
-        success_rate: rank::success_rate(&entry.stats),
+        success_rate: rank::success_rate(&merits.runs),
         complexity: facts.complexity,
         required_permissions: permissions,
         name: entry.name.clone(),
         version: entry.version.clone(),
         checksum: entry.digest,
         parameters: facts.parameters.clone(),
-        similarity: ranked.similarity,
-        explanation: ranked.explanation.clone(),
+        similarity: *similarity,
+        explanation: rank::explain(merits, strategy),
     }
 }
 

@@ -4,13 +4,13 @@
 //! writes, because SQLite has one writer anyway and a queue in the pool is fairer than busy
 //! waiting; the others only read.
 
+mod outcomes;
 mod relations;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::api::Blame;
 use a2s::{CapabilityName, Complexity, Digest};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -23,9 +23,10 @@ use sqlx::sqlite::{
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
 use super::{
-    CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Recorded, Seq,
-    Stats, Store, VersionId,
+    CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
+    Seq, Stats, Store, VersionId,
 };
+use crate::tally::Weight;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -124,13 +125,14 @@ impl Store for Sqlite {
             });
         }
         let id = sqlx::query(
-            "INSERT INTO version (capability, version, digest, complexity, published_at) \
-             VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO version (capability, version, digest, complexity, permissions, published_at) \
+             VALUES (?, ?, ?, ?, ?, ?)",
         )
         .bind(capability)
         .bind(&version)
         .bind(new.digest.to_string())
         .bind(number_of(new.complexity))
+        .bind(new.permissions)
         .bind(new.published_at.as_millisecond())
         .execute(&mut *transaction)
         .await?
@@ -211,49 +213,11 @@ impl Store for Sqlite {
     }
 
     async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
-        let mut transaction = self.begin().await?;
-        let row = sqlx::query(
-            "SELECT version.id, digest FROM version JOIN capability ON capability.id = capability \
-             WHERE name = ? AND version = ?",
-        )
-        .bind(outcome.name.as_str())
-        .bind(outcome.version.to_string())
-        .fetch_optional(&mut *transaction)
-        .await?;
-        let Some(row) = row else { return Ok(Recorded::Unknown) };
-        let (version, digest): (i64, String) = (row.try_get("id")?, row.try_get("digest")?);
-        let digest: Digest = digest.parse().map_err(Error::unavailable)?;
-        if digest != outcome.digest {
-            return Ok(Recorded::OtherDigest(digest));
-        }
-        let new = sqlx::query(
-            "INSERT INTO outcome (run, version, success, code, blame, duration_ms, at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run) DO NOTHING",
-        )
-        .bind(outcome.run.to_string())
-        .bind(version)
-        .bind(outcome.success)
-        .bind(&outcome.code)
-        .bind(outcome.blame.map(text_of))
-        .bind(i64::try_from(outcome.duration_ms).unwrap_or(i64::MAX))
-        .bind(outcome.at.as_millisecond())
-        .execute(&mut *transaction)
-        .await?
-        .rows_affected();
-        if new == 0 {
-            return Ok(Recorded::Again);
-        }
-        sqlx::query(
-            "UPDATE version SET runs = runs + 1, successes = successes + ?, faults = faults + ? \
-             WHERE id = ?",
-        )
-        .bind(outcome.success)
-        .bind(outcome.is_fault())
-        .bind(version)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
-        Ok(Recorded::New)
+        self.record(outcome).await
+    }
+
+    async fn record_of(&self, version: VersionId) -> Result<Record, Error> {
+        self.record_of(version).await
     }
 
     async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error> {
@@ -325,8 +289,8 @@ macro_rules! concat_entry {
     ($rest:literal) => {
         concat!(
             "SELECT capability.id AS capability, version.id AS id, capability.name AS name, \
-             version.version AS version, digest, complexity, published_at, yanked, runs, \
-             successes, faults \
+             version.version AS version, digest, complexity, permissions, published_at, yanked, runs, \
+             successes, faults, good, bad, used, weighed_at \
              FROM version JOIN capability ON capability.id = version.capability ",
             $rest
         )
@@ -361,6 +325,7 @@ fn to_entry(row: &SqliteRow) -> Result<Entry, Error> {
             1 => Complexity::Medium,
             _ => Complexity::High,
         },
+        permissions: row.try_get("permissions")?,
         published_at: Timestamp::from_millisecond(row.try_get("published_at")?)
             .map_err(Error::unavailable)?,
         yanked: row.try_get("yanked")?,
@@ -368,6 +333,12 @@ fn to_entry(row: &SqliteRow) -> Result<Entry, Error> {
             runs: count("runs")?,
             successes: count("successes")?,
             faults: count("faults")?,
+            weight: Weight {
+                good: row.try_get("good")?,
+                bad: row.try_get("bad")?,
+                runs: row.try_get("used")?,
+            },
+            weighed_at: row.try_get("weighed_at")?,
         },
     })
 }
@@ -377,16 +348,6 @@ fn number_of(complexity: Complexity) -> i64 {
         Complexity::Low => 0,
         Complexity::Medium => 1,
         Complexity::High => 2,
-    }
-}
-
-fn text_of(blame: Blame) -> &'static str {
-    match blame {
-        Blame::Capability => "capability",
-        Blame::Service => "service",
-        Blame::Caller => "caller",
-        Blame::Guardian => "guardian",
-        Blame::Executor => "executor",
     }
 }
 

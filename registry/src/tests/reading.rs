@@ -237,6 +237,7 @@ fn the_description_of_the_interface_names_every_route() {
         "get /v1/capabilities/{name}/graph",
         "get /v1/capabilities/{name}/{version}",
         "get /v1/capabilities/{name}/{version}/graph",
+        "get /v1/capabilities/{name}/{version}/stats",
         "post /v1/outcomes",
         "post /v1/search",
         "get /v1/services",

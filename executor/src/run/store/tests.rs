@@ -260,3 +260,27 @@ async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it
     let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
     assert_eq!(ended.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
 }
+
+#[tokio::test]
+async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
+    let fixture = Fixture::new().await;
+    for run in 1..=4 {
+        fixture.create(run, None, 100).await;
+    }
+    for run in [1, 2, 3] {
+        fixture.append(run, 2, finished(RunStatus::Succeeded)).await.unwrap();
+    }
+    let unreported = async |store: &Store, after: u128, limit: u32| -> Vec<u128> {
+        let runs = store.read_unreported(Uuid::from_u128(after), limit).await.unwrap();
+        runs.iter().map(Uuid::as_u128).collect()
+    };
+    assert_eq!(unreported(&fixture.store, 0, 10).await, [1, 2, 3]);
+    assert_eq!(unreported(&fixture.store, 1, 1).await, [2]);
+    fixture.store.mark_reported(vec![Uuid::from_u128(2)]).await.unwrap();
+    // It is known to whoever opens the database next, who has the same name.
+    let next = Store::open(&fixture.path, Durability::Normal).await.unwrap();
+    assert_eq!(unreported(&next, 0, 10).await, [1, 3]);
+    assert_eq!(next.identity(), fixture.store.identity());
+    let in_memory = Store::open(&fixture.path, Durability::Memory).await.unwrap();
+    assert_eq!(in_memory.identity(), fixture.store.identity());
+}

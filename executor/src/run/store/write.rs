@@ -63,6 +63,7 @@ pub(super) enum Task {
     KeepPlan(Box<NewPlan>),
     SweepPlans(Timestamp),
     RequestCancel(Uuid),
+    MarkReported(Vec<Uuid>),
     Delete(Uuid),
     Forget { before: Timestamp, limit: usize },
     Claim { lease: Lease, now: Timestamp, limit: usize },
@@ -175,6 +176,15 @@ async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outco
                 .bind(run.to_string())
                 .execute(connection)
                 .await?;
+            Ok(Outcome::Done)
+        }
+        Task::MarkReported(runs) => {
+            sqlx::query(
+                "UPDATE run SET reported = 1 WHERE id IN (SELECT value FROM json_each(?1))",
+            )
+            .bind(serde_json::json!(runs).to_string())
+            .execute(connection)
+            .await?;
             Ok(Outcome::Done)
         }
         Task::Delete(run) => {

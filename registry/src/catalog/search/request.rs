@@ -1,13 +1,14 @@
 //! What a search asks for, once it is known to make sense.
 
 use a2s::Domain;
-use a2s::api::{SearchFilters, SearchLevel, SearchRequest, Weights};
+use a2s::api::{SearchFilters, SearchLevel, SearchRequest};
 
 use super::cursor::{self, DEEPEST, Query, Unusable};
+use crate::Error;
 use crate::documents::author_key;
+use crate::rank::{self, Strategy};
 use crate::store::CapabilityId;
 use crate::vectors::Filter;
-use crate::{Error, rank};
 
 /// Hits when the caller does not say how many, and at most.
 const USUAL_LIMIT: usize = 10;
@@ -29,7 +30,7 @@ pub(super) struct Asked<'r> {
     /// At least one.
     pub(super) intents: Vec<&'r str>,
     pub(super) limit: usize,
-    pub(super) weights: Weights,
+    pub(super) strategies: Vec<Strategy>,
     pub(super) filter: Filter,
     /// What earlier pages have given, in order of id; nothing when there are several intents.
     pub(super) given: Vec<CapabilityId>,
@@ -44,7 +45,7 @@ impl<'r> Asked<'r> {
         if !(1..=MOST_HITS).contains(&limit) {
             return bad(format!("`limit` is a number from 1 to {MOST_HITS}"));
         }
-        let weights = rank::weights_of(request.strategy.as_ref())?;
+        let strategies = rank::strategies_of(request.strategy.as_ref())?;
         let filter = to_filter(request.filters.as_ref())?;
         let is_paged = request.level != Some(SearchLevel::Services) && request.intents.is_empty();
         let given = match (&request.cursor, intents.as_slice()) {
@@ -62,7 +63,7 @@ impl<'r> Asked<'r> {
                 return bad("`cursor` goes on with one intent, and lists capabilities".to_owned());
             }
         };
-        Ok(Self { intents, limit, weights, filter, given })
+        Ok(Self { intents, limit, strategies, filter, given })
     }
 
     /// Whether no earlier page has given it.

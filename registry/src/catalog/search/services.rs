@@ -34,7 +34,7 @@ impl Catalog {
                 matches.entry(domain.clone()).or_default().push(ServiceMatch {
                     name: ranked.entry.name.clone(),
                     description: offered.facts.description.clone(),
-                    score: ranked.score / domains.len() as f64,
+                    score: ranked.chosen.score() / domains.len() as f64,
                     similarity: ranked.similarity,
                 });
             }

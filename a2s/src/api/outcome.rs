@@ -1,0 +1,234 @@
+//! How runs end, as executors tell it and as registries sum it up.
+
+use jiff::Timestamp;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::checksum::Digest;
+use crate::name::{CapabilityName, Domain};
+
+/// What an executor tells the registry after a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutcomeReport {
+    /// The run; reporting it again changes nothing.
+    pub run: Uuid,
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Version that ran.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Digest that ran.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// The code of the failure: `A2S` and three digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What kind of failure it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
+    /// Who is to blame for a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blame: Option<Blame>,
+    /// How long the run took, in milliseconds.
+    pub duration_ms: u64,
+    /// When it ended; now, when absent. A report that comes late counts as much less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<Timestamp>,
+    /// Who reports: an id that an executor keeps. All its reports together have a bounded weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reporter: Option<String>,
+    /// The session of the run, disguised so that only its executor recognises it. Its runs together
+    /// have a bounded weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// How the hosts that the run has spoken to are doing now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostHealth>,
+}
+
+/// Who is to blame for a failed run. Only the capability and its services count against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// The document asks for something the service does not give.
+    Capability,
+    /// The service was down or answered with an error.
+    Service,
+    /// The caller's input was refused.
+    Caller,
+    /// A guardian refused, or could not be asked.
+    Guardian,
+    /// The executor or its limits.
+    Executor,
+}
+
+/// In which part of a run it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// What the caller asked for.
+    Request,
+    /// Finding the documents.
+    Resolution,
+    /// Inputs, and the limits of a run.
+    Input,
+    /// What the document computes: templates, conditions, outputs.
+    Evaluation,
+    /// The guardian.
+    Guardian,
+    /// The requests to services and their answers.
+    Service,
+    /// The run as a whole: cancelled, out of time, unknown.
+    Run,
+    /// Credentials.
+    Credential,
+    /// The executor itself.
+    Executor,
+}
+
+/// How a host is doing, as one executor sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostHealth {
+    /// Host, and port where it is not the scheme's.
+    #[schema(value_type = String)]
+    pub host: Domain,
+    /// 1 when its last request was answered, less the more have failed in a row, 0 while the executor
+    /// leaves it alone.
+    pub health: f64,
+}
+
+macro_rules! words {
+    ($($type:ident { $($variant:ident = $word:literal),* $(,)? })*) => {$(
+        impl $type {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// As it is written in JSON.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+        }
+    )*};
+}
+
+words! {
+    Blame {
+        Capability = "capability",
+        Service = "service",
+        Caller = "caller",
+        Guardian = "guardian",
+        Executor = "executor",
+    }
+    FailureClass {
+        Request = "request",
+        Resolution = "resolution",
+        Input = "input",
+        Evaluation = "evaluation",
+        Guardian = "guardian",
+        Service = "service",
+        Run = "run",
+        Credential = "credential",
+        Executor = "executor",
+    }
+}
+
+/// How the runs of one version ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapabilityStats {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// This version.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Digest of the document.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// All runs.
+    pub runs: u64,
+    /// Those that succeeded.
+    pub successes: u64,
+    /// Those that failed through the capability or its services: the only ones that count against
+    /// it.
+    pub faults: u64,
+    /// The failures by code and who was to blame, the most frequent first.
+    pub failures: Vec<FailureCount>,
+    /// What ranking goes by.
+    pub standing: Standing,
+    /// How long successful runs took; absent before the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// How many executors have reported, as far as they can be told apart.
+    pub reporters: u64,
+    /// When the last run ended that was reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_run: Option<Timestamp>,
+}
+
+/// How often runs failed in one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailureCount {
+    /// The code; absent when none was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The part of the run; absent when none was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
+    /// Who was to blame; absent when nobody was named, which counts against the capability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blame: Option<Blame>,
+    /// How many runs.
+    pub count: u64,
+}
+
+/// What the runs of a version weigh today: old ones less, those of one reporter only so much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Standing {
+    /// The weight of successes.
+    pub successes: f64,
+    /// The weight of faults.
+    pub faults: f64,
+    /// The weight of all runs, those included that tell nothing about the capability.
+    pub runs: f64,
+    /// The share of successes by weight; null before a run tells anything.
+    pub success_rate: Option<f64>,
+    /// What success can be relied on: a lower bound that few runs keep low. The term
+    /// `success_rate` of a score.
+    pub success_rate_lower: f64,
+    /// After so many days a run weighs half.
+    pub half_life_days: f64,
+}
+
+/// How long runs took, in milliseconds, to within 10 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Latency {
+    /// Half of the runs took no longer.
+    pub p50_ms: f64,
+    /// 95 of 100 runs took no longer.
+    pub p95_ms: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_json() {
+        for blame in Blame::ALL {
+            assert_eq!(serde_json::json!(blame), blame.as_str());
+        }
+        for class in FailureClass::ALL {
+            assert_eq!(serde_json::json!(class), class.as_str());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How a search chooses among what fits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+/// A selection strategy: a preset by name, weights of one's own (A2S, "Custom Selection
+/// Strategies"), or a list of them to fall back through (A2S, "Fallback Strategies").
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(no_recursion)]
+pub enum Strategy {
+    /// `highest_score`, `most_similar`, `most_reliable`, `most_used`, `simplest`, `healthiest` or
+    /// `least_privilege`.
+    Preset(String),
+    /// The published `SelectionStrategy`.
+    Weights(Weights),
+    /// Strategies to fall back through. The first one whose `minimum` some capability meets ranks
+    /// those that do; where it finds two equal, the strategies behind it decide.
+    Fallback(Vec<Self>),
+}
+
+/// The weight of each term of the score, 0 to 1; they need not add up to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Weights {
+    /// How much the meaning counts.
+    #[serde(default)]
+    pub vector_similarity: f64,
+    /// How much reliability counts.
+    #[serde(default)]
+    pub success_rate: f64,
+    /// How much popularity counts.
+    #[serde(default)]
+    pub usage_count: f64,
+    /// How much simplicity counts.
+    #[serde(default)]
+    pub complexity: f64,
+    /// How much it counts that little has to be permitted.
+    #[serde(default)]
+    pub permissions: f64,
+    /// How much it counts that the services are up at this time.
+    #[serde(default)]
+    pub service_health: f64,
+    /// The least value, 0 to 1, that a term of the explanation must have: `{"success_rate": 0.9}`.
+    /// A capability with less is not chosen by this strategy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub minimum: BTreeMap<String, f64>,
+}
+
+/// By hand, so that a slip of the pen is told as what it is.
+impl<'de> Deserialize<'de> for Strategy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrategyVisitor)
+    }
+}
+
+struct StrategyVisitor;
+
+impl<'de> Visitor<'de> for StrategyVisitor {
+    type Value = Strategy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a strategy, weights, or a list of them")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Strategy, E> {
+        Ok(Strategy::Preset(name.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Strategy, A::Error> {
+        Weights::deserialize(MapAccessDeserializer::new(map)).map(Strategy::Weights)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Strategy, A::Error> {
+        let mut strategies = Vec::new();
+        while let Some(strategy) = list.next_element()? {
+            strategies.push(strategy);
+        }
+        Ok(Strategy::Fallback(strategies))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn strategies_are_read_as_they_are_written() {
+        for value in [
+            json!("most_used"),
+            json!({"vectorSimilarity": 0.5, "successRate": 0.5, "usageCount": 0.0, "complexity": 0.0,
+                "permissions": 0.0, "serviceHealth": 0.25, "minimum": {"success_rate": 0.5}}),
+            json!(["most_reliable", "most_similar"]),
+        ] {
+            let strategy: Strategy = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&strategy).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let refused =
+            |value: Value| serde_json::from_value::<Strategy>(value).unwrap_err().to_string();
+        assert!(refused(json!({"colour": 1})).contains("`colour`"));
+        assert!(refused(json!(["most_used", {"usageCount": "much"}])).contains("floating point"));
+        assert!(refused(json!(7)).contains("the name of a strategy"));
+    }
+}

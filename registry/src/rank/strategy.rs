@@ -1,0 +1,181 @@
+//! Strategies by name, by weights, and in lists.
+
+use a2s::api::{Strategy as Asked, Weights};
+
+use super::{PerTerm, TERMS};
+use crate::Error;
+
+/// The most strategies in a list.
+const MOST: usize = 8;
+
+/// The presets by name; the first one is the default. `docs/search.md` says how its weights were
+/// chosen.
+const PRESETS: [(&str, PerTerm); 7] = [
+    ("highest_score", [0.78, 0.12, 0.02, 0.02, 0.01, 0.05]),
+    ("most_similar", [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    ("most_reliable", [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]),
+    ("most_used", [0.5, 0.0, 0.5, 0.0, 0.0, 0.0]),
+    ("simplest", [0.5, 0.0, 0.0, 0.5, 0.0, 0.0]),
+    ("least_privilege", [0.5, 0.0, 0.0, 0.0, 0.5, 0.0]),
+    ("healthiest", [0.5, 0.0, 0.0, 0.0, 0.0, 0.5]),
+];
+
+/// How hits are scored, and which ones at all.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Strategy {
+    name: String,
+    shares: PerTerm,
+    minimum: PerTerm,
+}
+
+impl Strategy {
+    /// The name of the preset, or `weights`; in a list, its place comes first.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What each term counts; together 1.
+    pub(super) fn shares(&self) -> &PerTerm {
+        &self.shares
+    }
+
+    pub(super) fn admits(&self, values: &PerTerm) -> bool {
+        values.iter().zip(&self.minimum).all(|(value, least)| least <= value)
+    }
+
+    /// What it asks of a hit: "`success_rate` at least 0.9".
+    pub(crate) fn demands(&self) -> String {
+        let demands = TERMS.iter().zip(&self.minimum).filter(|(_, least)| 0.0 < **least);
+        let words: Vec<_> =
+            demands.map(|(term, least)| format!("`{term}` at least {least}")).collect();
+        words.join(" and ")
+    }
+}
+
+/// The strategies to fall back through, at least one.
+///
+/// # Errors
+/// When no preset has a name, or weights or least values are not from 0 to 1, or all weights are 0,
+/// or a list is empty, too long, or in a list.
+pub(crate) fn strategies_of(asked: Option<&Asked>) -> Result<Vec<Strategy>, Error> {
+    let Some(asked) = asked else {
+        let [(name, weights), ..] = PRESETS;
+        return Ok(vec![strategy(name.to_owned(), &weights, [0.0; TERMS.len()])]);
+    };
+    let Asked::Fallback(list) = asked else { return Ok(vec![read(asked)?]) };
+    if !(1..=MOST).contains(&list.len()) {
+        return Err(refuse(format!("a list has 1 to {MOST} members")));
+    }
+    let numbered = list.iter().zip(1..).map(|(asked, place)| {
+        let strategy = read(asked)?;
+        Ok(Strategy { name: format!("{place}: {}", strategy.name), ..strategy })
+    });
+    numbered.collect()
+}
+
+fn read(asked: &Asked) -> Result<Strategy, Error> {
+    match asked {
+        Asked::Preset(name) => {
+            let preset = PRESETS.iter().find(|(preset, _)| preset == name);
+            let (name, weights) = preset.ok_or_else(|| Error::UnknownStrategy {
+                given: name.chars().take(64).collect(),
+                known: PRESETS.map(|(preset, _)| format!("`{preset}`")).join(", "),
+            })?;
+            Ok(strategy((*name).to_owned(), weights, [0.0; TERMS.len()]))
+        }
+        Asked::Weights(weights) => read_weights(weights),
+        Asked::Fallback(_) => Err(refuse("a list cannot be in a list")),
+    }
+}
+
+fn read_weights(asked: &Weights) -> Result<Strategy, Error> {
+    let weights = [
+        asked.vector_similarity,
+        asked.success_rate,
+        asked.usage_count,
+        asked.complexity,
+        asked.permissions,
+        asked.service_health,
+    ];
+    let is_bad = |number: &f64| !(0.0..=1.0).contains(number);
+    if weights.iter().any(is_bad) {
+        return Err(refuse("a weight is a number from 0 to 1"));
+    }
+    if weights.iter().sum::<f64>() <= 0.0 {
+        return Err(refuse("one weight at least must be more than 0"));
+    }
+    if asked.minimum.values().any(is_bad) {
+        return Err(refuse("`minimum`: a least value is a number from 0 to 1"));
+    }
+    if let Some(unknown) = asked.minimum.keys().find(|name| !TERMS.contains(&name.as_str())) {
+        let unknown: String = unknown.chars().take(64).collect();
+        let known = TERMS.map(|term| format!("`{term}`")).join(", ");
+        return Err(refuse(format!("`minimum`: no term is called `{unknown}`; there are {known}")));
+    }
+    let minimum = TERMS.map(|term| asked.minimum.get(term).copied().unwrap_or_default());
+    Ok(strategy("weights".to_owned(), &weights, minimum))
+}
+
+fn strategy(name: String, weights: &PerTerm, minimum: PerTerm) -> Strategy {
+    let sum: f64 = weights.iter().sum();
+    Strategy { name, shares: weights.map(|weight| weight / sum), minimum }
+}
+
+fn refuse(what: impl std::fmt::Display) -> Error {
+    Error::BadSearch(format!("`strategy`: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parse(asked: Value) -> Result<Vec<Strategy>, Error> {
+        strategies_of(Some(&serde_json::from_value(asked).unwrap()))
+    }
+
+    #[test]
+    fn every_preset_is_a_strategy_and_the_first_one_is_the_default() {
+        for (name, weights) in PRESETS {
+            assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{name}");
+            assert_eq!(parse(json!(name)).unwrap()[0].name(), name);
+        }
+        assert_eq!(strategies_of(None).unwrap(), parse(json!("highest_score")).unwrap());
+    }
+
+    #[test]
+    fn in_a_list_each_has_its_place() {
+        let list = parse(json!(["most_used", {"complexity": 1}])).unwrap();
+        assert_eq!(
+            list.iter().map(Strategy::name).collect::<Vec<_>>(),
+            ["1: most_used", "2: weights"]
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for bad in [
+            json!("Highest_Score"),
+            json!({}),
+            json!({"vectorSimilarity": -0.1, "successRate": 1}),
+            json!({"vectorSimilarity": 1.1}),
+            json!({"vectorSimilarity": 1, "minimum": {"success_rate": 2}}),
+            json!({"vectorSimilarity": 1, "minimum": {"successRate": 0.5}}),
+            json!([]),
+            json!(vec!["most_used"; 9]),
+            json!([["most_used"]]),
+        ] {
+            assert!(parse(bad.clone()).is_err(), "{bad}");
+        }
+        let nan = Weights { vector_similarity: f64::NAN, ..Weights::default() };
+        assert!(strategies_of(Some(&Asked::Weights(nan))).is_err());
+    }
+
+    #[test]
+    fn demands_are_told_in_words() {
+        let asked = json!({"successRate": 1, "minimum": {"similarity": 0.5, "success_rate": 0.9}});
+        let demands = parse(asked).unwrap()[0].demands();
+        assert_eq!(demands, "`similarity` at least 0.5 and `success_rate` at least 0.9");
+    }
+}

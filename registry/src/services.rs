@@ -1,0 +1,142 @@
+//! How the hosts of services are doing, as executors tell. Kept in memory: it holds for minutes.
+//!
+//! One executor that has lost its network must not make every service look down, so what executors
+//! tell of a host is averaged, and each has one voice.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use a2s::Domain;
+use a2s::api::HostHealth;
+
+/// After so many milliseconds bad news is half as bad: nobody tells of a host that nobody asks.
+const HALF_LIFE: f64 = 120_000.0;
+/// What is older tells nothing any more: five half-lives.
+const OLD: i64 = 600_000;
+/// Hosts that are remembered, and voices of each.
+const MOST_HOSTS: usize = 4_096;
+const MOST_VOICES: usize = 64;
+
+/// What is known of hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Services {
+    hosts: Mutex<BTreeMap<Domain, Voices>>,
+}
+
+/// What each executor says of one host, and when it said so.
+type Voices = BTreeMap<u8, (f64, i64)>;
+
+/// The hosts that are not well at one time, with their health, 0 to 1.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Ailing(BTreeMap<Domain, f64>);
+
+impl Services {
+    /// Takes what the executor `voice` tells at `now`, in milliseconds since 1970.
+    pub(crate) fn hear(&self, voice: u8, told: &[HostHealth], now: i64) {
+        let mut hosts = self.lock();
+        for HostHealth { host, health } in told {
+            if MOST_HOSTS <= hosts.len() && !hosts.contains_key(host) {
+                forget(&mut hosts, now);
+                if MOST_HOSTS <= hosts.len() {
+                    continue;
+                }
+            }
+            let voices = hosts.entry(host.clone()).or_default();
+            if voices.len() < MOST_VOICES || voices.contains_key(&voice) {
+                voices.insert(voice, (health.clamp(0.0, 1.0), now));
+            }
+        }
+    }
+
+    /// The hosts that are not well at `now`; usually none.
+    pub(crate) fn ailing(&self, now: i64) -> Ailing {
+        let mut hosts = self.lock();
+        forget(&mut hosts, now);
+        let ailing = hosts
+            .iter()
+            .map(|(host, voices)| (host.clone(), health_of(voices, now)))
+            .filter(|(_, health)| *health < 1.0);
+        Ailing(ailing.collect())
+    }
+
+    /// Nothing panics while it holds this lock; if it did, a part of a report would be left.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Domain, Voices>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ailing {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The health of what needs all of these hosts: that of the weakest.
+    pub(crate) fn of<'d>(&self, domains: impl IntoIterator<Item = &'d Domain>) -> f64 {
+        domains.into_iter().filter_map(|domain| self.0.get(domain)).copied().fold(1.0, f64::min)
+    }
+}
+
+fn health_of(voices: &Voices, now: i64) -> f64 {
+    let badness = voices.values().map(|(health, at)| {
+        let age = now.saturating_sub(*at).max(0) as f64;
+        (1.0 - health) * (-age / HALF_LIFE).exp2()
+    });
+    1.0 - badness.sum::<f64>() / voices.len().max(1) as f64
+}
+
+fn forget(hosts: &mut BTreeMap<Domain, Voices>, now: i64) {
+    hosts.retain(|_, voices| {
+        voices.retain(|_, (_, at)| now.saturating_sub(*at) < OLD);
+        !voices.is_empty()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain(text: &str) -> Domain {
+        Domain::new(text).unwrap()
+    }
+
+    fn told(host: &str, health: f64) -> Vec<HostHealth> {
+        vec![HostHealth { host: domain(host), health }]
+    }
+
+    #[test]
+    fn bad_news_fades_within_minutes_and_good_news_ends_it() {
+        let services = Services::default();
+        let health = |now| services.ailing(now).of(&[domain("a.example"), domain("b.example")]);
+        services.hear(1, &told("a.example", 0.0), 0);
+        assert_eq!(health(0), 0.0);
+        assert!((health(120_000) - 0.5).abs() < 1e-9);
+        assert!(services.ailing(OLD).is_empty());
+        services.hear(1, &told("a.example", 0.25), 0);
+        assert_eq!(services.ailing(0).of(&[domain("b.example")]), 1.0);
+        services.hear(1, &told("a.example", 1.0), 1);
+        assert!(services.ailing(1).is_empty());
+    }
+
+    #[test]
+    fn one_executor_without_a_network_is_one_voice() {
+        let services = Services::default();
+        for voice in 0..9 {
+            services.hear(voice, &told("a.example", 1.0), 0);
+        }
+        for _ in 0..100 {
+            services.hear(9, &told("a.example", 0.0), 0);
+        }
+        assert!((services.ailing(0).of(&[domain("a.example")]) - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_old_news_makes_room() {
+        let services = Services::default();
+        for n in 0..2 * MOST_HOSTS {
+            services.hear(0, &told(&format!("h{n}.example"), 0.0), 0);
+        }
+        assert_eq!(services.lock().len(), MOST_HOSTS);
+        services.hear(0, &told("new.example", 0.0), OLD);
+        assert_eq!(services.lock().len(), 1);
+    }
+}

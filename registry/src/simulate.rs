@@ -1,0 +1,423 @@
+//! Whether ranking by outcomes helps, what it costs, and who can bend it: simulations with a seed, for
+//! the test of this module and for `benches/outcomes.rs`. They go through the same tally and the
+//! same ranking as a search does. `docs/search.md` states the method and the figures.
+
+use std::collections::BTreeMap;
+
+use a2s::Complexity;
+
+use crate::rank::{Chosen, Merits, Strategy, choose, strategies_of};
+use crate::tally::{End, Reporter, SESSIONS, Weight, sum};
+
+const DAY: i64 = 86_400_000;
+/// Capabilities that an intent leads to.
+const ALTERNATIVES: usize = 10;
+/// Executors that report.
+const EXECUTORS: u64 = 100;
+/// Sessions of each.
+const SESSIONS_OF_EACH: u64 = 20;
+/// Share of the runs that fail through the caller's input.
+const CALLERS_FAULT: f64 = 0.05;
+/// How much the alternatives differ in relevance: the standard deviation of what they lack.
+const SPREAD: f64 = 0.05;
+
+/// A number with the bounds that hold 95 of 100 such numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half of the width of its 95 % confidence interval.
+    pub margin: f64,
+}
+
+/// How well intents are served, 0 to 1: the share of runs that succeed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// When the most similar capability is run each time.
+    pub most_similar: Estimate,
+    /// When the one with the highest score is run each time.
+    pub highest_score: Estimate,
+    /// What the second gains over the first, intent by intent.
+    pub gain: Estimate,
+    /// What there would be to gain: the most reliable one, known from the beginning.
+    pub best: Estimate,
+}
+
+/// Who sends hostile reports: against the winner, and for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attack {
+    /// One executor; 1 % of all reports.
+    OneExecutor,
+    /// One session of an honest executor; 1 % of all reports.
+    OneSession,
+    /// As many made-up executors as there are hostile reports; 1 % of the reports of each capability.
+    ManyNames,
+    /// The same, and all of it about the winner and the one behind it: 5 % of the reports of each.
+    /// Nobody can do this without the owner's token.
+    ManyNamesOnTwo,
+    /// One executor that sends as many reports as all others together.
+    Flood,
+}
+
+impl Attack {
+    /// Every one.
+    pub const ALL: [Self; 5] =
+        [Self::OneExecutor, Self::OneSession, Self::ManyNames, Self::ManyNamesOnTwo, Self::Flood];
+}
+
+/// What hostile reports come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attacked {
+    /// Intents that were looked at.
+    pub intents: usize,
+    /// Those with another winner.
+    pub changed: usize,
+    /// Those that would have another winner if every report counted alike.
+    pub changed_if_all_count: usize,
+}
+
+/// What ranking by outcomes does to recall when there is nothing to gain.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Recall at 5 by similarity alone.
+    pub before: Estimate,
+    /// What it loses, query by query.
+    pub loss: Estimate,
+}
+
+/// Serves `intents` intents `runs` times each, over four weeks, and learns from what happens. Each
+/// run is of the capability that comes first at that time; nobody tries others for the sake of it.
+#[must_use]
+pub fn compare(seed: u64, intents: usize, runs: usize) -> Comparison {
+    let mut random = Random(seed);
+    let mut series: [Vec<f64>; 4] = Default::default();
+    for _ in 0..intents {
+        let alternatives: Vec<_> =
+            (0..ALTERNATIVES).map(|_| Alternative::new(&mut random)).collect();
+        let best = alternatives.iter().map(|one| one.reliability).fold(0.0, f64::max);
+        let nearest = alternatives.iter().max_by(|a, b| a.relevance.total_cmp(&b.relevance));
+        let similar = nearest.map_or(0.0, |one| one.reliability);
+        let score = serve(alternatives, runs, &mut random);
+        for (series, value) in series.iter_mut().zip([similar, score, score - similar, best]) {
+            series.push(value);
+        }
+    }
+    let [similar, score, gain, best] = series;
+    Comparison {
+        most_similar: Estimate::of(&similar),
+        highest_score: Estimate::of(&score),
+        gain: Estimate::of(&gain),
+        best: Estimate::of(&best),
+    }
+}
+
+/// Expected success of what is run for one intent, over all its runs.
+fn serve(mut alternatives: Vec<Alternative>, runs: usize, random: &mut Random) -> f64 {
+    let strategies = strategies("highest_score");
+    let mut expected = 0.0;
+    for run in 0..runs {
+        let now = 28 * DAY * run as i64 / runs.max(1) as i64;
+        let first = winner(&alternatives, &strategies, now);
+        let Some(chosen) = alternatives.get_mut(first) else { continue };
+        expected += chosen.reliability;
+        let end = chosen.run(random);
+        chosen.ledger.report(Voice::honest(random), end, now);
+        chosen.ledger.settle();
+    }
+    expected / runs.max(1) as f64
+}
+
+/// Reports of honest executors on `intents` intents, `runs` for each alternative over two weeks, then
+/// hostile ones. The alternatives are alike but for their reliability: one succeeds 95 times of 100,
+/// the others are behind by `gap` at least.
+#[must_use]
+pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) -> Attacked {
+    let mut random = Random(seed);
+    let strategies = strategies("highest_score");
+    let (mut changed, mut changed_if_all_count) = (0, 0);
+    for _ in 0..intents {
+        let mut alternatives: Vec<_> = (0..ALTERNATIVES)
+            .map(|place| Alternative {
+                relevance: 1.0,
+                reliability: 0.95 - if place == 0 { 0.0 } else { gap + 0.25 * random.share() },
+                ledger: Ledger::default(),
+            })
+            .collect();
+        for alternative in &mut alternatives {
+            for run in 0..runs {
+                let end = alternative.run(&mut random);
+                let now = 14 * DAY * run as i64 / runs.max(1) as i64;
+                alternative.ledger.report(Voice::honest(&mut random), end, now);
+            }
+            alternative.ledger.settle();
+        }
+        let now = 14 * DAY;
+        let first = winner(&alternatives, &strategies, now);
+        let first_of_all = plain_winner(&alternatives);
+        let second = second_to(first, &alternatives, &strategies, now);
+        let honest = runs * ALTERNATIVES;
+        let hostile = if attack == Attack::Flood { honest } else { honest.div_ceil(100) };
+        for report in 0..hostile {
+            let voice = Voice::hostile(attack, report, &mut random);
+            let (victim, end) = match attack {
+                Attack::ManyNames if report % ALTERNATIVES == first => (first, End::Fault),
+                Attack::ManyNames => (report % ALTERNATIVES, End::Success),
+                _ if report % 2 == 0 => (first, End::Fault),
+                _ => (second, End::Success),
+            };
+            if let Some(victim) = alternatives.get_mut(victim) {
+                victim.ledger.report(voice, end, now);
+            }
+        }
+        for alternative in &mut alternatives {
+            alternative.ledger.settle();
+        }
+        changed += usize::from(winner(&alternatives, &strategies, now) != first);
+        changed_if_all_count += usize::from(plain_winner(&alternatives) != first_of_all);
+    }
+    Attacked { intents, changed, changed_if_all_count }
+}
+
+/// Recall at 5 of `queries` queries with 20 candidates each, one of them right, by similarity and by
+/// score, when all are equally reliable and have been run from never to a thousand times.
+#[must_use]
+pub fn cost(seed: u64, queries: usize) -> Cost {
+    const CANDIDATES: usize = 20;
+    let mut random = Random(seed);
+    let (mut before, mut loss) = (Vec::new(), Vec::new());
+    let (similar, score) = (strategies("most_similar"), strategies("highest_score"));
+    for _ in 0..queries {
+        // The right one is in front most of the time; the others follow one another at distances
+        // like those of real answers.
+        let right = 1.0 - 0.15 * random.normal().abs();
+        let mut candidates: Vec<_> = (0..CANDIDATES)
+            .map(|place| Alternative {
+                relevance: if place == 0 { right } else { 1.0 - 0.6 * random.share().sqrt() },
+                reliability: 0.9,
+                ledger: Ledger::default(),
+            })
+            .collect();
+        for candidate in &mut candidates {
+            let runs = (1000_f64.powf(random.share()) - 1.0) as usize;
+            for _ in 0..runs {
+                let end = candidate.run(&mut random);
+                candidate.ledger.report(Voice::honest(&mut random), end, 0);
+            }
+            candidate.ledger.settle();
+        }
+        let found = |strategies: &[Strategy]| {
+            let order = order(&candidates, strategies, 0);
+            if order.iter().take(5).any(|place| *place == 0) { 1.0 } else { 0.0 }
+        };
+        before.push(found(&similar));
+        loss.push(found(&similar) - found(&score));
+    }
+    Cost { before: Estimate::of(&before), loss: Estimate::of(&loss) }
+}
+
+/// A capability that fits an intent.
+#[derive(Debug)]
+struct Alternative {
+    relevance: f64,
+    /// The chance that a run succeeds.
+    reliability: f64,
+    ledger: Ledger,
+}
+
+impl Alternative {
+    fn new(random: &mut Random) -> Self {
+        let relevance = (1.0 - SPREAD * random.normal().abs()).max(0.0);
+        // Most are good, some are bad: 0.5 to 1, 0.83 on the average.
+        let reliability = 1.0 - 0.5 * random.share().powi(2);
+        Self { relevance, reliability, ledger: Ledger::default() }
+    }
+
+    fn run(&self, random: &mut Random) -> End {
+        if random.share() < CALLERS_FAULT {
+            End::Neither
+        } else if random.share() < self.reliability {
+            End::Success
+        } else {
+            End::Fault
+        }
+    }
+
+    fn merits(&self, now: i64) -> Merits {
+        Merits {
+            relevance: self.relevance,
+            runs: self.ledger.sum.at(self.ledger.at, now),
+            complexity: Complexity::Low,
+            permissions: 0,
+            health: 1.0,
+        }
+    }
+}
+
+/// What a registry keeps of one version.
+#[derive(Debug, Default)]
+struct Ledger {
+    reporters: BTreeMap<u8, Reporter>,
+    sum: Weight,
+    at: i64,
+    /// Successes and faults, each counted as one.
+    counts: (f64, f64),
+}
+
+impl Ledger {
+    fn report(&mut self, voice: Voice, end: End, now: i64) {
+        self.reporters.entry(voice.reporter).or_default().count(voice.session, end, now, now);
+        self.at = now;
+        match end {
+            End::Success => self.counts.0 += 1.0,
+            End::Fault => self.counts.1 += 1.0,
+            End::Neither => {}
+        }
+    }
+
+    /// Sums up what was reported.
+    fn settle(&mut self) {
+        let weights = self.reporters.values_mut().map(|reporter| {
+            reporter.bring_to(self.at);
+            reporter.weight()
+        });
+        self.sum = sum(&weights.collect::<Vec<_>>());
+    }
+}
+
+/// Whose word a report is, behind the hash.
+#[derive(Debug, Clone, Copy)]
+struct Voice {
+    reporter: u8,
+    session: usize,
+}
+
+impl Voice {
+    fn new(reporter: u64, session: u64) -> Self {
+        let places = SESSIONS as u64;
+        // Any names, hashed: as the registry does it, with another hash.
+        let reporter = Random(reporter).next();
+        let session = Random(reporter ^ session).next() % places;
+        Self { reporter: (reporter % 256) as u8, session: session as usize }
+    }
+
+    fn honest(random: &mut Random) -> Self {
+        Self::new(random.next() % EXECUTORS, random.next() % SESSIONS_OF_EACH)
+    }
+
+    fn hostile(attack: Attack, report: usize, random: &mut Random) -> Self {
+        match attack {
+            // With as many sessions as it likes.
+            Attack::OneExecutor | Attack::Flood => Self::new(EXECUTORS, random.next()),
+            Attack::OneSession => Self::new(0, SESSIONS_OF_EACH),
+            Attack::ManyNames | Attack::ManyNamesOnTwo => {
+                Self::new(EXECUTORS + 1 + report as u64, 0)
+            }
+        }
+    }
+}
+
+fn strategies(preset: &str) -> Vec<Strategy> {
+    let asked = a2s::api::Strategy::Preset(preset.to_owned());
+    // The names are those of presets.
+    strategies_of(Some(&asked)).unwrap_or_default()
+}
+
+/// The places of the alternatives, best first.
+fn order(alternatives: &[Alternative], strategies: &[Strategy], now: i64) -> Vec<usize> {
+    let merits: Vec<_> = alternatives.iter().map(|one| one.merits(now)).collect();
+    let mut chosen = choose(&merits, strategies).map(|(_, chosen)| chosen).unwrap_or_default();
+    chosen.sort_by(Chosen::compare);
+    chosen.iter().map(|chosen| chosen.index).collect()
+}
+
+fn winner(alternatives: &[Alternative], strategies: &[Strategy], now: i64) -> usize {
+    order(alternatives, strategies, now).first().copied().unwrap_or_default()
+}
+
+fn second_to(
+    first: usize,
+    alternatives: &[Alternative],
+    strategies: &[Strategy],
+    now: i64,
+) -> usize {
+    let order = order(alternatives, strategies, now);
+    order.into_iter().find(|place| *place != first).unwrap_or_default()
+}
+
+/// The winner if every report counted alike.
+fn plain_winner(alternatives: &[Alternative]) -> usize {
+    let rate = |one: &Alternative| {
+        let (good, bad) = one.ledger.counts;
+        good / (good + bad).max(1.0)
+    };
+    let rates = alternatives.iter().map(rate).enumerate();
+    rates.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(place, _)| place)
+}
+
+impl Estimate {
+    fn of(values: &[f64]) -> Self {
+        let count = values.len().max(2) as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance =
+            values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        Self { mean, margin: 1.96 * (variance / count).sqrt() }
+    }
+}
+
+/// `SplitMix64`: the same numbers on every machine.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// From 0 to 1, without 1.
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Of the standard normal distribution, near enough: the sum of twelve.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: u64 = 20_261_122;
+
+    #[test]
+    fn outcomes_find_what_works() {
+        let found = compare(SEED, 40, 200);
+        assert!(found.gain.margin < found.gain.mean, "{found:?}");
+        assert!(found.highest_score.mean < found.best.mean, "{found:?}");
+    }
+
+    #[test]
+    fn one_hostile_report_in_a_hundred_changes_no_winner() {
+        for kind in [Attack::OneExecutor, Attack::OneSession, Attack::ManyNames] {
+            let found = attack(SEED, 20, 500, 0.1, kind);
+            assert_eq!(found.changed, 0, "{kind:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn one_executor_that_floods_changes_no_winner_and_would_if_all_reports_counted_alike() {
+        let found = attack(SEED, 10, 300, 0.1, Attack::Flood);
+        assert_eq!((found.changed, found.changed_if_all_count), (0, 10));
+    }
+
+    #[test]
+    fn where_all_are_equally_reliable_recall_is_as_before() {
+        let found = cost(SEED, 200);
+        assert!(found.loss.mean <= found.loss.margin.max(0.01), "{found:?}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Counting how runs end.
+
+use a2s::Digest;
+use a2s::api::{Blame, FailureClass, FailureCount};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, Sqlite as Backend, Transaction};
+
+use super::super::{Error, Outcome, Record, Recorded, VersionId};
+use super::Sqlite;
+use crate::latency::Histogram;
+use crate::tally::{Reporter, Weight, sum};
+
+/// How many runs are remembered, so that a report which comes again counts once.
+const MOST_REMEMBERED: i64 = 1_000_000;
+
+impl Sqlite {
+    pub(super) async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(
+            "SELECT version.id, digest FROM version JOIN capability ON capability.id = capability \
+             WHERE name = ? AND version = ?",
+        )
+        .bind(outcome.name.as_str())
+        .bind(outcome.version.to_string())
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(row) = row else { return Ok(Recorded::Unknown) };
+        let (version, digest): (i64, String) = (row.try_get("id")?, row.try_get("digest")?);
+        let digest: Digest = digest.parse().map_err(Error::unavailable)?;
+        if digest != outcome.digest {
+            return Ok(Recorded::OtherDigest(digest));
+        }
+        if !remember(&mut transaction, version, outcome).await? {
+            return Ok(Recorded::Again);
+        }
+        if outcome.success {
+            count_latency(&mut transaction, version, outcome).await?;
+        } else {
+            count_failure(&mut transaction, version, outcome).await?;
+        }
+        let weight = weigh(&mut transaction, version, outcome).await?;
+        sqlx::query(
+            "UPDATE version SET runs = runs + 1, successes = successes + ?, faults = faults + ?, \
+             good = ?, bad = ?, used = ?, weighed_at = ?, last_run = max(coalesce(last_run, 0), ?) \
+             WHERE id = ?",
+        )
+        .bind(outcome.success)
+        .bind(outcome.is_fault())
+        .bind(weight.good)
+        .bind(weight.bad)
+        .bind(weight.runs)
+        .bind(outcome.at.as_millisecond())
+        .bind(outcome.ended_at.as_millisecond())
+        .bind(version)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(Recorded::New)
+    }
+
+    pub(super) async fn record_of(&self, id: VersionId) -> Result<Record, Error> {
+        // One transaction: the parts must be of one moment.
+        let mut transaction = self.readers.begin().await?;
+        let row = sqlx::query(
+            "SELECT last_run, (SELECT count(*) FROM reporter WHERE version = id) AS reporters, \
+             (SELECT histogram FROM latency WHERE version = id) AS histogram \
+             FROM version WHERE id = ?",
+        )
+        .bind(id.0)
+        .fetch_one(&mut *transaction)
+        .await?;
+        let failures = sqlx::query(
+            "SELECT code, class, blame, count FROM failure WHERE version = ? \
+             ORDER BY count DESC, code, class, blame",
+        )
+        .bind(id.0)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let histogram: Option<String> = row.try_get("histogram")?;
+        let histogram: Option<Histogram> = histogram.as_deref().map(parse).transpose()?;
+        let last_run: Option<i64> = row.try_get("last_run")?;
+        Ok(Record {
+            failures: failures.iter().map(to_failure).collect::<Result<_, _>>()?,
+            latency: histogram.unwrap_or_default(),
+            reporters: row.try_get::<i64, _>("reporters")?.unsigned_abs(),
+            last_run: last_run
+                .map(Timestamp::from_millisecond)
+                .transpose()
+                .map_err(Error::unavailable)?,
+        })
+    }
+}
+
+/// Remembers that a run was reported, and forgets the oldest ones. False when it was before.
+async fn remember(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<bool, Error> {
+    let inserted = sqlx::query(
+        "INSERT INTO outcome (run, version, at) VALUES (?, ?, ?) ON CONFLICT (run) DO NOTHING",
+    )
+    .bind(outcome.run.to_string())
+    .bind(version)
+    .bind(outcome.at.as_millisecond())
+    .execute(&mut **transaction)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Ok(false);
+    }
+    // Two go for each that comes, so the table shrinks to its bound whatever it was before.
+    sqlx::query(
+        "DELETE FROM outcome WHERE seq IN (SELECT seq FROM outcome ORDER BY seq LIMIT 2) \
+         AND (at < ? OR seq <= ?)",
+    )
+    .bind(outcome.forget_before.as_millisecond())
+    .bind(inserted.last_insert_rowid() - MOST_REMEMBERED)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(true)
+}
+
+/// Adds the run to what its executor has told, and gives what all of them tell now.
+async fn weigh(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<Weight, Error> {
+    let now = outcome.at.as_millisecond();
+    let rows = sqlx::query("SELECT reporter, sessions, at FROM reporter WHERE version = ?")
+        .bind(version)
+        .fetch_all(&mut **transaction)
+        .await?;
+    let mut own = Reporter::default();
+    let mut weights = Vec::with_capacity(rows.len() + 1);
+    for row in &rows {
+        let sessions: String = row.try_get("sessions")?;
+        let mut reporter = Reporter { sessions: parse(&sessions)?, at: row.try_get("at")? };
+        if row.try_get::<i64, _>("reporter")? == i64::from(outcome.voice.reporter) {
+            own = reporter;
+        } else {
+            reporter.bring_to(now);
+            weights.push(reporter.weight());
+        }
+    }
+    let session = usize::from(outcome.voice.session);
+    own.count(session, outcome.end(), outcome.ended_at.as_millisecond(), now);
+    weights.push(own.weight());
+    sqlx::query(
+        "INSERT INTO reporter (version, reporter, sessions, at) VALUES (?, ?, ?, ?) \
+         ON CONFLICT DO UPDATE SET sessions = excluded.sessions, at = excluded.at",
+    )
+    .bind(version)
+    .bind(i64::from(outcome.voice.reporter))
+    .bind(serde_json::to_string(&own.sessions).map_err(Error::unavailable)?)
+    .bind(own.at)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(sum(&weights))
+}
+
+async fn count_failure(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO failure (version, code, class, blame, count) VALUES (?, ?, ?, ?, 1) \
+         ON CONFLICT DO UPDATE SET count = count + 1",
+    )
+    .bind(version)
+    .bind(outcome.code.as_deref().unwrap_or_default())
+    .bind(outcome.class.map_or("", FailureClass::as_str))
+    .bind(outcome.blame.map_or("", Blame::as_str))
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}
+
+async fn count_latency(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<(), Error> {
+    let stored: Option<String> =
+        sqlx::query_scalar("SELECT histogram FROM latency WHERE version = ?")
+            .bind(version)
+            .fetch_optional(&mut **transaction)
+            .await?;
+    let mut histogram: Histogram = stored.as_deref().map(parse).transpose()?.unwrap_or_default();
+    histogram.count(outcome.duration_ms);
+    sqlx::query(
+        "INSERT INTO latency (version, histogram) VALUES (?, ?) \
+         ON CONFLICT DO UPDATE SET histogram = excluded.histogram",
+    )
+    .bind(version)
+    .bind(serde_json::to_string(&histogram).map_err(Error::unavailable)?)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}
+
+fn to_failure(row: &SqliteRow) -> Result<FailureCount, Error> {
+    let text = |column: &str| -> Result<Option<String>, Error> {
+        Ok(Some(row.try_get::<String, _>(column)?).filter(|text| !text.is_empty()))
+    };
+    let (class, blame) = (text("class")?, text("blame")?);
+    Ok(FailureCount {
+        code: text("code")?,
+        class: FailureClass::ALL.iter().copied().find(|c| class.as_deref() == Some(c.as_str())),
+        blame: Blame::ALL.iter().copied().find(|b| blame.as_deref() == Some(b.as_str())),
+        count: row.try_get::<i64, _>("count")?.unsigned_abs(),
+    })
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(Error::unavailable)
+}
