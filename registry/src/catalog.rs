@@ -22,6 +22,7 @@ use crate::documents::{Documents, Facts, Opened};
 use crate::embed::Embedder;
 use crate::error::Mismatch;
 use crate::index::Index;
+use crate::live::Live;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
 use crate::services::Services;
 use crate::store::{Entry, Heads, NewVersion, Publication, Store};
@@ -36,6 +37,7 @@ const VERSION_BATCH: usize = 64;
 /// Everything that can be asked of the registry.
 pub(crate) struct Catalog {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) live: Arc<Live>,
     pub(crate) documents: Arc<Documents>,
     pub(crate) vectors: Arc<dyn crate::vectors::Vectors>,
     pub(crate) index: Index,
@@ -107,6 +109,7 @@ impl Catalog {
         };
         let created = match self.store.publish(&new).await? {
             Publication::Created(seq) => {
+                self.live.changed(&new.name);
                 if !self.index.wait_for(seq, INDEX_WAIT).await {
                     tracing::warn!(name = %new.name, "published, but not in the search index yet");
                 }

@@ -20,6 +20,7 @@ use crate::Error;
 use crate::documents::{Documents, Facts, Opened};
 use crate::embed::{Described, Embedder, index_text};
 use crate::keywords::document_vector;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::store::relations::Which;
 use crate::store::{CapabilityId, Entry, Heads, Seq, Store, VersionId};
@@ -72,6 +73,7 @@ enum Wish {
 impl Index {
     pub(crate) fn start(
         store: Arc<dyn Store>,
+        live: Arc<Live>,
         documents: Arc<Documents>,
         vectors: Arc<dyn Vectors>,
         embedder: Embedder,
@@ -82,6 +84,7 @@ impl Index {
         let stop = CancellationToken::new();
         let indexer = Indexer {
             store,
+            live,
             documents,
             vectors,
             embedder: Arc::new(embedder),
@@ -150,6 +153,7 @@ impl Index {
 
 struct Indexer {
     store: Arc<dyn Store>,
+    live: Arc<Live>,
     documents: Arc<Documents>,
     vectors: Arc<dyn Vectors>,
     embedder: Arc<Embedder>,
@@ -224,7 +228,9 @@ impl Indexer {
             self.metrics.index_lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
             let capabilities: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
-            let changes = self.changes_of(&capabilities.into_iter().collect::<Vec<_>>()).await?;
+            let capabilities: Vec<_> = capabilities.into_iter().collect();
+            self.live.changed_all(&capabilities);
+            let changes = self.changes_of(&capabilities).await?;
             self.unflushed += changes.len();
             self.vectors.apply(changes).await?;
             self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);

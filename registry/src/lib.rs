@@ -76,7 +76,7 @@
 //! # Map
 //!
 //! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
-//! texts), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
+//! texts), `live` (the rows that searches weigh), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
 //! `fuse` are its parts), `rank` (which hit is first) and `port` (what can feed what). `index` is the
 //! task that keeps the index level with the store.
 
@@ -89,6 +89,7 @@ mod http;
 mod index;
 mod keywords;
 mod latency;
+mod live;
 mod metrics;
 mod port;
 mod rank;
@@ -116,6 +117,7 @@ pub use crate::error::{CODES, Error, Mismatch};
 use crate::http::Shared;
 pub use crate::http::not_found;
 use crate::index::Index;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::services::Services;
 pub use crate::store::{Error as StoreError, ErrorKind as StoreErrorKind};
@@ -197,8 +199,10 @@ impl App {
         };
         let vectors = vectors::open(&config.index, identity).await?;
         let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
+        let live = Arc::new(Live::new(Arc::clone(&store)));
         let index = Index::start(
             Arc::clone(&store),
+            Arc::clone(&live),
             Arc::clone(&documents),
             Arc::clone(&vectors),
             config.embedder.clone(),
@@ -206,6 +210,7 @@ impl App {
         );
         let catalog = Catalog {
             store,
+            live,
             documents,
             vectors,
             index,

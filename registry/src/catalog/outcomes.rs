@@ -54,6 +54,7 @@ impl Catalog {
         };
         match self.store.record(&outcome).await? {
             Recorded::New => {
+                self.live.changed(&outcome.name);
                 self.metrics.outcomes.inc();
                 self.services.hear(voice.reporter, &report.hosts, now.as_millisecond());
                 Ok(())

@@ -5,6 +5,7 @@ mod request;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Permission;
@@ -53,7 +54,7 @@ struct Findable {
 
 /// A candidate with its place in the answer.
 struct Ranked {
-    entry: Entry,
+    entry: Arc<Entry>,
     similarity: f64,
     merits: Merits,
     chosen: Chosen,
@@ -202,11 +203,8 @@ impl Catalog {
             |found: &'_ Findable| found.fitting.iter().take(breadth).copied().collect::<Vec<_>>();
         let ids: BTreeSet<_> =
             found.iter().flat_map(candidates).map(|candidate| candidate.capability).collect();
-        let ids: Vec<_> = ids.into_iter().collect();
-        let heads = self.store.heads(Heads::Of(&ids)).await?;
-        let health = self.health(&heads, now).await?;
-        let heads: BTreeMap<_, _> =
-            heads.into_iter().map(|entry| (entry.capability, entry)).collect();
+        let heads = self.live.of(ids).await?;
+        let health = self.health(heads.values().map(AsRef::as_ref), now).await?;
         let rank_one = |found: &Findable| {
             let known: Vec<_> = candidates(found)
                 .into_iter()
@@ -228,7 +226,7 @@ impl Catalog {
                 let (candidate, entry) = *known.get(chosen.index)?;
                 let merits = *merits.get(chosen.index)?;
                 let similarity = candidate.similarity;
-                Some(Ranked { entry: entry.clone(), similarity, merits, chosen })
+                Some(Ranked { entry: Arc::clone(entry), similarity, merits, chosen })
             };
             let mut ranked: Vec<_> = chosen.into_iter().filter_map(to_ranked).collect();
             // Ties are broken by meaning, then by name, so that an answer can be repeated.
@@ -246,9 +244,9 @@ impl Catalog {
     }
 
     /// How the services of capabilities are doing, where they are not well.
-    async fn health(
+    async fn health<'e>(
         &self,
-        entries: &[Entry],
+        entries: impl Iterator<Item = &'e Entry>,
         now: Timestamp,
     ) -> Result<BTreeMap<VersionId, f64>, Error> {
         let ailing = self.services.ailing(now.as_millisecond());
@@ -301,7 +299,7 @@ impl Catalog {
         ranked: &[Ranked],
         filter: &Filter,
     ) -> Result<Vec<Option<Offered>>, Error> {
-        let opened = self.documents.open(ranked.iter().map(|ranked| &ranked.entry)).await?;
+        let opened = self.documents.open(ranked.iter().map(|ranked| ranked.entry.as_ref())).await?;
         let mut all = Vec::with_capacity(opened.len());
         for (_, opened) in opened {
             let Ok(Opened { facts, .. }) = opened else {
@@ -393,7 +391,7 @@ impl Catalog {
 
 /// A document that may be offered.
 struct Offered {
-    facts: std::sync::Arc<Facts>,
+    facts: Arc<Facts>,
     /// What its callers must hold.
     permissions: Vec<Permission>,
 }
