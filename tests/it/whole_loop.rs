@@ -10,7 +10,7 @@ use crate::http::{get, send};
 #[test]
 fn everything_is_still_there_after_a_restart() {
     let mut world = World::up(&[]);
-    let found = world.a2s(&["search", "pooch kinds", "--json"]).exits(0).one();
+    let found = world.a2s(&["search", "canine breeds", "--json"]).exits(0).one();
     assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
     let checksum = found["capabilities"][0]["checksum"].as_str().unwrap().to_owned();
     let run = world.a2s(&["run", "ListDogBreeds", "--digest", &checksum, "--json"]).exits(0).one();
@@ -28,7 +28,7 @@ fn everything_is_still_there_after_a_restart() {
         let verified = world.a2s(&["verify", "ListDogBreeds"]).exits(0);
         assert!(verified.stdout.starts_with(&checksum), "{verified:?}");
         assert_eq!(world.a2s(&["runs", &id, "--json"]).exits(0).one(), run);
-        let found = world.a2s(&["search", "pooch kinds", "--json"]).exits(0).one();
+        let found = world.a2s(&["search", "canine breeds", "--json"]).exits(0).one();
         assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
         assert_eq!(found["capabilities"][0]["usage_count"], 1, "the outcome was reported");
         world.a2s(&["show", "PostWeatherTweet@^1"]).exits(0);
@@ -221,7 +221,7 @@ fn three_services_apart_do_what_one_process_does() {
     flags.extend(world.upstreams());
     let executor = world.service("executor", &flags);
 
-    let found = registry.a2s(&["search", "pooch kinds", "--json"]).exits(0).one();
+    let found = registry.a2s(&["search", "canine breeds", "--json"]).exits(0).one();
     assert_eq!(found["capabilities"][0]["name"], "ListDogBreeds");
     let run = executor.a2s(&["run", "ListDogBreeds", "--json"]).exits(0).one();
     assert_eq!(run["checksum"], found["capabilities"][0]["checksum"]);
