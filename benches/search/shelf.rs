@@ -24,6 +24,10 @@ pub(crate) struct Shelf {
 impl Shelf {
     pub(crate) async fn open(folder: &Path) -> Self {
         let config = Config::in_folder(folder, None);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a bench is the program that gives the clock"
+        )]
         let clock = Arc::new(jiff::Timestamp::now);
         let mut metrics = prometheus_client::registry::Registry::default();
         let app = App::open(config, clock, &mut metrics).await.unwrap();

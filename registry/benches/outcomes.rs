@@ -1,6 +1,8 @@
 //! What ranking by outcomes gains, costs and withstands: `cargo bench -p registry --bench outcomes`.
 //! The figures stand in `docs/search.md`.
 
+#![expect(clippy::print_stdout, reason = "the figures are what a bench is for")]
+
 use registry::simulate::{Attack, Estimate, attack, compare, cost};
 
 /// Any; those of the documentation are of this one.

@@ -5,7 +5,7 @@
 //! it follows: so what another process has changed is known as soon as the index knows it. Whether a
 //! document still is what was published is not decided by this: [`crate::documents`] reads it anew.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2s::CapabilityName;
@@ -25,8 +25,8 @@ pub(crate) struct Live {
 
 #[derive(Debug, Default)]
 struct Kept {
-    entries: HashMap<CapabilityId, Arc<Entry>>,
-    ids: HashMap<CapabilityName, CapabilityId>,
+    entries: BTreeMap<CapabilityId, Arc<Entry>>,
+    ids: BTreeMap<CapabilityName, CapabilityId>,
     /// Grows with every change: what was read before one may be old behind it.
     changes: u64,
 }
@@ -105,5 +105,57 @@ impl Kept {
     fn forget_all(&mut self) {
         self.entries.clear();
         self.ids.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2s::{Complexity, Digest};
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::store::relations::Relations;
+    use crate::store::{self, NewVersion, Publication};
+
+    async fn live() -> (Live, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("registry.sqlite");
+        let store = store::open(path.to_str().unwrap()).await.unwrap();
+        (Live::new(store), folder)
+    }
+
+    async fn publish(live: &Live, name: &str, version: &str) {
+        let new = NewVersion {
+            name: name.parse().unwrap(),
+            version: version.parse().unwrap(),
+            digest: Digest::of_bytes(version.as_bytes()),
+            source: String::new(),
+            complexity: Complexity::Low,
+            permissions: 0,
+            published_at: Timestamp::UNIX_EPOCH,
+            relations: Relations::default(),
+        };
+        let published = live.store.publish(&new).await.unwrap();
+        assert!(matches!(published, Publication::Created(_)));
+    }
+
+    async fn versions(live: &Live) -> Vec<String> {
+        let found = live.of((1..=3).map(CapabilityId)).await.unwrap();
+        found.values().map(|entry| format!("{} {}", entry.name, entry.version)).collect()
+    }
+
+    #[tokio::test]
+    async fn what_changed_is_read_again_and_nothing_else_is() {
+        let (live, _folder) = live().await;
+        publish(&live, "Alpha", "1.0.0").await;
+        publish(&live, "Bravo", "1.0.0").await;
+        assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"]);
+        publish(&live, "Alpha", "1.1.0").await;
+        publish(&live, "Bravo", "1.1.0").await;
+        assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"], "nobody has said so");
+        live.changed(&"Alpha".parse().unwrap());
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
+        live.changed_all(&[CapabilityId(2), CapabilityId(3)]);
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.1.0"]);
     }
 }

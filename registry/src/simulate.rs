@@ -127,9 +127,10 @@ fn serve(mut alternatives: Vec<Alternative>, runs: usize, random: &mut Random) -
     expected / runs.max(1) as f64
 }
 
-/// Reports of honest executors on `intents` intents, `runs` for each alternative over two weeks, then
-/// hostile ones. The alternatives are alike but for their reliability: one succeeds 95 times of 100,
-/// the others are behind by `gap` at least.
+/// Reports of honest executors on `intents` intents, then hostile ones.
+///
+/// There are `runs` for each alternative over two weeks. The alternatives are alike but for their
+/// reliability: one succeeds 95 times of 100, the others are behind by `gap` at least.
 #[must_use]
 pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) -> Attacked {
     let mut random = Random(seed);

@@ -22,7 +22,7 @@ use crate::latency::Histogram;
 use crate::tally::{End, Weight};
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CapabilityId(pub i64);
 
 /// A version in this store.

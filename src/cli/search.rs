@@ -31,8 +31,8 @@ pub(crate) struct SearchArgs {
     /// Go on where a page ended: its `next`, as --json prints it
     #[arg(long, conflicts_with = "also")]
     pub(crate) cursor: Option<String>,
-    /// How to choose: highest_score (default), most_similar, most_reliable, most_used, simplest,
-    /// least_privilege, healthiest, or weights and least values such as
+    /// How to choose: `highest_score` (default), `most_similar`, `most_reliable`, `most_used`, `simplest`,
+    /// `least_privilege`, `healthiest`, or weights and least values such as
     /// `similarity=0.7,success_rate=0.3,success_rate>=0.9`; give several to fall back through
     #[arg(long)]
     pub(crate) strategy: Vec<String>,

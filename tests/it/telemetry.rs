@@ -60,6 +60,7 @@ fn runs_are_exported_as_the_file_says_and_sent_when_the_services_stop() {
 }
 
 /// A request of OTLP as the classes say that OpenTelemetry makes for Python; none without them.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn read_by_others(body: &[u8]) -> Option<Value> {
     let Some(folder) = std::env::var_os("A2S_TEST_PYTHON") else {
         eprintln!("SKIPPED: A2S_TEST_PYTHON names no folder, so no reader of others was asked");

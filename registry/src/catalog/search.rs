@@ -221,7 +221,7 @@ impl Catalog {
                 })
                 .collect();
             let (place, chosen) = rank::choose(&merits, strategies)
-                .unwrap_or((strategies.len().saturating_sub(1), Vec::new()));
+                .unwrap_or_else(|| (strategies.len().saturating_sub(1), Vec::new()));
             let to_ranked = |chosen: Chosen| {
                 let (candidate, entry) = *known.get(chosen.index)?;
                 let merits = *merits.get(chosen.index)?;

@@ -18,6 +18,7 @@ const PUBLISHERS: usize = 8;
 const ACKNOWLEDGED: usize = 100;
 
 /// Kills, and capabilities at least.
+#[expect(clippy::disallowed_methods, reason = "how long a test takes is set where it is run")]
 fn extent() -> (usize, usize) {
     let kills = std::env::var("A2S_TEST_KILLS").ok();
     let kills = kills.map_or(4, |text| text.parse().expect("A2S_TEST_KILLS is a number"));
