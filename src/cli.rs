@@ -1,6 +1,7 @@
 //! The arguments, as typed.
 
 mod authoring;
+mod embedder;
 mod runs;
 mod search;
 mod secrets;
@@ -19,6 +20,7 @@ pub(crate) use authoring::{
     NewArgs,
 };
 
+pub(crate) use embedder::{EmbedderArgs, EmbedderChoice, ReindexArgs};
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
@@ -190,7 +192,7 @@ pub(crate) enum Command {
         command: SecretsCommand,
     },
     /// Rebuild the search index of a data folder from its documents
-    Reindex,
+    Reindex(ReindexArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -308,6 +310,8 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
+    pub(crate) embedder: EmbedderArgs,
+    #[command(flatten)]
     pub(crate) guarding: GuardingArgs,
     #[command(flatten)]
     pub(crate) outbound: OutboundArgs,
@@ -330,6 +334,14 @@ pub(crate) struct ExecutorArgs {
     pub(crate) outbound: OutboundArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) common: ServeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RegistryArgs {
+    #[command(flatten)]
+    pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
 }
@@ -476,7 +488,7 @@ pub(crate) enum CheckAnswers {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     /// The registry: publish and search
-    Registry(ServeArgs),
+    Registry(RegistryArgs),
     /// The executor: plan and run
     Executor(Box<ExecutorArgs>),
     /// The reference guardian: AOS at /aos

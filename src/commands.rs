@@ -84,17 +84,17 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::State { command } => state::state(command, &client()?, output).await,
         Command::Secrets { command } => secrets::secrets(command, &client()?, output).await,
         Command::Demo => demo::demo(output).await,
-        Command::Up(arguments) => serve::up(global, *arguments).await,
+        Command::Up(arguments) => Box::pin(serve::up(global, *arguments)).await,
         Command::Serve { service: Service::Registry(arguments) } => {
             serve::registry(global, arguments).await
         }
         Command::Serve { service: Service::Executor(arguments) } => {
-            serve::executor(global, *arguments).await
+            Box::pin(serve::executor(global, *arguments)).await
         }
         Command::Serve { service: Service::Guardian(arguments) } => {
             serve::guardian(global, arguments).await
         }
-        Command::Reindex => serve::reindex(global, output).await,
+        Command::Reindex(arguments) => serve::reindex(global, &arguments, output).await,
     }
 }
 

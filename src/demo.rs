@@ -17,7 +17,9 @@ use crate::client::Client;
 use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
 use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
-use crate::serve::{ExecutorPart, Folder, Guardian, Journal, Outbound, Parts, Stack, shipped};
+use crate::serve::{
+    ExecutorPart, Folder, Guardian, Journal, Outbound, Parts, RegistryPart, Stack, shipped,
+};
 use crate::standin::{self, Standin};
 
 const INTENT: &str = "check the weather in Paris and post it";
@@ -111,7 +113,7 @@ impl<'o> Demo<'o> {
         let data = Folder::open(&folder.join("data"), "registry")?;
         let token = data.token(None)?;
         let parts = Parts {
-            registry: true,
+            registry: Some(RegistryPart::default()),
             executor: Some(ExecutorPart {
                 registry: None,
                 guardian: Guardian::Builtin { policy: Some(policy), fail: FailMode::Closed },

@@ -1,5 +1,6 @@
 //! `a2s up` and `a2s serve`: the services behind a listener.
 
+mod embedder;
 mod folder;
 mod front;
 mod keyring;
@@ -16,14 +17,16 @@ use tokio::signal;
 use url::Url;
 
 use self::settings::{Common, File};
-use crate::cli::{ExecutorArgs, Global, GuardianArgs, GuardianChoice, ServeArgs, UpArgs};
+use crate::cli::{
+    ExecutorArgs, Global, GuardianArgs, GuardianChoice, RegistryArgs, ReindexArgs, UpArgs,
+};
 use crate::commands::data_dir;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use folder::Folder;
 pub(crate) use shipped::shipped;
-pub(crate) use stack::{ExecutorPart, Guardian, Journal, Outbound, Parts, Stack};
+pub(crate) use stack::{ExecutorPart, Guardian, Journal, Outbound, Parts, RegistryPart, Stack};
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -48,7 +51,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
             .with_hint("Leave --policy out, or use --guardian builtin."));
     }
     let parts = Parts {
-        registry: true,
+        registry: Some(file.registry_part(&arguments.embedder)?),
         executor: Some(ExecutorPart {
             registry: None,
             guardian,
@@ -62,9 +65,11 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
 }
 
 /// The registry alone.
-pub(crate) async fn registry(global: &Global, arguments: ServeArgs) -> Result<(), Failure> {
-    let common = File::read(&arguments)?.common(&arguments, REGISTRY_PORT);
-    let parts = Parts { registry: true, executor: None, guardian: None, ship: true };
+pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result<(), Failure> {
+    let file = File::read(&arguments.common)?;
+    let common = file.common(&arguments.common, REGISTRY_PORT);
+    let registry = Some(file.registry_part(&arguments.embedder)?);
+    let parts = Parts { registry, executor: None, guardian: None, ship: true };
     serve(global, "registry", parts, common).await
 }
 
@@ -89,7 +94,7 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
         None => local(REGISTRY_PORT, "")?,
     };
     let parts = Parts {
-        registry: false,
+        registry: None,
         executor: Some(ExecutorPart {
             registry: Some(registry),
             guardian,
@@ -107,14 +112,20 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT);
     let policy = file.policy(arguments.policy.policy);
-    let parts = Parts { registry: false, executor: None, guardian: Some(policy), ship: false };
+    let parts = Parts { registry: None, executor: None, guardian: Some(policy), ship: false };
     serve(global, "guardian", parts, common).await
 }
 
 /// Rebuilds the search index of a data folder that no service uses.
-pub(crate) async fn reindex(global: &Global, output: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn reindex(
+    global: &Global,
+    arguments: &ReindexArgs,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let file = File::read_from(arguments.config.as_deref())?;
+    let part = file.registry_part(&arguments.embedder)?;
     let folder = Folder::open(&data_dir(global), "registry")?;
-    let indexed = stack::reindex(&folder).await?;
+    let indexed = stack::reindex(&folder, part).await?;
     if output.is_json() {
         output.json_line(&serde_json::json!({ "indexed": indexed }));
     } else {
@@ -131,7 +142,8 @@ fn local(port: u16, path: &str) -> Result<Url, Failure> {
 /// Serves until it is told to stop.
 async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
     logs::start(&common)?;
-    let folder = Folder::open(&data_dir(global), if parts.registry { "registry" } else { name })?;
+    let folder =
+        Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
     let token = folder.token(global.token.as_deref())?;
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {
         Failure::new(

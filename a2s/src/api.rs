@@ -3,6 +3,7 @@
 
 mod graph;
 mod host;
+mod index;
 mod outcome;
 mod path;
 mod plan;
@@ -19,6 +20,7 @@ pub use graph::{
     Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
 };
 pub use host::{HostList, HostState, WaitReason};
+pub use index::{IndexBuilding, IndexStatus};
 pub use outcome::{
     Blame, CapabilityStats, FailureClass, FailureCount, HostHealth, Latency, OutcomeReport,
     Standing,

@@ -21,7 +21,7 @@ mod shelf;
 
 use std::time::{Duration, Instant};
 
-use registry::embed::Embedder;
+use registry::embed::BuiltIn;
 use registry::retrieval::to_probes;
 
 use crate::bare::Bare;
@@ -68,7 +68,7 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
 
     let bare = Bare::open(folder.path());
     let shelf = Shelf::open(folder.path()).await;
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for (number, query) in corpus.queries(2 * QUERIES).enumerate() {
         let probes = to_probes(query, &embedder);

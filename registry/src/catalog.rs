@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilityList, CapabilitySummary, CapabilityVersions, PublishAnswer, VerifyAnswer,
-    VerifyRequest,
+    CapabilityList, CapabilitySummary, CapabilityVersions, IndexStatus, PublishAnswer,
+    VerifyAnswer, VerifyRequest,
 };
 use a2s::{CapabilityName, Diagnostic, Document};
 
 pub(crate) use self::search::SearchReply;
 pub(crate) use self::selector::Selector;
 use crate::documents::{Documents, Facts, Opened};
-use crate::embed::Embedder;
 use crate::error::Mismatch;
 use crate::index::Index;
 use crate::live::Live;
+use crate::meaning::Meaning;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
 use crate::services::Services;
 use crate::store::{Entry, Heads, NewVersion, Publication, Store};
@@ -41,7 +41,7 @@ pub(crate) struct Catalog {
     pub(crate) documents: Arc<Documents>,
     pub(crate) vectors: Arc<dyn crate::vectors::Vectors>,
     pub(crate) index: Index,
-    pub(crate) embedder: Embedder,
+    pub(crate) meaning: Arc<Meaning>,
     pub(crate) services: Services,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
@@ -225,6 +225,22 @@ impl Catalog {
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
         self.store.outbox(None, 0).await?;
         if self.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
+    }
+
+    /// How the index is that answers, and the one that is being built.
+    ///
+    /// # Errors
+    /// When there is none yet.
+    pub(crate) async fn index_status(&self) -> Result<IndexStatus, Error> {
+        let live = self.vectors.answering()?;
+        let status = self.vectors.status().await?;
+        let identity = live.identity();
+        Ok(IndexStatus {
+            embedder: identity.embedder.clone(),
+            dimensions: identity.dimensions,
+            points: status.points.unwrap_or_default(),
+            building: self.index.building(),
+        })
     }
 
     async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {

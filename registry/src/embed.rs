@@ -1,4 +1,4 @@
-//! Meaning as vectors: the built-in embedder, and the text it is given.
+//! Meaning as vectors: what turns text into them, and the text it is given.
 //!
 //! The built-in embedder needs no network, no model file and no second process. It is a table with
 //! one small vector per word piece, part of the binary; the vector of a text is the sum of the rows
@@ -6,9 +6,9 @@
 //! sentence transformer points: `tools/embedding` holds the recipe and the model card.
 //!
 //! ```
-//! use registry::embed::Embedder;
+//! use registry::embed::BuiltIn;
 //!
-//! let embedder = Embedder::built_in();
+//! let embedder = BuiltIn::new();
 //! let breeds = embedder.embed("List Dog Breeds Retrieve a list of dog breeds").unwrap();
 //! let river = embedder.embed("Get River Level Latest water level of a river").unwrap();
 //! let query = embedder.embed("pooch kinds").unwrap();
@@ -16,13 +16,25 @@
 //! assert!(cosine(&query, &breeds) > cosine(&query, &river));
 //! assert_eq!(embedder.embed("…"), None);
 //! ```
+//!
+//! The others are an [`Endpoint`] over HTTP and a [`Local`] model in a folder.
+
+use std::path::Path;
+use std::time::Duration;
 
 use self::table::{Table, Width};
 
+mod answer;
+mod bert;
+mod endpoint;
+mod local;
 mod table;
 mod text;
+mod vocabulary;
 mod wordpiece;
 
+pub use self::endpoint::{Encoding, Endpoint, EndpointConfig};
+pub use self::local::Local;
 pub use self::text::{Described, IndexText, MOST_INTENTS, index_text, split_clauses, split_name};
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
@@ -33,57 +45,140 @@ static TABLE_DIGEST: &str = include_str!("../data/embedding.a2se.sha256");
 /// what [`index_text`] gives to the vector.
 const RULES: u32 = 2;
 
+/// Word pieces of a text that count to the built-in embedder: the limit of the model its table was
+/// learnt from.
+const MOST_PIECES: usize = 512;
+
 /// What turns text into vectors.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Embedder {
     /// The table in the binary.
     BuiltIn(BuiltIn),
+    /// A service that speaks the embeddings API of `OpenAI`.
+    Endpoint(Endpoint),
+    /// A sentence transformer in a folder.
+    Local(Local),
+}
+
+/// The vector of a text, of length one; none when the text means nothing to its embedder.
+pub type Embedding = Option<Vec<f32>>;
+
+/// What a text is: some models are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// What a capability is found by.
+    Document,
+    /// What somebody searches with.
+    Query,
+}
+
+/// What some models want to read before each text, such as `query: ` and `passage: `.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prefixes {
+    /// Before a query.
+    pub query: Option<String>,
+    /// Before the text of a capability.
+    pub document: Option<String>,
+}
+
+/// How long an answer is worth waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Somebody waits: one attempt, so long at the most, and none at all while an endpoint is left
+    /// alone because it failed again and again.
+    Short(Duration),
+    /// Nobody waits: several attempts with pauses, as the endpoint asks for.
+    Long,
+}
+
+/// Why there are no vectors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It can never work as it is configured.
+    #[error("{0}")]
+    Unusable(String),
+    /// It did not work now.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 impl Embedder {
     /// The embedder that is always there.
+    #[must_use]
     pub fn built_in() -> Self {
         Self::BuiltIn(BuiltIn::new())
     }
 
-    /// Length of its vectors.
-    pub fn dimensions(&self) -> usize {
-        match self {
-            Self::BuiltIn(built_in) => built_in.table.dimensions(),
-        }
+    /// A service that speaks the embeddings API of `OpenAI`. It is not asked yet.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when no request could be made as it is configured.
+    pub fn endpoint(config: EndpointConfig) -> Result<Self, Error> {
+        Endpoint::new(config).map(Self::Endpoint)
+    }
+
+    /// A sentence transformer in a folder, as the library of that name writes it.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when a file is missing or broken, or the model is of a kind that is not
+    /// read here.
+    pub fn local(folder: &Path, prefixes: Prefixes) -> Result<Self, Error> {
+        Local::open(folder, prefixes).map(Self::Local)
     }
 
     /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-2`.
-    /// An index keeps it beside its vectors and is rebuilt when it differs.
+    /// An index keeps it beside its vectors and is built anew when it differs.
+    #[must_use]
     pub fn id(&self) -> &str {
         match self {
             Self::BuiltIn(built_in) => &built_in.id,
+            Self::Endpoint(endpoint) => endpoint.id(),
+            Self::Local(local) => local.id(),
         }
     }
 
-    /// The vector of a text, of length one.
+    /// Length of its vectors. An endpoint is asked the first time.
     ///
-    /// `None` when the text has no meaning to this embedder: it is empty, has only punctuation or
-    /// a script the table does not cover. Such a text has no direction, so there is nothing to
-    /// compare; rank it by its terms alone. Of a long text the first 64 KiB and 512 word pieces
-    /// count.
-    pub fn embed(&self, text: &str) -> Option<Vec<f32>> {
+    /// # Errors
+    /// [`Error::Unavailable`] when the endpoint does not say.
+    pub async fn dimensions(&self) -> Result<usize, Error> {
         match self {
-            Self::BuiltIn(built_in) => built_in.embed(text),
+            Self::BuiltIn(built_in) => Ok(built_in.dimensions()),
+            Self::Endpoint(endpoint) => endpoint.dimensions().await,
+            Self::Local(local) => Ok(local.dimensions()),
         }
     }
 
-    /// The vector of a text in parts, of length one: each part counts by its weight, not by its
-    /// length. `None` when no part has a meaning.
-    pub fn embed_parts(&self, parts: &[(String, f32)]) -> Option<Vec<f32>> {
-        let mut sum = vec![0.0; self.dimensions()];
-        for (text, weight) in parts {
-            for (place, value) in sum.iter_mut().zip(self.embed(text).unwrap_or_default()) {
-                *place += weight * value;
-            }
+    /// The vectors of texts, in their order, each of length one.
+    ///
+    /// `None` when a text has no meaning to this embedder, so that there is nothing to compare: rank
+    /// it by its terms alone. Every embedder has a bound on how much of a long text counts.
+    ///
+    /// # Errors
+    /// When there are none; never with [`Embedder::BuiltIn`].
+    pub async fn embed(
+        &self,
+        texts: Vec<String>,
+        purpose: Purpose,
+        patience: Patience,
+    ) -> Result<Vec<Embedding>, Error> {
+        match self {
+            Self::BuiltIn(built_in) => Ok(texts.iter().map(|text| built_in.embed(text)).collect()),
+            Self::Endpoint(endpoint) => endpoint.embed(texts, purpose, patience).await,
+            Self::Local(local) => local.embed(texts, purpose).await,
         }
-        to_unit(sum)
+    }
+}
+
+impl Prefixes {
+    /// What comes before a text.
+    fn before(&self, purpose: Purpose) -> &str {
+        let prefix = match purpose {
+            Purpose::Query => &self.query,
+            Purpose::Document => &self.document,
+        };
+        prefix.as_deref().unwrap_or_default()
     }
 }
 
@@ -94,8 +189,16 @@ pub struct BuiltIn {
     id: String,
 }
 
+impl Default for BuiltIn {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl BuiltIn {
-    fn new() -> Self {
+    /// The table that was built in.
+    #[must_use]
+    pub fn new() -> Self {
         let table = Table::parse(TABLE).expect("the table in the binary is the committed one");
         let width = match table.width() {
             Width::Int4 => "int4",
@@ -105,24 +208,61 @@ impl BuiltIn {
         Self { table, id: format!("builtin-{}-{width}-{digest}-{RULES}", table.dimensions()) }
     }
 
-    fn embed(&self, text: &str) -> Option<Vec<f32>> {
+    /// Length of its vectors.
+    #[must_use]
+    pub fn dimensions(&self) -> usize {
+        self.table.dimensions()
+    }
+
+    /// The vector of a text, of length one.
+    ///
+    /// `None` when the text has no meaning to it: it is empty, has only punctuation or a script the
+    /// table does not cover. Of a long text the first 64 KiB and 512 word pieces count.
+    #[must_use]
+    pub fn embed(&self, text: &str) -> Embedding {
         let mut vector = vec![0.0; self.table.dimensions()];
-        wordpiece::visit_pieces(&self.table, text, |piece| {
+        wordpiece::visit_pieces(&self.table, text, MOST_PIECES, |piece| {
             if let Some(piece) = piece {
                 self.table.add_row(piece, &mut vector);
             }
         });
         to_unit(vector)
     }
+
+    /// The vector of a text in parts; see [`of_parts`].
+    #[must_use]
+    pub fn embed_parts(&self, parts: &[(String, f32)]) -> Embedding {
+        of_parts(parts.iter().map(|(text, weight)| (self.embed(text), *weight)))
+    }
+}
+
+/// The vector of a text in parts, of length one: each part counts by its weight, not by its
+/// length. `None` when no part has a meaning.
+pub fn of_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embedding {
+    let mut sum: Vec<f32> = Vec::new();
+    for (vector, weight) in parts {
+        let vector = vector.unwrap_or_default();
+        sum.resize(sum.len().max(vector.len()), 0.0);
+        for (place, value) in sum.iter_mut().zip(vector) {
+            *place += weight * value;
+        }
+    }
+    to_unit(sum)
+}
+
+/// Enough of a digest to tell one embedder from another.
+fn short_digest(text: &str) -> String {
+    a2s::Digest::of_bytes(text.as_bytes()).to_hex().chars().take(12).collect()
 }
 
 /// A vector of length one in the same direction, if it has one.
-fn to_unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
-    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if length <= f32::EPSILON {
+fn to_unit(mut vector: Vec<f32>) -> Embedding {
+    // In double precision, because squares of what others send may be out of range.
+    let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    if !length.is_finite() || length <= f64::from(f32::EPSILON) {
         return None;
     }
-    vector.iter_mut().for_each(|x| *x /= length);
+    vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
     Some(vector)
 }
 

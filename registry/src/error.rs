@@ -8,7 +8,7 @@ use a2s::api::Problem;
 use a2s::{CapabilityName, Code, Diagnostic, Digest};
 use semver::Version;
 
-use crate::{store, vectors};
+use crate::{embed, store, vectors};
 
 macro_rules! codes {
     ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
@@ -51,11 +51,13 @@ codes! {
     INTERNAL = "A2S250", "internal error", "Look into the registry's log.";
     STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if it stays, look into the registry's log.";
     INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if it stays, look into the registry's log.";
+    EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not answer", "Check that the embeddings endpoint is up and takes the model and the key; the registry's log has what it answered. Searches go on meanwhile.";
     // Start.
     DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that path and permissions are right and the file is a registry database.";
     DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
     INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
+    EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Name `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
 }
 
 /// A version that has another digest than somebody said.
@@ -191,6 +193,9 @@ pub enum Error {
     /// The index failed.
     #[error("{}", vectors_text(.0))]
     Vectors(#[from] vectors::Error),
+    /// The embedder failed.
+    #[error("{}", embedder_text(.0))]
+    Embedder(#[from] embed::Error),
 }
 
 impl Error {
@@ -255,6 +260,10 @@ impl Error {
                 vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
                 vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
             },
+            Self::Embedder(error) => match error {
+                embed::Error::Unavailable(_) => (&EMBEDDER_UNAVAILABLE, 503),
+                embed::Error::Unusable(_) => (&EMBEDDER_UNUSABLE, 500),
+            },
         }
     }
 }
@@ -283,6 +292,13 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
     }
 }
 
+fn embedder_text(error: &embed::Error) -> &'static str {
+    match error {
+        embed::Error::Unavailable(_) => "the embedder did not answer",
+        embed::Error::Unusable(_) => "the embedder cannot be used",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,6 +319,7 @@ mod tests {
             Error::Internal(secret.into()),
             Error::Store(store::Error::unavailable(secret)),
             Error::Vectors(vectors::Error::Failed(secret.to_owned())),
+            Error::Embedder(embed::Error::Unavailable(secret.to_owned())),
         ] {
             let problem = serde_json::to_string(&error.to_problem()).unwrap();
             assert!(!problem.contains("someone"), "{problem}");

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilityList, CapabilityStats, CapabilityVersions, OutcomeReport, PROBLEM_JSON, Problem,
-    PublishAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
+    CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
+    Problem, PublishAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -77,6 +77,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(graph::read_graph_of_version))
         .routes(routes!(services::list_services))
         .routes(routes!(services::list_capabilities_of_service))
+        .routes(routes!(show_index))
         .routes(routes!(verify_capability).layer(requests))
         .routes(routes!(record_outcome).layer(requests))
 }
@@ -318,6 +319,21 @@ async fn search_capabilities(
     JsonBody(request): JsonBody<SearchRequest>,
 ) -> Result<Json<SearchReply>, Error> {
     Ok(Json(app.catalog.search(&request).await?))
+}
+
+/// Show the search index
+///
+/// Which embedder it was made with, how many capabilities are in it, and how far the new one is that
+/// is being built, for instance because the registry was started with another embedder.
+#[utoipa::path(
+    get, path = "/v1/index", tag = "search",
+    responses(
+        (status = 200, description = "The index that answers", body = IndexStatus),
+        (status = 503, description = "The first index is being built", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn show_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
+    Ok(Json(app.catalog.index_status().await?))
 }
 
 /// Verify a stored document

@@ -3,34 +3,50 @@
 //! Publishing writes a document and a change in one transaction; the indexer, one task, follows
 //! the changes. It remembers in the store how far the index is *on disk*, and only after a flush.
 //! So after a crash it repeats what may be lost, which does no harm, and never skips anything.
-//! Where there is no usable index it builds one from the documents.
+//!
+//! Where the index is not what it should be, a new one is built beside it from the documents, while
+//! the old one answers and is followed:
+//!
+//! | the index is | what is built |
+//! |---|---|
+//! | missing, broken, or lacks documents | one by the built-in embedder, which takes seconds; nothing answers before |
+//! | of an embedder that nobody has any more | the same; meanwhile it is asked by words alone |
+//! | of another embedder than the wanted one | one by the wanted embedder, however long that takes |
+//! | worn, or somebody asks for a new one | the same |
+
+mod beside;
+mod build;
+mod owed;
+mod points;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Whole;
-use futures::StreamExt as _;
+use a2s::api::IndexBuilding;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::build::{Build, Step};
+use self::owed::Owed;
+use self::points::Points;
 use crate::Error;
-use crate::documents::{Documents, Facts, Opened};
-use crate::embed::{Described, Embedder, index_text};
-use crate::keywords::document_vector;
+use crate::documents::Documents;
+use crate::embed::{Embedder, Patience};
 use crate::live::Live;
+use crate::meaning::Meaning;
 use crate::metrics::Metrics;
 use crate::store::relations::Which;
-use crate::store::{CapabilityId, Entry, Heads, Seq, Store, VersionId};
-use crate::vectors::{self, Change, Point, Vectors};
+use crate::store::{Seq, Store};
+use crate::vectors::{self, Change, Vectors};
 
 /// Changes that are made in one go.
 const BATCH: u32 = 256;
-/// Capabilities that are read in one go when the index is built; their documents are in memory
-/// together.
-const REBUILD_BATCH: u32 = 64;
+/// How long changes may wait for the embedder; after that they are found by their words until they
+/// have vectors. Publishing waits a little longer.
+const PATIENCE: Patience = Patience::Short(Duration::from_secs(4));
 /// How long a change may wait to be brought to disk. Until then a crash costs only a repetition.
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
 /// So many changes are brought to disk at once.
@@ -40,16 +56,18 @@ const CHECK_CHANGES: usize = 10_000;
 /// Pauses between attempts while store or engine do not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// After so many failures in a row the index is built anew.
+/// After so many failures in a row the index counts as broken.
 const FAILURES_BEFORE_REBUILD: u32 = 3;
 
 /// How far the index is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Progress {
     /// Queries see every change up to this one.
     applied: Seq,
     /// It was level with the store once since the start.
     is_ready: bool,
+    /// The index that is being built, if one is.
+    building: Option<IndexBuilding>,
 }
 
 /// The running indexer. It stops when this is dropped.
@@ -70,31 +88,43 @@ enum Wish {
     Rebuild(oneshot::Sender<Result<usize, Error>>),
 }
 
+/// What the indexer wakes up for.
+enum Event {
+    Wish(Wish),
+    Step(Step),
+    Mended(Result<Vec<Change>, Error>),
+}
+
 impl Index {
     pub(crate) fn start(
         store: Arc<dyn Store>,
         live: Arc<Live>,
         documents: Arc<Documents>,
         vectors: Arc<dyn Vectors>,
-        embedder: Embedder,
+        meaning: Arc<Meaning>,
         metrics: Metrics,
+        identity: String,
     ) -> Self {
         let (progress_sender, progress) = watch::channel(Progress::default());
         let (wishes, inbox) = mpsc::channel(64);
         let stop = CancellationToken::new();
         let indexer = Indexer {
-            store,
+            points: Points { store, documents, meaning },
             live,
-            documents,
             vectors,
-            embedder: Arc::new(embedder),
             metrics,
+            identity,
             progress: progress_sender,
             applied: None,
             unflushed: 0,
             unchecked: 0,
             flush_at: None,
             failures: 0,
+            is_worn: false,
+            is_broken: false,
+            asked: Vec::new(),
+            build: None,
+            owed: Owed::default(),
         };
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
@@ -123,11 +153,25 @@ impl Index {
         self.progress.borrow().is_ready
     }
 
-    /// Makes the rows between documents and the index anew; the old ones answer meanwhile. Gives
-    /// the number of capabilities in the index.
+    /// Waits until nothing is being built.
+    #[cfg(test)]
+    pub(crate) async fn wait_until_built(&self) {
+        // A build that is called for is noted before the index says that it is ready.
+        let mut progress = self.progress.clone();
+        let is_built = |progress: &Progress| progress.is_ready && progress.building.is_none();
+        progress.wait_for(is_built).await.map(drop).expect("the indexer runs");
+    }
+
+    /// The index that is being built, if one is.
+    pub(crate) fn building(&self) -> Option<IndexBuilding> {
+        self.progress.borrow().building.clone()
+    }
+
+    /// Makes the rows between documents and the index anew, with the wanted embedder; the old ones
+    /// answer meanwhile. Gives the number of capabilities in the index.
     ///
     /// # Errors
-    /// When store or engine fail; then the old index stays.
+    /// When store, engine or embedder fail; then the old index stays.
     pub(crate) async fn rebuild(&self) -> Result<usize, Error> {
         let closed = || Error::Internal("the indexer has stopped".into());
         let (reply, answer) = oneshot::channel();
@@ -152,14 +196,14 @@ impl Index {
 }
 
 struct Indexer {
-    store: Arc<dyn Store>,
+    points: Points,
     live: Arc<Live>,
-    documents: Arc<Documents>,
     vectors: Arc<dyn Vectors>,
-    embedder: Arc<Embedder>,
     metrics: Metrics,
+    /// Of the store.
+    identity: String,
     progress: watch::Sender<Progress>,
-    /// The last change that is in the index; unknown until the index was looked at.
+    /// The last change that is in the index; nothing while there is no index that can answer.
     applied: Option<Seq>,
     /// Changes that are in the index but may not be on disk.
     unflushed: usize,
@@ -167,18 +211,27 @@ struct Indexer {
     unchecked: usize,
     flush_at: Option<Instant>,
     failures: u32,
+    /// It would be better for being built anew.
+    is_worn: bool,
+    /// It failed again and again: whatever it says, it does not answer.
+    is_broken: bool,
+    /// Who asked for a new index.
+    asked: Vec<oneshot::Sender<Result<usize, Error>>>,
+    /// The new index in the making.
+    build: Option<Build>,
+    owed: Owed,
 }
 
 impl Indexer {
     async fn run(mut self, mut inbox: mpsc::Receiver<Wish>, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
+        let mut event = None;
         loop {
-            // Stopping does not wait for an index that is being built: what is cut short here is
-            // repeated at the next start.
+            // Stopping does not wait: what is cut short here is repeated at the next start.
             let result = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                result = self.follow() => result,
+                result = self.go_on(event.take()) => result,
             };
             let wake = match &result {
                 Ok(()) => {
@@ -191,21 +244,18 @@ impl Indexer {
                     Some(Instant::now() + pause)
                 }
             };
-            let wish = tokio::select! {
+            event = tokio::select! {
                 () = stop.cancelled() => break,
-                () = sleep_until(wake) => Wish::Follow,
+                () = sleep_until(wake) => None,
                 wish = inbox.recv() => match wish {
-                    Some(wish) => wish,
+                    Some(wish) => Some(Event::Wish(wish)),
                     None => break,
                 },
+                step = next_step(&mut self.build) => Some(Event::Step(step)),
+                mended = self.owed.next() => Some(Event::Mended(mended)),
             };
-            if let Wish::Rebuild(reply) = wish {
-                tokio::select! {
-                    () = stop.cancelled() => break,
-                    result = self.derive() => drop(reply.send(result)),
-                }
-            }
         }
+        self.build = None;
         if self.progress.borrow().is_ready
             && let Err(error) = self.finish().await
         {
@@ -214,26 +264,53 @@ impl Indexer {
         self.vectors.close().await;
     }
 
+    /// Does what an event asks for, and then everything that has to be done in any case.
+    async fn go_on(&mut self, event: Option<Event>) -> Result<(), Error> {
+        match event {
+            Some(Event::Wish(Wish::Rebuild(reply))) => match self.points.relate(Which::All).await {
+                Ok(()) => self.asked.push(reply),
+                Err(error) => drop(reply.send(Err(error))),
+            },
+            Some(Event::Wish(Wish::Follow)) | None => {}
+            Some(Event::Step(step)) => self.take(step).await?,
+            Some(Event::Mended(Err(Error::Embedder(error)))) => {
+                tracing::warn!(%error, "what has words alone still waits for the embedder");
+            }
+            Some(Event::Mended(changes)) => {
+                let changes = changes?;
+                self.apply(changes).await?;
+                self.owed.settle();
+            }
+        }
+        if self.applied.is_none() && self.build.is_none() && !self.is_broken {
+            self.look().await?;
+        }
+        self.start_build().await?;
+        if self.applied.is_some() {
+            self.follow().await?;
+        }
+        Ok(())
+    }
+
     /// Makes the index level with the store.
     async fn follow(&mut self) -> Result<(), Error> {
-        if self.failures >= FAILURES_BEFORE_REBUILD {
-            self.rebuild().await?;
-        }
-        let mut applied = match self.applied {
-            Some(applied) => applied,
-            None => self.look().await?,
-        };
+        let Some(mut applied) = self.applied else { return Ok(()) };
         loop {
-            let outbox = self.store.outbox(Some(applied), BATCH).await?;
+            let outbox = self.points.store.outbox(Some(applied), BATCH).await?;
             self.metrics.index_lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
             let capabilities: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
             let capabilities: Vec<_> = capabilities.into_iter().collect();
             self.live.changed_all(&capabilities);
-            let changes = self.changes_of(&capabilities).await?;
-            self.unflushed += changes.len();
-            self.vectors.apply(changes).await?;
-            self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
+            let first = outbox.changes.first().map_or(last, |(first, _)| *first);
+            let (changes, is_whole) = match self.embedder_of_live() {
+                Some(embedder) => {
+                    self.points.changes_now(&capabilities, &embedder, PATIENCE).await?
+                }
+                None => (self.points.changes_by_words(&capabilities).await?, true),
+            };
+            self.apply(changes).await?;
+            self.owed.note(&capabilities, first, is_whole);
             applied = last;
             self.note_applied(applied);
             if self.unflushed >= FLUSH_CHANGES {
@@ -245,114 +322,53 @@ impl Indexer {
         if self.flush_at.is_some_and(|at| at <= Instant::now()) {
             self.flush().await?;
         }
+        if let Some(embedder) = self.embedder_of_live() {
+            self.owed.start(&self.points, &embedder);
+        }
         Ok(())
     }
 
-    /// Finds out how far the index on disk is; one that is not whole is built anew.
-    async fn look(&mut self) -> Result<Seq, Error> {
-        self.relate(Which::Unrelated).await?;
-        let outbox = self.store.outbox(None, 0).await?;
+    async fn apply(&mut self, changes: Vec<Change>) -> Result<(), Error> {
+        self.unflushed += changes.len();
+        self.vectors.apply(changes).await?;
+        self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
+        Ok(())
+    }
+
+    /// Finds out how far the index on disk is, if it is one that can answer.
+    async fn look(&mut self) -> Result<(), Error> {
+        self.points.relate(Which::Unrelated).await?;
+        let outbox = self.points.store.outbox(None, 0).await?;
         let status = self.vectors.status().await?;
         let is_level = outbox.indexed == outbox.latest;
         // A damaged document has no point, so a store with one always looks incomplete: then
         // every start builds the index anew until it is mended.
         let is_whole =
             status.points.is_some_and(|points| !is_level || points as u64 == outbox.live);
-        if !is_whole || status.is_worn || outbox.indexed > outbox.latest {
-            tracing::info!(
-                ?status,
-                live = outbox.live,
-                "the search index is built from the documents"
-            );
-            self.rebuild().await?;
-        } else {
+        if is_whole && outbox.indexed <= outbox.latest {
+            self.is_worn = status.is_worn;
             self.note_applied(outbox.indexed);
+        } else {
+            tracing::info!(?status, live = outbox.live, "there is no search index to begin with");
         }
-        Ok(self.applied.unwrap_or_default())
+        Ok(())
     }
 
-    /// Makes the rows that lead from one document to others. A damaged document has none, until it
-    /// is mended and the next start comes by.
-    async fn relate(&self, which: Which) -> Result<(), Error> {
-        let mut after = VersionId(0);
-        loop {
-            let entries = self.store.versions_behind(after, which, REBUILD_BATCH).await?;
-            let Some(last) = entries.last() else { return Ok(()) };
-            after = last.id;
-            let opened = self.documents.open(&entries).await?;
-            let whole = opened
-                .into_iter()
-                .filter_map(|(entry, opened)| Some((entry.id, opened.ok()?.facts.relations())));
-            self.store.relate(&whole.collect::<Vec<_>>()).await?;
-        }
-    }
-
-    async fn changes_of(&self, capabilities: &[CapabilityId]) -> Result<Vec<Change>, Error> {
-        let entries = self.store.heads(Heads::Of(capabilities)).await?;
-        let points = self.points_of(&entries).await?;
-        let kept: BTreeSet<_> = points.iter().map(|point| point.capability).collect();
-        let removed = capabilities.iter().filter(|id| !kept.contains(id)).copied();
-        Ok(removed
-            .map(Change::Remove)
-            .chain(points.into_iter().map(Box::new).map(Change::Upsert))
-            .collect())
-    }
-
-    /// The points of those that are not damaged.
-    async fn points_of(&self, entries: &[Entry]) -> Result<Vec<Point>, Error> {
-        let mut known = Vec::with_capacity(entries.len());
-        for (entry, opened) in self.documents.open(entries).await? {
-            let Ok(Opened { facts, .. }) = opened else { continue };
-            let whole = self.documents.whole(&facts.unit).await?;
-            known.push((entry.capability, facts, whole));
-        }
-        let embedder = Arc::clone(&self.embedder);
-        tokio::task::spawn_blocking(move || {
-            known.iter().map(|(id, facts, whole)| to_point(*id, facts, whole, &embedder)).collect()
-        })
-        .await
-        .map_err(|e| Error::Internal(e.into()))
-    }
-
-    /// Makes everything anew that is derived from documents.
-    async fn derive(&mut self) -> Result<usize, Error> {
-        self.relate(Which::All).await?;
-        self.rebuild().await
-    }
-
-    async fn rebuild(&mut self) -> Result<usize, Error> {
-        // Read before the documents are: what changes meanwhile is followed afterwards.
-        let latest = self.store.outbox(None, 0).await?.latest;
-        let this: &Self = self;
-        let batches = futures::stream::try_unfold(None::<String>, move |after| async move {
-            let heads = Heads::After(after.as_deref(), REBUILD_BATCH);
-            let entries = this.store.heads(heads).await?;
-            let Some(last) = entries.last().map(|entry| entry.name.to_string()) else {
-                return Ok(None);
-            };
-            Ok(Some((this.points_of(&entries).await?, Some(last))))
-        });
-        this.vectors.rebuild(batches.boxed()).await?;
-        self.metrics.index_rebuilds.inc();
-        self.store.advance(latest).await?;
-        (self.unflushed, self.flush_at, self.failures) = (0, None, 0);
-        self.note_applied(latest);
-        let points = self.vectors.status().await?.points.unwrap_or(0);
-        tracing::info!(points, "the search index is built");
-        Ok(points)
+    /// The embedder of the index that answers, when it is at hand.
+    fn embedder_of_live(&self) -> Option<Arc<Embedder>> {
+        let live = self.vectors.answering().ok()?;
+        self.points.meaning.of(live.identity()).cloned()
     }
 
     async fn flush(&mut self) -> Result<(), Error> {
         let Some(applied) = self.applied else { return Ok(()) };
         self.vectors.flush().await?;
-        self.store.advance(applied).await?;
+        self.points.store.advance(self.owed.settled(applied)).await?;
         self.unchecked += self.unflushed;
         (self.unflushed, self.flush_at) = (0, None);
         if self.unchecked >= CHECK_CHANGES {
             self.unchecked = 0;
-            if self.vectors.status().await?.is_worn {
-                self.rebuild().await?;
-            }
+            self.is_worn |= self.vectors.status().await?.is_worn;
         }
         Ok(())
     }
@@ -382,38 +398,16 @@ impl Indexer {
             // Building anew does not help a store that does not answer.
             _ => self.failures,
         };
+        if self.failures >= FAILURES_BEFORE_REBUILD && self.build.is_none() {
+            (self.is_broken, self.applied) = (true, None);
+        }
     }
 }
 
-/// What the index knows of a capability.
-fn to_point(capability: CapabilityId, facts: &Facts, whole: &Whole, embedder: &Embedder) -> Point {
-    let parameters: Vec<_> = facts
-        .parameters
-        .iter()
-        .map(|parameter| {
-            (parameter.name.as_str(), parameter.description.as_deref().unwrap_or_default())
-        })
-        .collect();
-    let domains: Vec<_> = facts.domains.iter().map(a2s::Domain::as_str).collect();
-    let intents: Vec<_> = facts.intents.iter().map(String::as_str).collect();
-    let text = index_text(&Described {
-        name: facts.name.as_str(),
-        description: &facts.description,
-        parameters: &parameters,
-        domains: &domains,
-        intents: &intents,
-    });
-    Point {
-        capability,
-        dense: embedder.embed_parts(&text.dense),
-        sparse: document_vector(&text.sparse),
-        domains: domains.into_iter().map(str::to_owned).collect(),
-        permissions: whole.permissions.iter().map(ToString::to_string).collect(),
-        read_only: whole.read_only,
-        formats: whole.formats.iter().copied().collect(),
-        complexity: facts.complexity as u8,
-        authors: facts.authors.iter().cloned().collect(),
-        version: facts.version.clone(),
+async fn next_step(build: &mut Option<Build>) -> Step {
+    match build {
+        Some(build) => build.next().await,
+        None => std::future::pending().await,
     }
 }
 

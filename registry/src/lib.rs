@@ -63,8 +63,8 @@
 //! # What holds
 //!
 //! - **Documents are the truth.** Rows and vectors are derived from them; [`App::reindex`] builds
-//!   the index anew, and an index that is missing, broken, of another database or of another
-//!   embedder is built anew at the start.
+//!   the index anew, and an index that is missing, broken or of another database is built anew at the
+//!   start. One of another embedder answers until a new one is built beside it.
 //! - **A published version never changes.** The digest of a stored document is computed again on
 //!   every read. One that was changed behind the registry's back is not found, not listed, not
 //!   served (A2S222) and not verified.
@@ -78,7 +78,7 @@
 //! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
 //! texts), `live` (the rows that searches weigh), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
 //! `fuse` are its parts), `rank` (which hit is first) and `port` (what can feed what). `index` is the
-//! task that keeps the index level with the store.
+//! task that keeps the index level with the store, `meaning` the embedders at hand.
 
 mod catalog;
 mod documents;
@@ -90,6 +90,7 @@ mod index;
 mod keywords;
 mod latency;
 mod live;
+mod meaning;
 mod metrics;
 mod port;
 mod rank;
@@ -105,6 +106,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2s::api::{IndexBuilding, IndexStatus};
 use axum::Router;
 use jiff::Timestamp;
 
@@ -118,6 +120,7 @@ use crate::http::Shared;
 pub use crate::http::not_found;
 use crate::index::Index;
 use crate::live::Live;
+use crate::meaning::Meaning;
 use crate::metrics::Metrics;
 use crate::services::Services;
 pub use crate::store::{Error as StoreError, ErrorKind as StoreErrorKind};
@@ -126,16 +129,22 @@ pub use crate::vectors::Error as VectorsError;
 /// Tells the time. Given from outside, so that nothing here depends on when it runs.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// How long a search usually waits for its vectors.
+pub const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// What a registry is made of.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The database: the path of an SQLite file, or a `sqlite:` URL. Made when it is missing.
     pub database: String,
     /// The folder of the search index. Made when it is missing, and made anew when what is in it
-    /// belongs to another database or embedder: it is derived from the documents.
+    /// belongs to another database: it is derived from the documents. One of another embedder
+    /// answers until there is a new one.
     pub index: PathBuf,
     /// What turns text into vectors.
     pub embedder: Embedder,
+    /// How long a search waits for its vectors; then it is answered by words alone.
+    pub query_timeout: Duration,
     /// Who publishes or reports outcomes has to show this; without it, everyone may.
     pub token: Option<Secret>,
     /// Bounds.
@@ -150,6 +159,7 @@ impl Config {
             database: folder.join("registry.sqlite").to_string_lossy().into_owned(),
             index: folder.join("index"),
             embedder: Embedder::built_in(),
+            query_timeout: QUERY_TIMEOUT,
             token,
             limits: Limits::default(),
         }
@@ -182,7 +192,8 @@ impl App {
     ///
     /// # Errors
     /// When the database cannot be opened or was made by a newer version, or the index folder
-    /// cannot be used. An index that is merely missing or broken is no error: it is built anew.
+    /// cannot be used. An index that is merely missing or broken is no error: it is built anew. Nor
+    /// is an embedder that does not answer: the built-in one stands in for it.
     pub async fn open(
         config: Config,
         clock: Clock,
@@ -190,23 +201,24 @@ impl App {
     ) -> Result<Self, Error> {
         let metrics = Metrics::register(metrics);
         let store = store::open(&config.database).await?;
-        let store_identity = store.outbox(None, 0).await?.identity;
-        let identity = vectors::Identity {
-            store: store_identity.clone(),
-            embedder: config.embedder.id().to_owned(),
-            dimensions: config.embedder.dimensions(),
-            format: vectors::FORMAT,
-        };
-        let vectors = vectors::open(&config.index, identity).await?;
+        let identity = store.outbox(None, 0).await?.identity;
+        let vectors = vectors::open(&config.index, identity.clone()).await?;
         let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
         let live = Arc::new(Live::new(Arc::clone(&store)));
+        let meaning = Arc::new(Meaning::new(
+            config.embedder,
+            config.query_timeout,
+            Arc::clone(&store),
+            metrics.clone(),
+        ));
         let index = Index::start(
             Arc::clone(&store),
             Arc::clone(&live),
             Arc::clone(&documents),
             Arc::clone(&vectors),
-            config.embedder.clone(),
+            Arc::clone(&meaning),
             metrics.clone(),
+            identity.clone(),
         );
         let catalog = Catalog {
             store,
@@ -214,12 +226,12 @@ impl App {
             documents,
             vectors,
             index,
-            embedder: config.embedder,
+            meaning,
             services: Services::default(),
             clock,
             metrics,
             limits: config.limits,
-            identity: store_identity,
+            identity,
         };
         Ok(Self { shared: Arc::new(Shared { catalog, token: config.token }) })
     }
@@ -250,12 +262,25 @@ impl App {
         self.shared.catalog.check_ready().await
     }
 
+    /// How the search index is, and the one that is being built, if one is.
+    ///
+    /// # Errors
+    /// When there is none yet.
+    pub async fn index_status(&self) -> Result<IndexStatus, Error> {
+        self.shared.catalog.index_status().await
+    }
+
+    /// The search index that is being built, if one is.
+    pub fn building(&self) -> Option<IndexBuilding> {
+        self.shared.catalog.index.building()
+    }
+
     /// Makes everything anew that is derived from documents, the search index and the rows between
     /// documents, and gives the number of capabilities in the index. Searches are answered from
     /// the old one meanwhile.
     ///
     /// # Errors
-    /// When database or index fail; then the old index stays.
+    /// When database, index or embedder fail; then the old index stays.
     pub async fn reindex(&self) -> Result<usize, Error> {
         self.shared.catalog.index.rebuild().await
     }

@@ -17,6 +17,10 @@ pub(crate) struct Metrics {
     pub(crate) index_lag: Gauge,
     pub(crate) index_failures: Counter,
     pub(crate) index_rebuilds: Counter,
+    pub(crate) index_build_done: Gauge,
+    pub(crate) index_build_total: Gauge,
+    pub(crate) embedded: Family<EmbeddedLabels, Counter>,
+    pub(crate) degraded_searches: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,6 +49,18 @@ pub(crate) enum SearchResult {
     nothing_fits,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct EmbeddedLabels {
+    pub(crate) from: EmbeddedFrom,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[expect(non_camel_case_types, reason = "the name is the value of the label")]
+pub(crate) enum EmbeddedFrom {
+    cache,
+    embedder,
+}
+
 impl Metrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
@@ -57,6 +73,10 @@ impl Metrics {
             index_lag: Gauge::default(),
             index_failures: Counter::default(),
             index_rebuilds: Counter::default(),
+            index_build_done: Gauge::default(),
+            index_build_total: Gauge::default(),
+            embedded: Family::default(),
+            degraded_searches: Counter::default(),
         };
         let group = registry.sub_registry_with_prefix("a2s_registry");
         group.register("publishes", "Documents offered for publishing", metrics.publishes.clone());
@@ -86,6 +106,26 @@ impl Metrics {
             "index_rebuilds",
             "Times the search index was built from the stored documents",
             metrics.index_rebuilds.clone(),
+        );
+        group.register(
+            "index_build_done",
+            "Capabilities that are in the search index which is being built",
+            metrics.index_build_done.clone(),
+        );
+        group.register(
+            "index_build_total",
+            "Capabilities that the search index which is being built will have; 0 when none is",
+            metrics.index_build_total.clone(),
+        );
+        group.register(
+            "embedded_texts",
+            "Texts of documents that an embedder other than the built-in one gave vectors for",
+            metrics.embedded.clone(),
+        );
+        group.register(
+            "degraded_searches",
+            "Searches answered by words alone, because the embedder did not answer",
+            metrics.degraded_searches.clone(),
         );
         metrics
     }

@@ -5,10 +5,10 @@
 //! [`Scan`], which looks at everything and answers alike, to measure the rest with.
 //!
 //! ```
-//! use registry::embed::{Described, Embedder, index_text};
+//! use registry::embed::{BuiltIn, Described, index_text};
 //! use registry::retrieval::{CapabilityId, Scan, fuse, to_probes};
 //!
-//! let embedder = Embedder::built_in();
+//! let embedder = BuiltIn::new();
 //! let mut scan = Scan::default();
 //! for (id, name, description) in [
 //!     (1, "ListDogBreeds", "Retrieve a list of dog breeds"),
@@ -27,10 +27,9 @@
 //! assert!(search("tune a violin").iter().all(|candidate| !candidate.fits));
 //! ```
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::embed::{Embedder, IndexText, split_clauses, split_name};
+use crate::embed::{BuiltIn, IndexText, split_clauses, split_name};
 pub use crate::fuse::{Candidate, fuse, near_enough};
 use crate::keywords::document_vector;
 pub use crate::keywords::{SparseVector, query_vector};
@@ -40,13 +39,18 @@ pub use crate::vectors::{Found, Probe};
 /// Candidates that each probe of a search brings from each of the two indexes, and that are ranked.
 pub const CANDIDATES: usize = 100;
 
-/// What to search with: the whole intent first, then its clauses. An intent that is an identifier,
-/// such as the name of a capability, is taken apart as names in the index are.
-pub fn to_probes(intent: &str, embedder: &Embedder) -> Vec<Probe> {
+/// The texts to search with: the whole intent first, then its clauses. An intent that is an
+/// identifier, such as the name of a capability, is taken apart as names in the index are.
+pub fn to_texts(intent: &str) -> Vec<String> {
     let is_identifier = !intent.trim().contains(char::is_whitespace);
-    let words = if is_identifier { Cow::from(split_name(intent)) } else { Cow::from(intent) };
-    std::iter::once(words.as_ref())
-        .chain(split_clauses(intent))
+    let whole = if is_identifier { split_name(intent) } else { intent.to_owned() };
+    std::iter::once(whole).chain(split_clauses(intent).into_iter().map(str::to_owned)).collect()
+}
+
+/// What to search with, by the built-in embedder.
+pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<Probe> {
+    to_texts(intent)
+        .iter()
         .map(|text| Probe { dense: embedder.embed(text), sparse: query_vector(text) })
         .collect()
 }
@@ -61,7 +65,7 @@ pub struct Scan {
 
 impl Scan {
     /// Adds a capability.
-    pub fn add(&mut self, capability: CapabilityId, text: &IndexText, embedder: &Embedder) {
+    pub fn add(&mut self, capability: CapabilityId, text: &IndexText, embedder: &BuiltIn) {
         let SparseVector { indices, values } = document_vector(&text.sparse);
         for (term, value) in indices.into_iter().zip(values) {
             self.postings.entry(term).or_default().push((self.points.len(), value));
@@ -142,11 +146,9 @@ fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use futures::StreamExt as _;
-
     use super::*;
-    use crate::embed::{CAPABILITIES, Described, index_text};
-    use crate::vectors::{self, Filter, Point};
+    use crate::embed::{CAPABILITIES, Described, Embedder, index_text};
+    use crate::vectors::{self, Change, Filter, Point};
 
     const INTENTS: [&str; 8] = [
         "pooch kinds",
@@ -168,20 +170,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_scan_finds_what_the_engine_finds_with_the_same_scores() {
-        let embedder = Embedder::built_in();
+        let embedder = BuiltIn::new();
         let folder = tempfile::tempdir().unwrap();
         let identity = vectors::Identity {
             store: "test".to_owned(),
-            embedder: embedder.id().to_owned(),
+            embedder: Embedder::built_in().id().to_owned(),
             dimensions: embedder.dimensions(),
             format: vectors::FORMAT,
         };
-        let engine = vectors::open(folder.path(), identity).await.unwrap();
+        let engine = vectors::open(folder.path(), identity.store.clone()).await.unwrap();
         let mut scan = Scan::default();
         let mut points = Vec::new();
         for (capability, text) in texts() {
             scan.add(capability, &text, &embedder);
-            points.push(Point {
+            points.push(Change::Upsert(Box::new(Point {
                 capability,
                 dense: embedder.embed_parts(&text.dense),
                 sparse: document_vector(&text.sparse),
@@ -192,13 +194,16 @@ mod tests {
                 complexity: 0,
                 authors: Vec::new(),
                 version: semver::Version::new(1, 0, 0),
-            });
+            })));
         }
-        engine.rebuild(futures::stream::iter([Ok(points)]).boxed()).await.unwrap();
+        engine.begin(identity).await.unwrap();
+        engine.stage(points).await.unwrap();
+        engine.commit().await.unwrap();
+        let live = engine.answering().unwrap();
         // Few enough are wanted that most are not among the best by words.
         for (intent, limit) in INTENTS.iter().flat_map(|intent| [(intent, 100), (intent, 3)]) {
             let probes = to_probes(intent, &embedder);
-            let of_engine = engine.query(probes.clone(), Filter::default(), limit).await.unwrap();
+            let of_engine = live.query(probes.clone(), Filter::default(), limit).await.unwrap();
             assert_eq!(of_engine.among, scan.len());
             for (probe, mut of_engine) in probes.iter().zip(of_engine.found) {
                 of_engine.sort_by_key(|found| found.capability);
@@ -214,12 +219,13 @@ mod tests {
                 );
             }
         }
+        drop(live);
         engine.close().await;
     }
 
     #[test]
     fn what_is_asked_for_comes_first_and_what_is_not_there_does_not_fit() {
-        let embedder = Embedder::built_in();
+        let embedder = BuiltIn::new();
         let mut scan = Scan::default();
         texts().for_each(|(capability, text)| scan.add(capability, &text, &embedder));
         let search = |intent: &str| -> Vec<&str> {

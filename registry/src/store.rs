@@ -4,6 +4,7 @@
 //! It knows nothing of documents beyond their bytes: whether stored bytes still are what was
 //! published is decided in one place, [`crate::documents`].
 
+pub(crate) mod embeddings;
 pub(crate) mod relations;
 mod sqlite;
 
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use semver::Version;
 use uuid::Uuid;
 
+use self::embeddings::EmbeddingStore;
 use self::relations::{RelationStore, Relations};
 use crate::latency::Histogram;
 use crate::tally::{End, Weight};
@@ -204,7 +206,7 @@ pub(crate) struct Outbox {
 /// What a method acknowledges is on disk. Methods are atomic: a crash leaves all of one or
 /// nothing. Every method can be called by many at once.
 #[async_trait]
-pub(crate) trait Store: RelationStore + std::fmt::Debug {
+pub(crate) trait Store: EmbeddingStore + RelationStore + std::fmt::Debug {
     /// Stores a version, makes it the live one where it is newest, and appends a change for it and
     /// for everything that leads to it; unless the version or the kebab-case name is taken. Of many that publish one version at once with
     /// different digests, exactly one gets [`Publication::Created`].

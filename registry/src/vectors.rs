@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use a2s::Format;
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 use semver::{Version, VersionReq};
 
 use crate::keywords::SparseVector;
@@ -47,6 +46,16 @@ pub(crate) enum Change {
     Upsert(Box<Point>),
     /// Removes the point, if there is one.
     Remove(CapabilityId),
+}
+
+impl Change {
+    /// Which capability it is about.
+    pub(crate) fn capability(&self) -> CapabilityId {
+        match self {
+            Self::Upsert(point) => point.capability,
+            Self::Remove(capability) => *capability,
+        }
+    }
 }
 
 /// One text to search with: the whole query or a clause of it.
@@ -106,16 +115,17 @@ pub(crate) struct Status {
     pub(crate) is_worn: bool,
 }
 
-/// What an index must have been made with to be worth anything.
+/// What an index was made with.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Identity {
-    /// The store that the points come from.
+    /// The store that the points come from. An index of another one is worth nothing.
     pub(crate) store: String,
-    /// The embedder of the dense vectors.
+    /// The embedder of the dense vectors. An index of another one answers until there is a new one.
     pub(crate) embedder: String,
     /// Their length.
     pub(crate) dimensions: usize,
-    /// Format of points and keywords; a change of either raises [`FORMAT`].
+    /// Format of points and keywords; a change of either raises [`FORMAT`]. An index of another one
+    /// is worth nothing.
     pub(crate) format: u32,
 }
 
@@ -128,6 +138,44 @@ pub(crate) const FORMAT: u32 = 2;
 /// indexer, which never calls two at the same time.
 #[async_trait]
 pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
+    /// The index that answers now.
+    ///
+    /// Whoever holds it asks this one, even when another takes its place meanwhile: so what was
+    /// embedded for its [`Identity`] never meets vectors of another embedder.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] when there is none yet.
+    fn answering(&self) -> Result<Arc<dyn Answering>, Error>;
+
+    /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
+    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;
+
+    /// Brings every change made so far to disk.
+    async fn flush(&self) -> Result<(), Error>;
+
+    /// Begins a new index beside the one that answers, in place of any that was begun before.
+    async fn begin(&self, identity: Identity) -> Result<(), Error>;
+
+    /// Makes changes in the new index; nobody sees them yet.
+    async fn stage(&self, changes: Vec<Change>) -> Result<(), Error>;
+
+    /// Brings the new index to disk and puts it in the place of the old one. Queries are answered
+    /// from the old one until then, and for good when it fails.
+    async fn commit(&self) -> Result<(), Error>;
+
+    /// How the index that answers is.
+    async fn status(&self) -> Result<Status, Error>;
+
+    /// Brings every change to disk and lets the files go.
+    async fn close(&self);
+}
+
+/// An index that answers, as long as it is held.
+#[async_trait]
+pub(crate) trait Answering: Send + Sync + std::fmt::Debug {
+    /// What it was made with.
+    fn identity(&self) -> &Identity;
+
     /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each
     /// with both scores. Sees every change whose `apply` has returned.
     async fn query(
@@ -136,34 +184,15 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
         filter: Filter,
         limit: usize,
     ) -> Result<Answers, Error>;
-
-    /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
-    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;
-
-    /// Brings every change made so far to disk.
-    async fn flush(&self) -> Result<(), Error>;
-
-    /// Puts the points of `batches` in the place of all that there are, and brings them to disk.
-    /// Queries are answered from the old ones until then, and for good when it fails.
-    async fn rebuild(
-        &self,
-        batches: BoxStream<'_, Result<Vec<Point>, crate::Error>>,
-    ) -> Result<(), crate::Error>;
-
-    /// How the index is.
-    async fn status(&self) -> Result<Status, Error>;
-
-    /// Brings every change to disk and lets the files go.
-    async fn close(&self);
 }
 
-/// Opens the index in a folder. It is usable even when nothing in the folder is: then `status`
-/// says so, and `rebuild` mends it.
+/// Opens the index of a store in a folder, whatever embedder it was made with. It is usable even
+/// when nothing in the folder is: then `status` says so, and a new index mends it.
 ///
 /// # Errors
 /// When the folder cannot be used, or another process uses it.
-pub(crate) async fn open(folder: &Path, identity: Identity) -> Result<Arc<dyn Vectors>, Error> {
-    Ok(Arc::new(edge::Edge::open(folder.to_owned(), identity).await?))
+pub(crate) async fn open(folder: &Path, store: String) -> Result<Arc<dyn Vectors>, Error> {
+    Ok(Arc::new(edge::Edge::open(folder.to_owned(), store).await?))
 }
 
 /// Why the index failed. What the engine said is for the log, not for callers.

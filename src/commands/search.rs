@@ -81,6 +81,9 @@ pub(crate) fn print_answer(answer: &SearchAnswer, explain: bool, output: &mut Ou
         }
     }
     let metadata = &answer.metadata;
+    if let Some(degraded) = &metadata.degraded {
+        output.line(format_args!("{WARN}{}{WARN:#}", plain(degraded)));
+    }
     if let Some(message) = &metadata.message {
         // The names are below, with more about them.
         let message = message.split(';').next().unwrap_or(message);

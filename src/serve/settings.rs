@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use a2s::{Domain, Secret};
 use executor::Hosts;
@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::stack::{Journal, Outbound, SecretKey};
-use super::telemetry;
+use super::stack::{Journal, Outbound, RegistryPart, SecretKey};
+use super::{embedder, telemetry};
 use crate::cli::{
-    Certificate, CheckAnswers, Durability, FailMode, GuardianChoice, GuardingArgs, JournalArgs,
-    KeySource, LogFormat, OutboundArgs, ServeArgs,
+    Certificate, CheckAnswers, Durability, EmbedderArgs, FailMode, GuardianChoice, GuardingArgs,
+    JournalArgs, KeySource, LogFormat, OutboundArgs, ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -54,6 +54,8 @@ pub(super) struct File {
     durability: Option<Durability>,
     #[serde(default)]
     telemetry: telemetry::Section,
+    #[serde(default)]
+    embedder: embedder::Section,
 }
 
 /// What every service is told.
@@ -68,7 +70,11 @@ pub(super) struct Common {
 impl File {
     /// Reads the file that the flags name; without one, nothing is set.
     pub(super) fn read(arguments: &ServeArgs) -> Result<Self, Failure> {
-        let Some(path) = &arguments.config else { return Ok(Self::default()) };
+        Self::read_from(arguments.config.as_deref())
+    }
+
+    pub(super) fn read_from(path: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
         toml::from_str(&text).map_err(|error| {
             Failure::new(Exit::Usage, CANNOT_SERVE, format!("{}: {error}", path.display()))
@@ -88,6 +94,16 @@ impl File {
                 .unwrap_or_else(|| DEFAULT_LOG.to_owned()),
             log_format: arguments.log_format.or(self.log_format).unwrap_or(LogFormat::Text),
         }
+    }
+
+    /// What turns texts into vectors.
+    pub(super) fn registry_part(&self, arguments: &EmbedderArgs) -> Result<RegistryPart, Failure> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "an argument, which others can see, is no place for a key"
+        )]
+        let variable = |name: &str| std::env::var(name).ok();
+        self.embedder.read(arguments, variable)
     }
 
     pub(super) fn guardian(&self, arguments: &GuardingArgs) -> Option<GuardianChoice> {

@@ -11,7 +11,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use indicatif::{ProgressBar, ProgressStyle};
 use prometheus_client::registry::Registry;
+use registry::embed::Embedder;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -30,18 +32,34 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// How long runs and answers under way get when the process is told to stop.
 const GRACE: Duration = Duration::from_secs(10);
+/// How often a person sees how far an index is.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the policy file is looked at for changes.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Which services there are.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) registry: bool,
+    pub(crate) registry: Option<RegistryPart>,
     pub(crate) executor: Option<ExecutorPart>,
     /// A guardian on its own, with its policy file when it has one.
     pub(crate) guardian: Option<Option<PathBuf>>,
     /// Whether the shipped documents are published when the registry is empty.
     pub(crate) ship: bool,
+}
+
+/// What a registry is told.
+#[derive(Debug)]
+pub(crate) struct RegistryPart {
+    pub(crate) embedder: Embedder,
+    /// How long a search waits for its vectors.
+    pub(crate) query_timeout: Duration,
+}
+
+impl Default for RegistryPart {
+    fn default() -> Self {
+        Self { embedder: Embedder::built_in(), query_timeout: registry::QUERY_TIMEOUT }
+    }
 }
 
 /// What an executor is told.
@@ -149,15 +167,17 @@ impl Stack {
         let mut description = Description::openapi();
         let mut routes = Router::new();
 
-        let registry = if parts.registry {
-            let app = open_registry(&folder, &token, &mut metrics).await?;
-            routes = routes.merge(app.routes());
-            description.merge(registry::App::openapi());
-            Some(app)
-        } else {
-            None
+        let own_guardian = parts.own_guardian();
+        let registry = match parts.registry {
+            Some(part) => {
+                let app = open_registry(&folder, part, &token, &mut metrics).await?;
+                routes = routes.merge(app.routes());
+                description.merge(registry::App::openapi());
+                Some(app)
+            }
+            None => None,
         };
-        let guardian = match parts.own_guardian() {
+        let guardian = match own_guardian {
             Some(policy) => {
                 // Beside an executor it is as careful as that is asked to be.
                 let journal = parts.executor.as_ref().map(|part| part.journal.durability);
@@ -244,21 +264,46 @@ impl Stack {
     }
 }
 
-/// Rebuilds the search index in a folder, and gives the number of capabilities in it.
-pub(super) async fn reindex(folder: &Folder) -> Result<usize, Failure> {
-    let app = open_registry(folder, "", &mut Registry::default()).await?;
-    let indexed = app.reindex().await.map_err(|error| cannot_serve(&error));
+/// Rebuilds the search index in a folder, and gives the number of capabilities in it. A person at a
+/// terminal sees how far it is.
+pub(super) async fn reindex(folder: &Folder, part: RegistryPart) -> Result<usize, Failure> {
+    let app = open_registry(folder, part, "", &mut Registry::default()).await?;
+    // It hides itself where nobody watches.
+    let bar = ProgressBar::new(0);
+    let bar = match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
+    let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
+    let reindexed = app.reindex();
+    tokio::pin!(reindexed);
+    let indexed = loop {
+        tokio::select! {
+            indexed = &mut reindexed => break indexed,
+            _ = ticks.tick() => if let Some(building) = app.building() {
+                bar.set_length(building.total);
+                bar.set_position(building.done);
+            },
+        }
+    };
+    bar.finish_and_clear();
+    let indexed = indexed.map_err(|error| cannot_serve(&error));
     app.close().await;
     indexed
 }
 
 async fn open_registry(
     folder: &Folder,
+    part: RegistryPart,
     token: &str,
     metrics: &mut Registry,
 ) -> Result<registry::App, Failure> {
     let secret = Some(Secret::new(token));
-    let config = registry::Config::in_folder(folder.path(), secret);
+    let config = registry::Config {
+        embedder: part.embedder,
+        query_timeout: part.query_timeout,
+        ..registry::Config::in_folder(folder.path(), secret)
+    };
     let clock: registry::Clock = Arc::new(clock::now);
     let metrics = metrics.sub_registry_with_prefix("registry");
     registry::App::open(config, clock, metrics).await.map_err(|error| cannot_serve(&error))

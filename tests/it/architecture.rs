@@ -131,7 +131,9 @@ fn files_are_short_enough_to_read() {
 fn only_the_command_prints_and_reads_the_environment() {
     for folder in ["a2s/src", "aos/src", "registry/src", "executor/src", "guardian/src"] {
         // Tests find the servers of others by variables, and say so when there are none.
-        let is_test = |file: &PathBuf| file.components().any(|part| part.as_os_str() == "tests");
+        let is_test = |file: &PathBuf| {
+            file.with_extension("").components().any(|part| part.as_os_str() == "tests")
+        };
         for file in sources(folder).into_iter().filter(|file| !is_test(file)) {
             for line in code(&file).iter().filter(|line| !line.trim_start().starts_with("//")) {
                 for word in ["println!", "print!(", "env::var", "env::args"] {

@@ -13,6 +13,7 @@ mod cli;
 mod contract;
 mod crash;
 mod documents;
+mod embedders;
 mod guardian;
 mod language;
 mod limits;

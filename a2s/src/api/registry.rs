@@ -215,6 +215,10 @@ pub struct SearchMetadata {
     /// hits; nobody should run one without a second look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Nearest>,
+    /// Says that less was done than usual, and why: the embedder of the index did not answer, so
+    /// that the hits were found by words alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
 }
 
 /// A capability that does not fit an intent, but less badly than others.

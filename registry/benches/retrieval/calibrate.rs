@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use registry::embed::Embedder;
+use registry::embed::BuiltIn;
 use serde_json::{Value, json};
 
 use crate::misfits::pairs;
@@ -18,7 +18,7 @@ const NUMBERS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000]
 const SHARE: f64 = 0.8;
 
 pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let sets = Set::read_all(folder, names);
     let mut rows = Vec::new();
     let mut points = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
     })
 }
 
-fn nearest(shelf: &Shelf<'_>, query: &Query, embedder: &Embedder) -> f64 {
+fn nearest(shelf: &Shelf<'_>, query: &Query, embedder: &BuiltIn) -> f64 {
     let candidates = shelf.fuse(&shelf.find(&query.query, embedder));
     candidates.iter().map(|candidate| candidate.similarity).fold(0.0, f64::max)
 }

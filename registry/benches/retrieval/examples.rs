@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::Embedder;
+use registry::embed::BuiltIn;
 use registry::retrieval::query_vector;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ struct Example {
 }
 
 pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let [.., product] = METHODS;
     let mut rows = Vec::new();
     for name in names {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::Embedder;
+use registry::embed::BuiltIn;
 use serde_json::{Value, json};
 
 use crate::method::METHODS;
@@ -22,7 +22,7 @@ const RESAMPLES: usize = 2_000;
 const METRICS: [&str; 5] = ["Recall@5", "Recall@1", "Recall@10", "NDCG@10", "MRR"];
 
 pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let mut tables: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
     let mut intervals: Vec<Value> = Vec::new();
     for (name, set) in Set::read_all(folder, names) {

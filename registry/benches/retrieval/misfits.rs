@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use registry::embed::Embedder;
+use registry::embed::BuiltIn;
 use serde_json::{Value, json};
 
 use crate::figures::percent;
@@ -27,7 +27,7 @@ pub(crate) fn measure(folder: &Path, tuning: &[&str], test: &[&str]) -> Value {
 
 /// A row for each pair of sets, and one for the mean.
 pub(crate) fn pairs(sets: &[(&str, Set)]) -> Vec<Value> {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let mut rows = Vec::new();
     let mut sums = [0.0; 2];
     for (name, set) in sets {
@@ -52,7 +52,7 @@ fn is_same_shelf(a: &Set, b: &Set) -> bool {
     a.tools.iter().map(|tool| &tool.group).eq(b.tools.iter().map(|tool| &tool.group))
 }
 
-fn share_of_nothing(shelf: &Shelf<'_>, queries: &[Query], embedder: &Embedder) -> f64 {
+fn share_of_nothing(shelf: &Shelf<'_>, queries: &[Query], embedder: &BuiltIn) -> f64 {
     let nothing = queries.iter().filter(|query| {
         let found = shelf.find(&query.query, embedder);
         !shelf.fuse(&found).iter().any(|candidate| candidate.fits)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::{Described, Embedder, index_text};
+use registry::embed::{BuiltIn, Described, index_text};
 use registry::retrieval::{CANDIDATES, Candidate, CapabilityId, Found, Scan, fuse, to_probes};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -77,7 +77,7 @@ impl<'s> Shelf<'s> {
     pub(crate) fn of(
         tools: impl IntoIterator<Item = &'s Tool>,
         intents: &BTreeMap<String, Vec<String>>,
-        embedder: &Embedder,
+        embedder: &BuiltIn,
     ) -> Self {
         let mut shelf = Self { scan: Scan::default(), groups: BTreeMap::new() };
         for (id, tool) in (1..).map(CapabilityId).zip(tools) {
@@ -106,7 +106,7 @@ impl<'s> Shelf<'s> {
     }
 
     /// What each probe of an intent finds.
-    pub(crate) fn find(&self, intent: &str, embedder: &Embedder) -> Vec<Vec<Found>> {
+    pub(crate) fn find(&self, intent: &str, embedder: &BuiltIn) -> Vec<Vec<Found>> {
         let probes = to_probes(intent, embedder);
         probes.iter().map(|probe| self.scan.query(probe, CANDIDATES)).collect()
     }

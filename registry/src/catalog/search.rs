@@ -22,11 +22,12 @@ use self::request::Asked;
 use super::Catalog;
 use crate::Error;
 use crate::documents::{Facts, Opened};
+use crate::meaning::Degraded;
 use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Chosen, Merits, Strategy};
-use crate::retrieval::{CANDIDATES, Candidate, fuse, to_probes};
+use crate::retrieval::{CANDIDATES, Candidate, fuse, query_vector, to_texts};
 use crate::store::{CapabilityId, Entry, Heads, VersionId};
-use crate::vectors::{Answers, Filter};
+use crate::vectors::{Answers, Filter, Probe};
 
 /// How many are named when nothing fits.
 const NEAREST: usize = 3;
@@ -50,6 +51,8 @@ struct Findable {
     /// What fits, best first.
     fitting: Vec<Candidate>,
     rest: Vec<Candidate>,
+    /// Why words alone were looked at, if so.
+    degraded: Option<Degraded>,
 }
 
 /// A candidate with its place in the answer.
@@ -174,18 +177,24 @@ impl Catalog {
 
     /// Asks the index for all intents at once.
     async fn find(&self, asked: &Asked<'_>, breadth: usize) -> Result<Vec<Findable>, Error> {
-        let probes: Vec<_> =
-            asked.intents.iter().map(|intent| to_probes(intent, &self.embedder)).collect();
-        let lengths: Vec<_> = probes.iter().map(Vec::len).collect();
-        let all = probes.into_iter().flatten().collect();
-        let Answers { found, among } =
-            self.vectors.query(all, asked.filter.clone(), breadth).await?;
+        let texts: Vec<_> = asked.intents.iter().map(|intent| to_texts(intent)).collect();
+        let lengths: Vec<_> = texts.iter().map(Vec::len).collect();
+        let texts: Vec<_> = texts.into_iter().flatten().collect();
+        // One index from here on: its embedder is the one that the query needs.
+        let index = self.vectors.answering()?;
+        let (vectors, degraded) = self.meaning.of_queries(&texts, index.identity()).await;
+        let probes = texts
+            .iter()
+            .zip(vectors)
+            .map(|(text, dense)| Probe { dense, sparse: query_vector(text) })
+            .collect();
+        let Answers { found, among } = index.query(probes, asked.filter.clone(), breadth).await?;
         let mut found = found.into_iter();
         let to_findable = |length: usize| {
             let found: Vec<_> = found.by_ref().take(length).collect();
             let (fitting, rest) =
                 fuse(&found, among).into_iter().partition(|candidate| candidate.fits);
-            Findable { fitting, rest }
+            Findable { fitting, rest, degraded }
         };
         Ok(lengths.into_iter().map(to_findable).collect())
     }
@@ -370,7 +379,8 @@ impl Catalog {
         };
         let strategy = Some(strategy.name().to_owned());
         let search_time_ms = self.milliseconds_since(started);
-        Ok(SearchMetadata { total_matches, search_time_ms, strategy, message, nearest })
+        let degraded = found.degraded.map(|degraded| degraded.text().to_owned());
+        Ok(SearchMetadata { total_matches, search_time_ms, strategy, message, nearest, degraded })
     }
 
     fn count(&self, reply: &SearchReply) {
@@ -378,6 +388,7 @@ impl Catalog {
             let fits = metadata.message.is_none();
             let result = if fits { SearchResult::hits } else { SearchResult::nothing_fits };
             self.metrics.searches.get_or_create(&SearchLabels { result }).inc();
+            self.metrics.degraded_searches.inc_by(u64::from(metadata.degraded.is_some()));
         };
         match reply {
             SearchReply::One(answer) => one(&answer.metadata),

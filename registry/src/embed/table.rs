@@ -25,6 +25,8 @@
 
 use std::ops::Range;
 
+use super::wordpiece::{Place, Vocabulary};
+
 const MAGIC: &[u8] = b"A2SE";
 const FORMAT: u16 = 1;
 const HEADER: usize = 28;
@@ -58,15 +60,6 @@ pub(crate) enum Width {
 /// A word piece in the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece(usize);
-
-/// Where in a word a piece stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// At the beginning.
-    Start,
-    /// After another piece.
-    Inside,
-}
 
 /// A read-only view of the bytes of a table.
 #[derive(Clone, Copy)]
@@ -142,31 +135,6 @@ impl<'a> Table<'a> {
         self.width
     }
 
-    /// The longest piece that `word` begins with, and its length in bytes.
-    ///
-    /// Whatever lies in sorted order between a prefix of `word` and `word` itself begins with that
-    /// prefix too. So when a search fails, what the neighbour before shares with `word` bounds the
-    /// answer, and two or three searches do.
-    pub(crate) fn find_longest(&self, place: Place, word: &str) -> Option<(Piece, usize)> {
-        let Range { start, mut end } = match place {
-            Place::Start => 0..self.starts,
-            Place::Inside => self.starts..self.pieces(),
-        };
-        let mut word = word.as_bytes();
-        while !word.is_empty() {
-            let at = self.count_not_after(start..end, word);
-            let before = at.checked_sub(1).filter(|before| *before >= start)?;
-            let found = self.text(before);
-            let shared = found.iter().zip(word).take_while(|(a, b)| a == b).count();
-            if shared == found.len() {
-                return Some((Piece(before), shared));
-            }
-            word = &word[..shared];
-            end = before;
-        }
-        None
-    }
-
     /// Adds the vector of `piece` to `sum`. False when the piece has none.
     pub(crate) fn add_row(&self, piece: Piece, sum: &mut [f32]) -> bool {
         let Some(row) = number(self.rows, piece.0).filter(|row| *row != NO_ROW) else {
@@ -225,6 +193,33 @@ impl<'a> Table<'a> {
             }
         }
         start
+    }
+}
+
+impl Vocabulary for Table<'_> {
+    type Piece = Piece;
+
+    /// Whatever lies in sorted order between a prefix of `word` and `word` itself begins with that
+    /// prefix too. So when a search fails, what the neighbour before shares with `word` bounds the
+    /// answer, and two or three searches do.
+    fn find_longest(&self, place: Place, word: &str) -> Option<(Piece, usize)> {
+        let Range { start, mut end } = match place {
+            Place::Start => 0..self.starts,
+            Place::Inside => self.starts..self.pieces(),
+        };
+        let mut word = word.as_bytes();
+        while !word.is_empty() {
+            let at = self.count_not_after(start..end, word);
+            let before = at.checked_sub(1).filter(|before| *before >= start)?;
+            let found = self.text(before);
+            let shared = found.iter().zip(word).take_while(|(a, b)| a == b).count();
+            if shared == found.len() {
+                return Some((Piece(before), shared));
+            }
+            word = &word[..shared];
+            end = before;
+        }
+        None
     }
 }
 

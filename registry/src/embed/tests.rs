@@ -47,7 +47,7 @@ fn pieces_are_those_of_the_reference_tokenizer() {
     let table = Table::parse(TABLE).unwrap();
     for Cut { text, pieces } in read_fixture().texts {
         let mut found = Vec::new();
-        wordpiece::visit_pieces(&table, &text, |piece| {
+        wordpiece::visit_pieces(&table, &text, usize::MAX, |piece| {
             found.push(piece.map_or_else(|| "[UNK]".to_owned(), |piece| table.spell(piece)));
         });
         assert_eq!(found, pieces, "{text:?}");
@@ -56,7 +56,7 @@ fn pieces_are_those_of_the_reference_tokenizer() {
 
 #[test]
 fn similarities_are_those_of_the_recipe() {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     for Pair { a, b, cosine: expected } in read_fixture().pairs {
         let found = cosine(&embedder.embed(&a).unwrap(), &embedder.embed(&b).unwrap());
         assert!((found - expected).abs() < 1e-4, "{a:?}, {b:?}: {found}, expected {expected}");
@@ -65,7 +65,7 @@ fn similarities_are_those_of_the_recipe() {
 
 #[test]
 fn vectors_have_length_one_and_the_promised_dimensions() {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let vector = embedder.embed("Retrieve a list of dog breeds").unwrap();
     assert_eq!(vector.len(), embedder.dimensions());
     assert!((cosine(&vector, &vector) - 1.0).abs() < 1e-5);
@@ -73,7 +73,7 @@ fn vectors_have_length_one_and_the_promised_dimensions() {
 
 #[test]
 fn a_part_counts_by_its_weight_and_not_by_its_length() {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let (dogs, bill) = ("dog breeds", "an invoice for a customer, with all of its lines and taxes");
     let nearness = |weight| {
         let parts = [(dogs.to_owned(), weight), (bill.to_owned(), 1.0), ("…".to_owned(), 9.0)];
@@ -90,7 +90,7 @@ fn a_part_counts_by_its_weight_and_not_by_its_length() {
 
 #[test]
 fn a_text_without_meaning_has_no_vector() {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     for text in ["", "  \n", "?!… —", "\u{5929}\u{6c14}", "\0", &"a".repeat(101)] {
         assert_eq!(embedder.embed(text), None, "{text:?}");
     }
@@ -98,7 +98,7 @@ fn a_text_without_meaning_has_no_vector() {
 
 #[test]
 fn case_accents_punctuation_and_layout_do_not_matter() {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let plain = embedder.embed("cafe menu in paris").unwrap();
     for text in ["Café MENU, in Paris!", "  cafe\u{301}\tmenu\n(in) “Paris”…"] {
         assert_eq!(embedder.embed(text).unwrap(), plain, "{text:?}");
@@ -107,7 +107,7 @@ fn case_accents_punctuation_and_layout_do_not_matter() {
 
 #[test]
 fn only_the_beginning_of_a_long_text_counts() {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let dogs = "dog ".repeat(512);
     let long = format!("{dogs}{}", "invoice ".repeat(100_000));
     assert_eq!(embedder.embed(&long), embedder.embed(&dogs));
@@ -154,7 +154,7 @@ pub(crate) const CAPABILITIES: [(&str, &str); 20] = [
 ];
 
 fn rank_by_meaning(query: &str) -> Vec<&'static str> {
-    let embedder = Embedder::built_in();
+    let embedder = BuiltIn::new();
     let query = embedder.embed(query).unwrap();
     let mut ranked: Vec<(f32, &str)> = CAPABILITIES
         .iter()
@@ -229,7 +229,7 @@ fn unseen_paraphrases_come_first_or_nearly() {
 proptest! {
     #[test]
     fn any_text_has_no_vector_or_one_of_length_one(text in any::<String>()) {
-        if let Some(vector) = Embedder::built_in().embed(&text) {
+        if let Some(vector) = BuiltIn::new().embed(&text) {
             prop_assert!((cosine(&vector, &vector) - 1.0).abs() < 1e-4);
         }
     }

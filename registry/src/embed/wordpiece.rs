@@ -10,24 +10,47 @@ use std::ops::ControlFlow;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
-use super::table::{Piece, Place, Table};
-
 /// Bytes of a text that are read; the rest is ignored.
 const LONGEST_TEXT: usize = 64 * 1024;
-/// Pieces of a text that count: the limit of the model the table was learnt from.
-const MOST_PIECES: usize = 512;
 /// Characters of a word; a longer one is unknown.
 const LONGEST_WORD: usize = 100;
 
-/// Calls `visit` with each piece of `text` in order; `None` stands for an unknown word.
-pub(crate) fn visit_pieces(table: &Table<'_>, text: &str, mut visit: impl FnMut(Option<Piece>)) {
-    let mut left = MOST_PIECES;
+/// Where in a word a piece stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At its beginning.
+    Start,
+    /// Behind another piece; vocabularies write `##` before it.
+    Inside,
+}
+
+/// The pieces that there are.
+pub(crate) trait Vocabulary {
+    /// What stands for a piece.
+    type Piece;
+
+    /// The longest piece that `text` begins with, and its length in bytes.
+    fn find_longest(&self, place: Place, text: &str) -> Option<(Self::Piece, usize)>;
+}
+
+/// Calls `visit` with each piece of `text` in order, and with `most` at the most; `None` stands for
+/// an unknown word.
+pub(crate) fn visit_pieces<V: Vocabulary>(
+    vocabulary: &V,
+    text: &str,
+    most: usize,
+    mut visit: impl FnMut(Option<V::Piece>),
+) {
+    let mut left = most;
     let mut take = |piece| {
-        visit(piece);
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
         left -= 1;
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        visit(piece);
+        ControlFlow::Continue(())
     };
-    let _ = visit_words(text, |word| visit_word(table, word, &mut take));
+    let _ = visit_words(text, |word| visit_word(vocabulary, word, &mut take));
 }
 
 /// Calls `visit` with each word: normalised, never empty.
@@ -51,26 +74,29 @@ fn visit_words(text: &str, mut visit: impl FnMut(&str) -> ControlFlow<()>) -> Co
 }
 
 /// Cuts one word, twice: a word is known only when its end is reached.
-fn visit_word(
-    table: &Table<'_>,
+fn visit_word<V: Vocabulary>(
+    vocabulary: &V,
     word: &str,
-    take: &mut impl FnMut(Option<Piece>) -> ControlFlow<()>,
+    take: &mut impl FnMut(Option<V::Piece>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let known = word.chars().count() <= LONGEST_WORD && cut(table, word).all(|p| p.is_some());
+    let known = word.chars().count() <= LONGEST_WORD && cut(vocabulary, word).all(|p| p.is_some());
     if !known {
         return take(None);
     }
-    cut(table, word).try_for_each(take)
+    cut(vocabulary, word).try_for_each(take)
 }
 
 /// The pieces of a word; the last one is `None` when the rest of the word has none.
-fn cut<'w>(table: &'w Table<'_>, word: &'w str) -> impl Iterator<Item = Option<Piece>> + 'w {
+fn cut<'w, V: Vocabulary>(
+    vocabulary: &'w V,
+    word: &'w str,
+) -> impl Iterator<Item = Option<V::Piece>> + 'w {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = word.get(at..).filter(|rest| !rest.is_empty())?;
         let place = if at == 0 { Place::Start } else { Place::Inside };
-        let found = table.find_longest(place, rest);
-        at += found.map_or(rest.len(), |(_, length)| length);
+        let found = vocabulary.find_longest(place, rest);
+        at += found.as_ref().map_or(rest.len(), |(_, length)| *length);
         Some(found.map(|(piece, _)| piece))
     })
 }

@@ -4,6 +4,7 @@
 //! writes, because SQLite has one writer anyway and a queue in the pool is fairer than busy
 //! waiting; the others only read.
 
+mod embeddings;
 mod outcomes;
 mod relations;
 

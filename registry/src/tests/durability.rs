@@ -104,6 +104,8 @@ async fn an_index_that_is_gone_or_broken_or_foreign_is_built_anew() {
     for (what, damage) in damages {
         damage(&index(&folder));
         let world = World::open(folder).await;
+        // An index of an embedder that nobody has any more answers by words until there is another.
+        world.app.shared.catalog.index.wait_until_built().await;
         finds_everything(&world).await;
         assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1", "{what}");
         world.app.close().await;

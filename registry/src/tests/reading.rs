@@ -238,6 +238,7 @@ fn the_description_of_the_interface_names_every_route() {
         "get /v1/capabilities/{name}/{version}",
         "get /v1/capabilities/{name}/{version}/graph",
         "get /v1/capabilities/{name}/{version}/stats",
+        "get /v1/index",
         "post /v1/outcomes",
         "post /v1/search",
         "get /v1/services",

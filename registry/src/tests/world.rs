@@ -72,10 +72,22 @@ impl World {
     }
 
     pub(crate) async fn open(folder: TempDir) -> Self {
-        let config = Config::in_folder(folder.path(), Some(Secret::new(TOKEN)));
+        Self::open_with(folder, |_| {}).await
+    }
+
+    /// Opens a registry that is configured otherwise.
+    pub(crate) async fn open_with(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::in_folder(folder.path(), Some(Secret::new(TOKEN)));
+        change(&mut config);
         let mut metrics = prometheus_client::registry::Registry::default();
         let app = App::open(config, clock(), &mut metrics).await.unwrap();
         Self { app, folder, metrics }
+    }
+
+    /// Stops it, and gives its folder.
+    pub(crate) async fn close(self) -> TempDir {
+        self.app.close().await;
+        self.folder
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {

@@ -16,8 +16,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use qdrant_edge::{
     CountRequest, EdgeShard, NamedQuery, PointId, QueryEnum, QueryRequest, ScoredPoint,
     ScoringQuery, VectorInternal, VectorStructInternal, WithPayloadInterface, WithVector,
@@ -37,70 +35,55 @@ const SPARSE: &str = "sparse";
 /// How many queries run at once; each keeps one blocking thread busy.
 const READERS: usize = 4;
 
-/// The shard that queries are answered from; nothing until the first one is built.
-#[derive(Debug, Clone, Default)]
-struct Live(Arc<RwLock<Option<Arc<EdgeShard>>>>);
+/// One index with its files. What it was made with is bound to it, so that no query can meet vectors
+/// of another embedder.
+#[derive(Debug)]
+struct Generation {
+    number: u64,
+    identity: Identity,
+    shard: EdgeShard,
+}
 
-impl Live {
-    fn get(&self) -> Option<Arc<EdgeShard>> {
+/// The generation that queries are answered from; nothing until the first one is built.
+#[derive(Debug, Clone, Default)]
+struct Current(Arc<RwLock<Option<Arc<Generation>>>>);
+
+impl Current {
+    fn get(&self) -> Option<Arc<Generation>> {
         // An `Option` is replaced whole or not at all, so a panic elsewhere harms nothing.
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn replace(&self, shard: Option<Arc<EdgeShard>>) -> Option<Arc<EdgeShard>> {
-        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), shard)
+    fn replace(&self, generation: Option<Arc<Generation>>) -> Option<Arc<Generation>> {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *current, generation)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Edge {
-    live: Live,
+    current: Current,
     owner: Owner,
     readers: Arc<Semaphore>,
 }
 
 impl Edge {
     /// Opens what is in `path`; what cannot be used there is as good as nothing.
-    pub(super) async fn open(path: PathBuf, identity: Identity) -> Result<Self, Error> {
-        let live = Live::default();
+    pub(super) async fn open(path: PathBuf, store: String) -> Result<Self, Error> {
+        let current = Current::default();
         let owner = {
-            let live = live.clone();
-            run_blocking(move || Ok(Owner::start(Folder::open(&path, identity)?, live))).await?
+            let current = current.clone();
+            run_blocking(move || Ok(Owner::start(Folder::open(&path, &store)?, current))).await?
         };
-        Ok(Self { live, owner, readers: Arc::new(Semaphore::new(READERS)) })
+        Ok(Self { current, owner, readers: Arc::new(Semaphore::new(READERS)) })
     }
 }
 
 #[async_trait]
 impl Vectors for Edge {
-    async fn query(
-        &self,
-        probes: Vec<Probe>,
-        filter: Filter,
-        limit: usize,
-    ) -> Result<Answers, Error> {
-        let readers = Arc::clone(&self.readers);
-        let permit = readers.acquire_owned().await.map_err(failed)?;
-        let live = self.live.clone();
-        run_blocking(move || {
-            let _permit = permit;
-            let shard = live.get().ok_or(Error::NotReady)?;
-            let filter = match filter::to_conditions(&shard, &filter)? {
-                Conditions::None => None,
-                Conditions::Must(filter) => Some(filter),
-                Conditions::Never => {
-                    return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
-                }
-            };
-            let found = probes
-                .iter()
-                .map(|probe| query_one(&shard, probe, filter.as_ref(), limit))
-                .collect::<Result<_, _>>()?;
-            let count = CountRequest { filter, exact: false };
-            let among = guard(|| shard.count(count))?;
-            Ok(Answers { found, among })
-        })
-        .await
+    fn answering(&self) -> Result<Arc<dyn super::Answering>, Error> {
+        let generation = self.current.get().ok_or(Error::NotReady)?;
+        Ok(Arc::new(Reader { generation, readers: Arc::clone(&self.readers) }))
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
@@ -111,16 +94,16 @@ impl Vectors for Edge {
         self.owner.tell(Order::Flush).await
     }
 
-    async fn rebuild(
-        &self,
-        mut batches: BoxStream<'_, Result<Vec<Point>, crate::Error>>,
-    ) -> Result<(), crate::Error> {
-        self.owner.tell(Order::Begin).await?;
-        while let Some(points) = batches.next().await {
-            let points = points?;
-            self.owner.tell(|reply| Order::Stage(points, reply)).await?;
-        }
-        Ok(self.owner.tell(Order::Commit).await?)
+    async fn begin(&self, identity: Identity) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Begin(identity, reply)).await
+    }
+
+    async fn stage(&self, changes: Vec<Change>) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Stage(changes, reply)).await
+    }
+
+    async fn commit(&self) -> Result<(), Error> {
+        self.owner.tell(Order::Commit).await
     }
 
     async fn status(&self) -> Result<Status, Error> {
@@ -131,6 +114,50 @@ impl Vectors for Edge {
         if let Err(error) = self.owner.tell(Order::Close).await {
             tracing::error!(%error, "the search index was not closed cleanly");
         }
+    }
+}
+
+/// A generation as queries meet it.
+#[derive(Debug)]
+struct Reader {
+    generation: Arc<Generation>,
+    readers: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl super::Answering for Reader {
+    fn identity(&self) -> &Identity {
+        &self.generation.identity
+    }
+
+    async fn query(
+        &self,
+        probes: Vec<Probe>,
+        filter: Filter,
+        limit: usize,
+    ) -> Result<Answers, Error> {
+        let readers = Arc::clone(&self.readers);
+        let permit = readers.acquire_owned().await.map_err(failed)?;
+        let generation = Arc::clone(&self.generation);
+        run_blocking(move || {
+            let _permit = permit;
+            let shard = &generation.shard;
+            let filter = match filter::to_conditions(shard, &filter)? {
+                Conditions::None => None,
+                Conditions::Must(filter) => Some(filter),
+                Conditions::Never => {
+                    return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
+                }
+            };
+            let found = probes
+                .iter()
+                .map(|probe| query_one(shard, probe, filter.as_ref(), limit))
+                .collect::<Result<_, _>>()?;
+            let count = CountRequest { filter, exact: false };
+            let among = guard(|| shard.count(count))?;
+            Ok(Answers { found, among })
+        })
+        .await
     }
 }
 

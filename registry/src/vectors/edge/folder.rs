@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::FORMAT;
 use super::{Error, Identity};
 
 const LOCK: &str = "lock";
@@ -22,9 +23,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    identity: Identity,
-    /// The generation that the manifest names, when it is made of the right stuff.
-    pub(super) current: Option<u64>,
+    /// The generation that the manifest names, when it can be of use: it is of this store and format.
+    pub(super) current: Option<(u64, Identity)>,
     /// The largest number that any generation ever had here.
     newest: u64,
     /// Held as long as the folder is used.
@@ -40,7 +40,7 @@ struct Manifest {
 
 impl Folder {
     /// Makes the folder, locks it, and finds out what of it can be used.
-    pub(super) fn open(path: &Path, identity: Identity) -> Result<Self, Error> {
+    pub(super) fn open(path: &Path, store: &str) -> Result<Self, Error> {
         let folder_error = |source| Error::Folder { path: path.display().to_string(), source };
         fs::create_dir_all(path).map_err(folder_error)?;
         let lock = lock(&path.join(LOCK))?;
@@ -48,9 +48,13 @@ impl Folder {
             .ok()
             .and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
         let current = match manifest {
-            Some(manifest) if manifest.identity == identity => Some(manifest.generation),
-            Some(manifest) => {
-                tracing::info!(found = ?manifest.identity, wanted = ?identity, "the search index was made of other stuff");
+            Some(Manifest { generation, identity })
+                if identity.store == store && identity.format == FORMAT =>
+            {
+                Some((generation, identity))
+            }
+            Some(Manifest { identity, .. }) => {
+                tracing::info!(found = ?identity, store, format = FORMAT, "the search index was made of other stuff");
                 None
             }
             None => None,
@@ -58,19 +62,15 @@ impl Folder {
         let generations = fs::read_dir(path).map_err(folder_error)?.filter_map(|entry| {
             entry.ok()?.file_name().to_str()?.strip_prefix("generation-")?.parse().ok()
         });
-        let mut newest = current.unwrap_or(0);
+        let number = current.as_ref().map(|(number, _)| *number);
+        let mut newest = number.unwrap_or(0);
         for generation in generations {
             newest = newest.max(generation);
-            if Some(generation) != current {
+            if Some(generation) != number {
                 remove(&generation_path(path, generation));
             }
         }
-        Ok(Self { path: path.to_owned(), identity, current, newest, _lock: lock })
-    }
-
-    /// Length of dense vectors.
-    pub(super) fn dimensions(&self) -> usize {
-        self.identity.dimensions
+        Ok(Self { path: path.to_owned(), current, newest, _lock: lock })
     }
 
     /// Where a generation is.
@@ -89,8 +89,8 @@ impl Folder {
     }
 
     /// Makes a generation, which is complete on disk, the current one.
-    pub(super) fn commit(&mut self, generation: u64) -> Result<(), Error> {
-        let manifest = Manifest { generation, identity: self.identity.clone() };
+    pub(super) fn commit(&mut self, generation: u64, identity: &Identity) -> Result<(), Error> {
+        let manifest = Manifest { generation, identity: identity.clone() };
         let (path, draft) = (self.path.join(MANIFEST), self.path.join("manifest.json.new"));
         let write = || -> std::io::Result<()> {
             let mut file = File::create(&draft)?;
@@ -101,13 +101,13 @@ impl Folder {
             File::open(&self.path)?.sync_all()
         };
         write().map_err(|source| Error::Folder { path: path.display().to_string(), source })?;
-        self.current = Some(generation);
+        self.current = Some((generation, manifest.identity));
         Ok(())
     }
 
     /// Deletes a generation that is not the current one.
     pub(super) fn remove(&self, generation: u64) {
-        if self.current != Some(generation) {
+        if self.current.as_ref().is_none_or(|(current, _)| *current != generation) {
             remove(&self.generation(generation));
         }
     }

@@ -17,7 +17,8 @@ use tokio::sync::oneshot;
 use super::filter;
 use super::folder::Folder;
 use super::{
-    Change, DENSE, Error, Live, Point, SPARSE, Status, failed, guard, point_id, to_sparse,
+    Change, Current, DENSE, Error, Generation, Identity, Point, SPARSE, Status, failed, guard,
+    point_id, to_sparse,
 };
 
 /// A segment of the engine's log; it is made in full size at once.
@@ -41,8 +42,8 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 pub(super) enum Order {
     Apply(Vec<Change>, Reply<()>),
     Flush(Reply<()>),
-    Begin(Reply<()>),
-    Stage(Vec<Point>, Reply<()>),
+    Begin(Identity, Reply<()>),
+    Stage(Vec<Change>, Reply<()>),
     Commit(Reply<()>),
     Status(Reply<Status>),
     Close(Reply<()>),
@@ -57,9 +58,9 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Loads what the folder has and starts the thread.
-    pub(super) fn start(folder: Folder, live: Live) -> Self {
+    pub(super) fn start(folder: Folder, current: Current) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let state = State { folder, live, next: None, optimized: 0, retired: Vec::new() };
+        let state = State { folder, current, next: None, optimized: 0, retired: Vec::new() };
         state.load();
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
@@ -91,13 +92,13 @@ impl Drop for Owner {
 
 struct State {
     folder: Folder,
-    live: Live,
+    current: Current,
     /// The generation being built.
-    next: Option<(u64, EdgeShard)>,
+    next: Option<Generation>,
     /// How many points there were when they were last given an index of their own.
     optimized: usize,
     /// Generations out of use that a query may still hold.
-    retired: Vec<(u64, Arc<EdgeShard>)>,
+    retired: Vec<Arc<Generation>>,
 }
 
 impl State {
@@ -108,8 +109,8 @@ impl State {
             match order {
                 Order::Apply(changes, reply) => drop(reply.send(self.apply(changes))),
                 Order::Flush(reply) => drop(reply.send(self.flush())),
-                Order::Begin(reply) => drop(reply.send(self.begin())),
-                Order::Stage(points, reply) => drop(reply.send(self.stage(points))),
+                Order::Begin(identity, reply) => drop(reply.send(self.begin(identity))),
+                Order::Stage(changes, reply) => drop(reply.send(self.stage(changes))),
                 Order::Commit(reply) => drop(reply.send(self.commit())),
                 Order::Status(reply) => drop(reply.send(self.status())),
                 Order::Close(reply) => {
@@ -126,46 +127,42 @@ impl State {
 
     /// Loads the current generation. One that cannot be loaded is as good as none.
     fn load(&self) {
-        let Some(generation) = self.folder.current else { return };
-        let path = self.folder.generation(generation);
-        let config = config(self.folder.dimensions());
+        let Some((number, identity)) = self.folder.current.clone() else { return };
+        let path = self.folder.generation(number);
+        let config = config(identity.dimensions);
         match guard(|| EdgeShard::load(&path, Some(config))) {
-            Ok(shard) => drop(self.live.replace(Some(Arc::new(shard)))),
+            Ok(shard) => {
+                let generation = Generation { number, identity, shard };
+                drop(self.current.replace(Some(Arc::new(generation))));
+            }
             Err(error) => tracing::warn!(%error, "the search index on disk cannot be used"),
         }
     }
 
     fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
-        let shard = self.live.get().ok_or(Error::NotReady)?;
-        // Changes of one point must keep their order, so they are not sorted by kind.
-        changes.into_iter().try_for_each(|change| match change {
-            Change::Upsert(point) => upsert(&shard, vec![*point]),
-            Change::Remove(capability) => {
-                let delete = PointOperations::DeletePoints { ids: vec![point_id(capability)] };
-                guard(|| shard.update(UpdateOperation::PointOperation(delete)))
-            }
-        })
+        change(&self.current.get().ok_or(Error::NotReady)?.shard, changes)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        let Some(shard) = self.live.get() else { return Ok(()) };
+        let Some(generation) = self.current.get() else { return Ok(()) };
+        let shard = &generation.shard;
         // Fresh points are searched one by one; from time to time they get an index of their own.
         let points = shard.info().points_count;
         if points >= OPTIMIZE_FROM && points >= self.optimized + self.optimized / 2 {
             self.optimized = points;
             guard(|| shard.optimize())?;
         }
-        flush(&shard)
+        flush(shard)
     }
 
-    fn begin(&mut self) -> Result<(), Error> {
-        if let Some((generation, abandoned)) = self.next.take() {
-            let_shard_go(abandoned);
-            self.folder.remove(generation);
+    fn begin(&mut self, identity: Identity) -> Result<(), Error> {
+        if let Some(abandoned) = self.next.take() {
+            let_shard_go(abandoned.shard);
+            self.folder.remove(abandoned.number);
         }
-        let generation = self.folder.begin()?;
-        let path = self.folder.generation(generation);
-        let config = config(self.folder.dimensions());
+        let number = self.folder.begin()?;
+        let path = self.folder.generation(number);
+        let config = config(identity.dimensions);
         let shard = guard(|| EdgeShard::new(&path, config))?;
         for (field, kind) in filter::FIELDS {
             let index = CreateIndex {
@@ -175,67 +172,67 @@ impl State {
             let operation = FieldIndexOperations::CreateIndex(index);
             guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
         }
-        self.next = Some((generation, shard));
+        self.next = Some(Generation { number, identity, shard });
         Ok(())
     }
 
-    fn stage(&self, points: Vec<Point>) -> Result<(), Error> {
-        let (_, shard) = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
-        upsert(shard, points)
+    fn stage(&self, changes: Vec<Change>) -> Result<(), Error> {
+        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        change(&next.shard, changes)
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        let (generation, shard) =
-            self.next.take().ok_or_else(|| failed("nothing is being built"))?;
-        guard(|| shard.optimize())?;
-        flush(&shard)?;
-        self.optimized = shard.info().points_count;
-        let before = self.folder.current;
-        self.folder.commit(generation)?;
-        let retired = self.live.replace(Some(Arc::new(shard)));
-        match (before, retired) {
-            (Some(generation), Some(shard)) => self.retired.push((generation, shard)),
-            (Some(generation), None) => self.folder.remove(generation),
-            (None, _) => {}
+        let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
+        guard(|| next.shard.optimize())?;
+        flush(&next.shard)?;
+        self.optimized = next.shard.info().points_count;
+        let before = self.folder.current.as_ref().map(|(number, _)| *number);
+        self.folder.commit(next.number, &next.identity)?;
+        match (before, self.current.replace(Some(Arc::new(next)))) {
+            (_, Some(retired)) => self.retired.push(retired),
+            // It could not be loaded.
+            (Some(number), None) => self.folder.remove(number),
+            (None, None) => {}
         }
         Ok(())
     }
 
     fn status(&self) -> Result<Status, Error> {
-        let (Some(shard), Some(generation)) = (self.live.get(), self.folder.current) else {
+        let Some(generation) = self.current.get() else {
             return Ok(Status { points: None, is_worn: false });
         };
-        let points = guard(|| shard.count(CountRequest { filter: None, exact: true }))?;
-        let log = folder_size(&self.folder.generation(generation).join("wal"));
+        let count = CountRequest { filter: None, exact: true };
+        let points = guard(|| generation.shard.count(count))?;
+        let log = folder_size(&self.folder.generation(generation.number).join("wal"));
         let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
         Ok(Status { points: Some(points), is_worn: log > allowed })
     }
 
     /// Deletes generations that no query holds any more.
     fn remove_retired(&mut self) {
-        for (generation, shard) in std::mem::take(&mut self.retired) {
-            match Arc::try_unwrap(shard) {
-                Ok(shard) => {
-                    let_shard_go(shard);
-                    self.folder.remove(generation);
+        for generation in std::mem::take(&mut self.retired) {
+            match Arc::try_unwrap(generation) {
+                Ok(generation) => {
+                    let_shard_go(generation.shard);
+                    self.folder.remove(generation.number);
                 }
-                Err(held) => self.retired.push((generation, held)),
+                Err(held) => self.retired.push(held),
             }
         }
     }
 
     fn let_go(&mut self) {
-        if let Some((_, shard)) = self.next.take() {
-            let_shard_go(shard);
+        if let Some(next) = self.next.take() {
+            let_shard_go(next.shard);
         }
         self.remove_retired();
-        // A query that is still under way holds the shard until it is answered; files must not
-        // be open any more when the lock on the folder is given up.
-        let mut held = self.live.replace(None);
+        // A query that is still under way holds its generation until it is answered; files must
+        // not be open any more when the lock on the folder is given up.
+        let mut held = self.current.replace(None);
         for _ in 0..READER_ATTEMPTS {
             match held.map(Arc::try_unwrap) {
-                Some(Err(shard)) => held = Some(shard),
-                Some(Ok(shard)) => return let_shard_go(shard),
+                Some(Err(generation)) => held = Some(generation),
+                Some(Ok(generation)) => return let_shard_go(generation.shard),
                 None => return,
             }
             std::thread::sleep(READER_PAUSE);
@@ -251,13 +248,24 @@ fn config(dimensions: usize) -> EdgeConfig {
         .build()
 }
 
-fn upsert(shard: &EdgeShard, points: Vec<Point>) -> Result<(), Error> {
-    let points = points
-        .into_iter()
-        .map(|point| to_point(point).map(Into::into))
-        .collect::<Result<_, _>>()?;
-    let insert = PointOperations::UpsertPoints(PointInsertOperations::PointsList(points));
-    guard(|| shard.update(UpdateOperation::PointOperation(insert)))
+/// Makes changes in their order; points that follow one another go in together.
+fn change(shard: &EdgeShard, changes: Vec<Change>) -> Result<(), Error> {
+    let make = |operation| guard(|| shard.update(UpdateOperation::PointOperation(operation)));
+    let upsert = |points: &mut Vec<_>| match std::mem::take(points) {
+        points if points.is_empty() => Ok(()),
+        points => make(PointOperations::UpsertPoints(PointInsertOperations::PointsList(points))),
+    };
+    let mut points = Vec::new();
+    for change in changes {
+        match change {
+            Change::Upsert(point) => points.push(to_point(*point)?.into()),
+            Change::Remove(capability) => {
+                upsert(&mut points)?;
+                make(PointOperations::DeletePoints { ids: vec![point_id(capability)] })?;
+            }
+        }
+    }
+    upsert(&mut points)
 }
 
 fn to_point(point: Point) -> Result<PointStruct, Error> {

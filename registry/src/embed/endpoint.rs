@@ -1,0 +1,359 @@
+//! A service that speaks the embeddings API of `OpenAI`: `POST {base}/embeddings`.
+//!
+//! It is part of the control plane: whoever runs the registry names it, no document leads there. It
+//! may be slow, fail, or answer nonsense, and nothing but its vectors depends on that.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use a2s::Secret;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{StatusCode, Url, redirect, retry};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::answer::{self, MOST_DIMENSIONS};
+use super::{Embedding, Error, Patience, Prefixes, Purpose, RULES, short_digest};
+
+/// Texts of one request, and their bytes together.
+const MOST_TEXTS: usize = 64;
+const MOST_BYTES: usize = 128 * 1024;
+/// Bytes of a text that count; and of one that was refused as it is, perhaps for its length.
+const LONGEST_TEXT: usize = 8 * 1024;
+const SHORTENED_TEXT: usize = 1024;
+/// The largest answer: so many vectors as JSON.
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a request may take when nobody waits for it.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a request is made when nobody waits for it.
+const ATTEMPTS: u32 = 4;
+/// The pause behind the first attempt; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause that an endpoint can ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// After so many failures in a row nobody who waits asks again for so long.
+const FAILURES_BEFORE_REST: u32 = 3;
+const REST: Duration = Duration::from_secs(5);
+
+/// How an endpoint is asked.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// What stands before `/embeddings`, such as `https://api.openai.com/v1`.
+    pub base: Url,
+    /// The model to ask for.
+    pub model: String,
+    /// Goes along as a bearer token.
+    pub key: Option<Secret>,
+    /// The length of vectors to ask for; without it the model decides.
+    pub dimensions: Option<usize>,
+    /// How numbers are to be written.
+    pub encoding: Encoding,
+    /// What comes before texts.
+    pub prefixes: Prefixes,
+}
+
+/// How an endpoint writes numbers. Both are read, whatever was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    /// As JSON numbers: every endpoint can.
+    #[default]
+    Float,
+    /// As little-endian floats of four bytes in Base64: a third of the size.
+    Base64,
+}
+
+/// An endpoint that can be asked. Copies share it.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    http: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    config: EndpointConfig,
+    id: String,
+    /// Known from the configuration, or since the first answer.
+    dimensions: OnceLock<usize>,
+    health: Mutex<Health>,
+}
+
+/// How the endpoint did lately.
+#[derive(Debug, Default)]
+struct Health {
+    failures: u32,
+    rests_until: Option<Instant>,
+}
+
+#[derive(Serialize)]
+struct Request<'r> {
+    model: &'r str,
+    input: &'r [&'r str],
+    encoding_format: Encoding,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<usize>,
+}
+
+/// Why one request came to nothing.
+enum Failure {
+    /// The endpoint may do it later, at best after this pause.
+    Later(String, Option<Duration>),
+    /// It does not take these texts.
+    Texts(String),
+    /// It does not take any texts as they are sent.
+    Never(String),
+}
+
+impl Endpoint {
+    pub(super) fn new(config: EndpointConfig) -> Result<Self, Error> {
+        let unusable = |why: &str| Error::Unusable(format!("the embeddings endpoint: {why}"));
+        let base = &config.base;
+        if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
+            return Err(unusable("its address is no HTTP address"));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(unusable("its address has a name or password in it; a key goes elsewhere"));
+        }
+        if config.model.is_empty() {
+            return Err(unusable("it needs the name of a model"));
+        }
+        if config.dimensions.is_some_and(|length| !(1..=MOST_DIMENSIONS).contains(&length)) {
+            return Err(unusable(&format!("vectors have 1 to {MOST_DIMENSIONS} dimensions")));
+        }
+        let mut url = base.clone();
+        url.set_path(&format!("{}/embeddings", base.path().trim_end_matches('/')));
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &config.key {
+            let mut value = HeaderValue::try_from(format!("Bearer {}", key.reveal()))
+                .map_err(|_| unusable("its key fits into no header"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT)
+            .user_agent(concat!("a2s-registry/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| unusable(&error.to_string()))?;
+        let made_of =
+            format!("{url} {:?} {:?} {:?}", config.model, config.dimensions, config.prefixes);
+        let model: String = config
+            .model
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c))
+            .take(48)
+            .collect();
+        let id = format!("endpoint-{model}-{}-{RULES}", short_digest(&made_of));
+        let dimensions = OnceLock::new();
+        if let Some(configured) = config.dimensions {
+            dimensions.get_or_init(|| configured);
+        }
+        let health = Mutex::default();
+        let shared = Shared { http, url, headers, config, id, dimensions, health };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    pub(super) async fn dimensions(&self) -> Result<usize, Error> {
+        if let Some(known) = self.shared.dimensions.get() {
+            return Ok(*known);
+        }
+        self.embed(vec!["dimensions".to_owned()], Purpose::Document, Patience::Long).await?;
+        let unknown = || Error::Unavailable("the embeddings endpoint gave no vector".to_owned());
+        self.shared.dimensions.get().copied().ok_or_else(unknown)
+    }
+
+    pub(super) async fn embed(
+        &self,
+        texts: Vec<String>,
+        purpose: Purpose,
+        patience: Patience,
+    ) -> Result<Vec<Embedding>, Error> {
+        let before = self.shared.config.prefixes.before(purpose);
+        let count = texts.len();
+        // Services refuse empty texts, and those mean nothing anyway.
+        let texts = texts.iter().map(|text| text.trim()).enumerate();
+        let (places, texts): (Vec<_>, Vec<_>) = texts
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(place, text)| (place, format!("{before}{}", cut(text, LONGEST_TEXT))))
+            .unzip();
+        let mut vectors = vec![None; count];
+        let mut from = 0;
+        while from < texts.len() {
+            let mut bytes = 0;
+            let fits = texts[from..].iter().take(MOST_TEXTS).take_while(|text| {
+                bytes += text.len();
+                bytes <= MOST_BYTES
+            });
+            let to = from + fits.count().max(1);
+            let batch: Vec<_> = texts[from..to].iter().map(String::as_str).collect();
+            let found = self.shared.embed_batch(&batch, patience).await?;
+            for (place, vector) in places[from..to].iter().zip(found) {
+                vectors[*place] = vector;
+            }
+            from = to;
+        }
+        Ok(vectors)
+    }
+}
+
+impl Shared {
+    /// The vectors of one batch. When the endpoint does not take it, halves of it are tried, so that
+    /// one text that is too long for the model costs no other its vector.
+    async fn embed_batch(
+        &self,
+        texts: &[&str],
+        patience: Patience,
+    ) -> Result<Vec<Embedding>, Error> {
+        match self.try_often(texts, patience).await {
+            Ok(vectors) => Ok(vectors),
+            Err(Failure::Later(why, _) | Failure::Never(why)) => Err(unavailable(&why)),
+            Err(Failure::Texts(why)) => match texts {
+                [] => Ok(Vec::new()),
+                [text] if text.len() > SHORTENED_TEXT => {
+                    Box::pin(self.embed_batch(&[cut(text, SHORTENED_TEXT)], patience)).await
+                }
+                // It never gave a vector: then it is not the text.
+                [_] if self.dimensions.get().is_none() => Err(unavailable(&why)),
+                [_] => {
+                    tracing::warn!(
+                        why,
+                        "the embeddings endpoint refuses a text; it is found by its words alone"
+                    );
+                    Ok(vec![None])
+                }
+                texts => {
+                    let (left, right) = texts.split_at(texts.len() / 2);
+                    let mut vectors = Box::pin(self.embed_batch(left, patience)).await?;
+                    vectors.extend(Box::pin(self.embed_batch(right, patience)).await?);
+                    Ok(vectors)
+                }
+            },
+        }
+    }
+
+    async fn try_often(
+        &self,
+        texts: &[&str],
+        patience: Patience,
+    ) -> Result<Vec<Embedding>, Failure> {
+        let (attempts, timeout) = match patience {
+            Patience::Short(timeout) => {
+                if let Some(why) = self.rest() {
+                    return Err(Failure::Later(why, None));
+                }
+                (1, timeout)
+            }
+            Patience::Long => (ATTEMPTS, TIMEOUT),
+        };
+        let mut attempt = 1;
+        loop {
+            let result = self.ask(texts, timeout).await;
+            self.note(&result);
+            match result {
+                Err(Failure::Later(why, asked_for)) if attempt < attempts => {
+                    let usual = PAUSE * 2_u32.pow(attempt - 1);
+                    let pause = asked_for.unwrap_or(usual).clamp(usual, LONGEST_PAUSE);
+                    tracing::debug!(why, ?pause, "the embeddings endpoint is asked again");
+                    tokio::time::sleep(pause).await;
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// One request and its answer.
+    async fn ask(&self, texts: &[&str], timeout: Duration) -> Result<Vec<Embedding>, Failure> {
+        let body = Request {
+            model: &self.config.model,
+            input: texts,
+            encoding_format: self.config.encoding,
+            dimensions: self.config.dimensions,
+        };
+        let later = |error: reqwest::Error| {
+            // Its sources tell more, and none of them repeats a header.
+            let error = error.without_url();
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            Failure::Later(format!("{error}: {}", cause.unwrap_or_default()), None)
+        };
+        let request =
+            self.http.post(self.url.clone()).headers(self.headers.clone()).timeout(timeout);
+        let mut response = request.json(&body).send().await.map_err(later)?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            // What it says may repeat a text or a key: the status has to do.
+            let why = format!("it answered {status}");
+            return Err(match status.as_u16() {
+                408 | 425 | 429 | 500..=599 => Failure::Later(why, asked_pause(&response)),
+                400 | 413 | 422 => Failure::Texts(why),
+                _ => Failure::Never(why),
+            });
+        }
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(later)? {
+            if answer.len() + chunk.len() > LARGEST_ANSWER {
+                return Err(Failure::Never(format!(
+                    "its answer is larger than {LARGEST_ANSWER} bytes"
+                )));
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        let known = self.dimensions.get().copied();
+        let (vectors, length) = answer::read(&answer, texts.len(), known).map_err(|why| {
+            Failure::Later(format!("its answer is no list of vectors: {why}"), None)
+        })?;
+        if vectors.iter().any(Option::is_some) {
+            self.dimensions.get_or_init(|| length);
+        }
+        Ok(vectors)
+    }
+
+    /// Why the endpoint is left alone for now, when it is.
+    fn rest(&self) -> Option<String> {
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.rests_until.filter(|until| Instant::now() < *until).map(|_| {
+            "it is left alone for a few seconds, because it failed again and again".to_owned()
+        })
+    }
+
+    fn note(&self, result: &Result<Vec<Embedding>, Failure>) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        match result {
+            // It answers, even when it says no to a text.
+            Ok(_) | Err(Failure::Texts(_)) => *health = Health::default(),
+            Err(Failure::Later(..) | Failure::Never(_)) => {
+                health.failures = health.failures.saturating_add(1);
+                if health.failures >= FAILURES_BEFORE_REST {
+                    health.rests_until = Some(Instant::now() + REST);
+                }
+            }
+        }
+    }
+}
+
+fn unavailable(why: &str) -> Error {
+    Error::Unavailable(format!("the embeddings endpoint: {why}"))
+}
+
+/// The beginning of a text, in whole characters.
+fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+/// `Retry-After` in seconds; a date is as good as nothing here.
+fn asked_pause(response: &reqwest::Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}

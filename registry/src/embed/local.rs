@@ -1,0 +1,290 @@
+//! A sentence transformer in a folder, as the library `sentence-transformers` writes it: which parts
+//! it has, how its positions become one vector, and its name.
+
+use std::fmt;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use a2s::Digest;
+use ndarray::{Axis, Slice};
+use safetensors::SafeTensors;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use super::bert::{Bert, Config};
+use super::vocabulary::Pieces;
+use super::{Embedding, Error, Prefixes, Purpose, RULES, short_digest, to_unit, wordpiece};
+
+/// The largest file of weights, and of any other file.
+const LARGEST_WEIGHTS: u64 = 2 * 1024 * 1024 * 1024;
+const LARGEST_FILE: u64 = 64 * 1024 * 1024;
+/// Pieces of a text that count when the folder does not say, and at most.
+const USUAL_PIECES: usize = 512;
+/// Positions that go through the model together.
+const POSITIONS: usize = 2048;
+/// How many calls compute at once. Queries have turns of their own, so that none waits for an index
+/// that is being built.
+const DOCUMENT_WORKERS: usize = 1;
+const QUERY_WORKERS: usize = 2;
+
+/// A model in a folder. Copies share it.
+#[derive(Clone)]
+pub struct Local {
+    model: Arc<Model>,
+    documents: Arc<Semaphore>,
+    queries: Arc<Semaphore>,
+    id: Arc<str>,
+}
+
+struct Model {
+    bert: Bert,
+    pieces: Pieces,
+    pooling: Pooling,
+    prefixes: Prefixes,
+    /// Positions of a text that count.
+    positions: usize,
+}
+
+/// How the positions of a text become one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The first one.
+    First,
+}
+
+/// One of `modules.json`.
+#[derive(Deserialize)]
+struct Module {
+    #[serde(rename = "type")]
+    kind: String,
+    path: String,
+}
+
+/// `1_Pooling/config.json`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PoolingFile {
+    pooling_mode_cls_token: bool,
+    pooling_mode_mean_tokens: bool,
+    pooling_mode_max_tokens: bool,
+    pooling_mode_mean_sqrt_len_tokens: bool,
+    pooling_mode_weightedmean_tokens: bool,
+    pooling_mode_lasttoken: bool,
+}
+
+/// `sentence_bert_config.json`.
+#[derive(Default, Deserialize)]
+struct Sentences {
+    max_seq_length: Option<usize>,
+}
+
+/// `config_sentence_transformers.json`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Prompts {
+    prompts: std::collections::BTreeMap<String, String>,
+}
+
+impl Local {
+    /// Reads the whole model.
+    pub(super) fn open(folder: &Path, prefixes: Prefixes) -> Result<Self, Error> {
+        let unusable = |why: String| {
+            Error::Unusable(format!("the embedding model in {}: {why}", folder.display()))
+        };
+        Self::load(folder, prefixes).map_err(unusable)
+    }
+
+    fn load(folder: &Path, given: Prefixes) -> Result<Self, String> {
+        let (inner, pooling_folder) = find_modules(folder)?;
+        let in_model = |name: &str| folder.join(&inner).join(name);
+        let config_bytes = read(&in_model("config.json"), LARGEST_FILE)?;
+        let config: Config = parse("config.json", &config_bytes)?;
+        config.check()?;
+        let tokenizer = read(&in_model("tokenizer.json"), LARGEST_FILE)?;
+        let pieces = Pieces::parse(&tokenizer).map_err(|why| format!("tokenizer.json: {why}"))?;
+        if pieces.size() > config.vocabulary() {
+            return Err("tokenizer.json has pieces that the model does not know".to_owned());
+        }
+        let pooling = match pooling_folder {
+            Some(path) => read_pooling(&folder.join(path).join("config.json"))?,
+            None => Pooling::Mean,
+        };
+        let sentences: Sentences = read_optional(&in_model("sentence_bert_config.json"))?;
+        let most = sentences.max_seq_length.unwrap_or(USUAL_PIECES).min(USUAL_PIECES);
+        let positions = most.clamp(3, config.positions());
+        let file: Prompts = read_optional(&folder.join("config_sentence_transformers.json"))?;
+        let prompt = |names: &[&str]| {
+            let found = names.iter().find_map(|name| file.prompts.get(*name));
+            found.filter(|prompt| !prompt.is_empty()).cloned()
+        };
+        let prefixes = Prefixes {
+            query: given.query.or_else(|| prompt(&["query"])),
+            document: given.document.or_else(|| prompt(&["document", "passage"])),
+        };
+        let weights = read(&in_model("model.safetensors"), LARGEST_WEIGHTS)?;
+        let tensors = SafeTensors::deserialize(&weights)
+            .map_err(|error| format!("model.safetensors: {error}"))?;
+        let bert =
+            Bert::load(&config, &tensors).map_err(|why| format!("model.safetensors: {why}"))?;
+        // Everything that changes a vector is in its name.
+        let files = [&config_bytes, &tokenizer, &weights].map(|file| Digest::of_bytes(file));
+        let made_of = format!("{files:?} {pooling:?} {positions} {prefixes:?}");
+        let id = format!("local-{}-{}-{RULES}", bert.width(), short_digest(&made_of));
+        let model = Model { bert, pieces, pooling, prefixes, positions };
+        let probe = model.embed(&["A text to try".to_owned()], Purpose::Document);
+        if probe.iter().any(Option::is_none) {
+            return Err("its vectors have no direction".to_owned());
+        }
+        Ok(Self {
+            model: Arc::new(model),
+            documents: Arc::new(Semaphore::new(DOCUMENT_WORKERS)),
+            queries: Arc::new(Semaphore::new(QUERY_WORKERS)),
+            id: id.into(),
+        })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn dimensions(&self) -> usize {
+        self.model.bert.width()
+    }
+
+    pub(super) async fn embed(
+        &self,
+        texts: Vec<String>,
+        purpose: Purpose,
+    ) -> Result<Vec<Embedding>, Error> {
+        let ended = || Error::Unavailable("the embedding model has ended badly".to_owned());
+        let workers = match purpose {
+            Purpose::Document => &self.documents,
+            Purpose::Query => &self.queries,
+        };
+        let worker = Arc::clone(workers).acquire_owned().await.map_err(|_| ended())?;
+        let model = Arc::clone(&self.model);
+        tokio::task::spawn_blocking(move || {
+            let _worker = worker;
+            model.embed(&texts, purpose)
+        })
+        .await
+        .map_err(|_| ended())
+    }
+}
+
+impl Model {
+    fn embed(&self, texts: &[String], purpose: Purpose) -> Vec<Embedding> {
+        let cut: Vec<_> = texts.iter().map(|text| self.cut(text, purpose)).collect();
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut rest = cut.as_slice();
+        while !rest.is_empty() {
+            let mut positions = 0;
+            let fits = rest.iter().take_while(|text| {
+                positions += text.len();
+                positions <= POSITIONS
+            });
+            let (batch, behind) = rest.split_at(fits.count().max(1));
+            vectors.extend(self.embed_batch(batch));
+            rest = behind;
+        }
+        vectors
+    }
+
+    /// The pieces of a text between the two marks; none when it has none.
+    fn cut(&self, text: &str, purpose: Purpose) -> Vec<u32> {
+        if text.trim().is_empty() {
+            return Vec::new();
+        }
+        let text = format!("{}{text}", self.prefixes.before(purpose));
+        let mut pieces = vec![self.pieces.first];
+        wordpiece::visit_pieces(&self.pieces, &text, self.positions - 2, |piece| {
+            pieces.push(piece.unwrap_or(self.pieces.unknown));
+        });
+        pieces.push(self.pieces.last);
+        pieces
+    }
+
+    fn embed_batch(&self, texts: &[Vec<u32>]) -> Vec<Embedding> {
+        let (rows, ranges) = self.bert.forward(texts);
+        let to_vector = |range: std::ops::Range<usize>| {
+            let rows = rows.slice_axis(Axis(0), Slice::from(range));
+            let pooled = match self.pooling {
+                Pooling::Mean => rows.mean_axis(Axis(0))?,
+                Pooling::First => rows.outer_iter().next()?.to_owned(),
+            };
+            to_unit(pooled.to_vec())
+        };
+        ranges.into_iter().map(to_vector).collect()
+    }
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Where the model is, and where its pooling. A folder without `modules.json` is a model alone.
+fn find_modules(folder: &Path) -> Result<(String, Option<String>), String> {
+    let path = folder.join("modules.json");
+    if !path.exists() {
+        return Ok((String::new(), None));
+    }
+    let modules: Vec<Module> = parse("modules.json", &read(&path, LARGEST_FILE)?)?;
+    let (mut model, mut pooling) = (None, None);
+    for module in modules {
+        let is_below = Path::new(&module.path)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_below {
+            return Err(format!("modules.json leads outside of the folder: `{}`", module.path));
+        }
+        match module.kind.rsplit('.').next().unwrap_or_default() {
+            "Transformer" => model = Some(module.path),
+            "Pooling" => pooling = Some(module.path),
+            // Vectors are made to have length one in any case.
+            "Normalize" => {}
+            other => return Err(format!("modules.json: a part `{other}` is not read")),
+        }
+    }
+    Ok((model.ok_or("modules.json names no Transformer")?, pooling))
+}
+
+fn read_pooling(path: &Path) -> Result<Pooling, String> {
+    let file: PoolingFile = parse("pooling", &read(path, LARGEST_FILE)?)?;
+    let others = file.pooling_mode_max_tokens
+        || file.pooling_mode_mean_sqrt_len_tokens
+        || file.pooling_mode_weightedmean_tokens
+        || file.pooling_mode_lasttoken;
+    match (file.pooling_mode_mean_tokens, file.pooling_mode_cls_token) {
+        (true, false) if !others => Ok(Pooling::Mean),
+        (false, true) if !others => Ok(Pooling::First),
+        _ => Err("its pooling is not read, only mean or the first token alone".to_owned()),
+    }
+}
+
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
+    let length = std::fs::metadata(path).map_err(fail)?.len();
+    if length > most {
+        return Err(format!("{} is larger than {most} bytes", path.display()));
+    }
+    std::fs::read(path).map_err(fail)
+}
+
+fn read_optional<T: DeserializeOwned + Default>(path: &Path) -> Result<T, String> {
+    match path.exists() {
+        true => parse(&path.display().to_string(), &read(path, LARGEST_FILE)?),
+        false => Ok(T::default()),
+    }
+}
+
+fn parse<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The embedders at hand, what they gave before, and what is done when one does not answer.
+//!
+//! Two are at hand: the one that is wanted, and the built-in one, which can always answer. Which of
+//! them a query needs is not up to the query but to the index that it is going to meet.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2s::Digest;
+
+use crate::embed::{Embedder, Embedding, Patience, Purpose, of_parts};
+use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
+use crate::store::Store;
+use crate::vectors::Identity;
+
+/// Texts of queries that are remembered, so that the next page of an answer costs nothing.
+const MOST_QUERIES: usize = 1024;
+
+/// Texts with their weights, whose vectors become one.
+pub(crate) type Parts = Vec<(String, f32)>;
+
+/// Why a query is answered by its words alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Degraded {
+    /// The index was made by an embedder that nobody has any more.
+    NotAtHand,
+    /// The embedder of the index did not answer in time.
+    NoAnswer,
+}
+
+impl Degraded {
+    /// What the caller is told.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NotAtHand => {
+                "found by words alone: the index is being built anew for another embedder"
+            }
+            Self::NoAnswer => "found by words alone: the embedder does not answer",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Meaning {
+    wanted: Arc<Embedder>,
+    built_in: Arc<Embedder>,
+    store: Arc<dyn Store>,
+    metrics: Metrics,
+    query_timeout: Duration,
+    queries: Mutex<Queries>,
+}
+
+/// Vectors of queries, the oldest first.
+#[derive(Debug, Default)]
+struct Queries {
+    vectors: BTreeMap<Digest, Embedding>,
+    order: VecDeque<Digest>,
+}
+
+impl Meaning {
+    pub(crate) fn new(
+        wanted: Embedder,
+        query_timeout: Duration,
+        store: Arc<dyn Store>,
+        metrics: Metrics,
+    ) -> Self {
+        let wanted = Arc::new(wanted);
+        let built_in = match &*wanted {
+            Embedder::BuiltIn(_) => Arc::clone(&wanted),
+            _ => Arc::new(Embedder::built_in()),
+        };
+        Self { wanted, built_in, store, metrics, query_timeout, queries: Mutex::default() }
+    }
+
+    /// The embedder that the index should be made with.
+    pub(crate) fn wanted(&self) -> &Arc<Embedder> {
+        &self.wanted
+    }
+
+    /// The embedder that is always there.
+    pub(crate) fn built_in(&self) -> &Arc<Embedder> {
+        &self.built_in
+    }
+
+    /// The embedder that an index was made with.
+    pub(crate) fn of(&self, identity: &Identity) -> Option<&Arc<Embedder>> {
+        [&self.wanted, &self.built_in].into_iter().find(|known| known.id() == identity.embedder)
+    }
+
+    /// Vectors of what is searched with, for an index. When there are none to be had, the words have
+    /// to do; a query never fails for that.
+    pub(crate) async fn of_queries(
+        &self,
+        texts: &[String],
+        identity: &Identity,
+    ) -> (Vec<Embedding>, Option<Degraded>) {
+        let Some(embedder) = self.of(identity) else {
+            return (vec![None; texts.len()], Some(Degraded::NotAtHand));
+        };
+        if let Embedder::BuiltIn(built_in) = &**embedder {
+            return (texts.iter().map(|text| built_in.embed(text)).collect(), None);
+        }
+        let keys: Vec<_> = texts.iter().map(|text| key(embedder, Purpose::Query, text)).collect();
+        if let Some(remembered) = self.recall(&keys) {
+            return (remembered, None);
+        }
+        let patience = Patience::Short(self.query_timeout);
+        // A model in this process knows no patience of its own, and many intents are several requests.
+        let embed = embedder.embed(texts.to_vec(), Purpose::Query, patience);
+        let result = tokio::time::timeout(2 * self.query_timeout, embed).await;
+        let why = match result {
+            Ok(Ok(vectors)) if has_length(&vectors, identity.dimensions) => {
+                self.keep(&keys, &vectors);
+                return (vectors, None);
+            }
+            Ok(Ok(_)) => "its vectors are not as long as those of the index".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it takes too long".to_owned(),
+        };
+        tracing::warn!(why, "a search is answered by words alone");
+        (vec![None; texts.len()], Some(Degraded::NoAnswer))
+    }
+
+    /// Vectors of capabilities, each given in parts. What was embedded before costs nothing.
+    ///
+    /// # Errors
+    /// When one that was not embedded before cannot be now.
+    pub(crate) async fn of_documents(
+        &self,
+        documents: Vec<Parts>,
+        embedder: &Embedder,
+        patience: Patience,
+    ) -> Result<Vec<Embedding>, crate::Error> {
+        if let Embedder::BuiltIn(built_in) = embedder {
+            let built_in = built_in.clone();
+            let embed_all = move || documents.iter().map(|d| built_in.embed_parts(d)).collect();
+            return tokio::task::spawn_blocking(embed_all)
+                .await
+                .map_err(|error| crate::Error::Internal(error.into()));
+        }
+        let texts: Vec<_> = documents.iter().flatten().map(|(text, _)| text.as_str()).collect();
+        let keys: Vec<_> =
+            texts.iter().map(|text| key(embedder, Purpose::Document, text)).collect();
+        let mut known = self.store.embeddings(&keys).await?;
+        self.count(EmbeddedFrom::cache, known.len());
+        // A text that occurs twice is asked for once.
+        let mut missing = BTreeMap::new();
+        for (key, text) in keys.iter().zip(&texts) {
+            if !known.contains_key(key) {
+                missing.entry(*key).or_insert_with(|| (*text).to_owned());
+            }
+        }
+        if !missing.is_empty() {
+            let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
+            let vectors = embedder.embed(texts, Purpose::Document, patience).await?;
+            self.count(EmbeddedFrom::embedder, vectors.len());
+            let new: Vec<_> = keys.into_iter().zip(vectors).collect();
+            if let Err(error) = self.store.remember_embeddings(&new).await {
+                // It costs the same again some day; that is all.
+                tracing::warn!(%error, "vectors could not be remembered");
+            }
+            known.extend(new);
+        }
+        let mut keys = keys.iter();
+        let to_vector = |parts: &Parts| {
+            let vectors = keys.by_ref().map(|key| known.get(key).cloned().flatten());
+            of_parts(parts.iter().zip(vectors).map(|((_, weight), vector)| (vector, *weight)))
+        };
+        Ok(documents.iter().map(to_vector).collect())
+    }
+
+    fn count(&self, from: EmbeddedFrom, texts: usize) {
+        self.metrics.embedded.get_or_create(&EmbeddedLabels { from }).inc_by(texts as u64);
+    }
+
+    /// The vectors of all, or nothing.
+    fn recall(&self, keys: &[Digest]) -> Option<Vec<Embedding>> {
+        let queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().map(|key| queries.vectors.get(key).cloned()).collect()
+    }
+
+    fn keep(&self, keys: &[Digest], vectors: &[Embedding]) {
+        let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Queries { vectors: kept, order } = &mut *queries;
+        for (key, vector) in keys.iter().zip(vectors) {
+            if kept.insert(*key, vector.clone()).is_none() {
+                order.push_back(*key);
+            }
+        }
+        while order.len() > MOST_QUERIES {
+            if let Some(oldest) = order.pop_front() {
+                kept.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// What a text is remembered under. Lengths come first, so that no two things are spelled alike.
+fn key(embedder: &Embedder, purpose: Purpose, text: &str) -> Digest {
+    let id = embedder.id();
+    Digest::of_bytes(format!("{}:{id}{purpose:?}:{text}", id.len()).as_bytes())
+}
+
+fn has_length(vectors: &[Embedding], length: usize) -> bool {
+    vectors.iter().flatten().all(|vector| vector.len() == length)
+}

@@ -1,0 +1,146 @@
+//! What turns texts into vectors: flags over environment over the TOML file.
+
+use std::time::Duration;
+
+use a2s::Secret;
+use jiff::SignedDuration;
+use registry::embed::{Embedder, Encoding, EndpointConfig, Prefixes};
+use serde::Deserialize;
+
+use super::stack::RegistryPart;
+use crate::cli::{EmbedderArgs, EmbedderChoice};
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
+
+/// Where the environment has the key of an endpoint.
+const KEY_VARIABLE: &str = "A2S_EMBEDDING_KEY";
+/// The longest time that a search may be told to wait.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(20);
+
+/// `[embedder]` of the TOML file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Section {
+    r#use: Option<EmbedderChoice>,
+    model: Option<String>,
+    key: Option<Secret>,
+    dimensions: Option<usize>,
+    encoding: Option<Encoding>,
+    query_prefix: Option<String>,
+    document_prefix: Option<String>,
+    query_timeout: Option<SignedDuration>,
+}
+
+impl Section {
+    /// The registry's part of the settings; `variable` reads the environment.
+    pub(super) fn read(
+        &self,
+        arguments: &EmbedderArgs,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<RegistryPart, Failure> {
+        let choice = arguments.embedder.as_ref().or(self.r#use.as_ref());
+        let model = arguments.embedding_model.as_ref().or(self.model.as_ref());
+        let prefixes =
+            Prefixes { query: self.query_prefix.clone(), document: self.document_prefix.clone() };
+        let embedder = match choice {
+            Some(EmbedderChoice::Url(base)) => {
+                let Some(model) = model else {
+                    return Err(wrong("an embeddings endpoint needs a model".to_owned())
+                        .with_hint("Name it with --embedding-model, or `model` in `[embedder]`."));
+                };
+                let key = variable(KEY_VARIABLE).map(|key| key.trim().to_owned());
+                let key = key.filter(|key| !key.is_empty()).map(Secret::new);
+                Embedder::endpoint(EndpointConfig {
+                    base: base.clone(),
+                    model: model.clone(),
+                    key: key.or_else(|| self.key.clone()),
+                    dimensions: self.dimensions,
+                    encoding: self.encoding.unwrap_or_default(),
+                    prefixes,
+                })
+            }
+            Some(EmbedderChoice::Builtin | EmbedderChoice::Folder(_)) | None
+                if arguments.embedding_model.is_some() =>
+            {
+                return Err(wrong("--embedding-model belongs to an endpoint".to_owned())
+                    .with_hint("Give its address with --embedder, or leave the model out."));
+            }
+            Some(EmbedderChoice::Folder(folder)) => Embedder::local(folder, prefixes),
+            Some(EmbedderChoice::Builtin) | None => Ok(Embedder::built_in()),
+        };
+        let embedder = embedder.map_err(|error| {
+            wrong(error.to_string()).with_hint("`docs/search.md` tells which embedders there are.")
+        })?;
+        Ok(RegistryPart { embedder, query_timeout: self.query_timeout()? })
+    }
+
+    fn query_timeout(&self) -> Result<Duration, Failure> {
+        let Some(given) = self.query_timeout else { return Ok(registry::QUERY_TIMEOUT) };
+        Duration::try_from(given)
+            .ok()
+            .filter(|time| !time.is_zero() && given <= LONGEST_WAIT)
+            .ok_or_else(|| wrong("`query-timeout` is a time of 20 s at most".to_owned()))
+    }
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Exit::Usage, CANNOT_SERVE, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: &str, flags: [Option<&str>; 2], key: Option<&str>) -> Result<String, String> {
+        let section: Section = toml::from_str(file).unwrap();
+        let [embedder, model] = flags.map(|flag| flag.map(str::to_owned));
+        let arguments = EmbedderArgs { embedder: embedder.map(Into::into), embedding_model: model };
+        let part = section.read(&arguments, |name| {
+            assert_eq!(name, KEY_VARIABLE);
+            key.map(str::to_owned)
+        });
+        let part = part.map_err(|failure| failure.message)?;
+        Ok(format!("{part:?}"))
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let file = "use = 'http://file:1/v1'\nmodel = 'of-the-file'";
+        assert!(read("", [None, None], None).unwrap().contains("builtin-"));
+        let told = read(file, [None, None], None).unwrap();
+        assert!(told.contains("endpoint-of-the-file-"), "{told}");
+        let told = read(file, [Some("http://flag:1/v1"), Some("mine")], None).unwrap();
+        assert!(told.contains("endpoint-mine-") && told.contains("flag"), "{told}");
+        assert!(read(file, [Some("builtin"), None], None).unwrap().contains("builtin-"));
+    }
+
+    #[test]
+    fn a_key_is_taken_and_never_shown() {
+        let file = "use = 'http://a.example/v1'\nmodel = 'm'\nkey = 's3cret'";
+        for key in [None, Some("s3cret-of-the-environment")] {
+            let told = read(file, [None, None], key).unwrap();
+            assert!(!told.contains("s3cret"), "{told}");
+        }
+        let refused = read(file, [None, None], Some("s3cret\nx")).unwrap_err();
+        assert!(refused.contains("header") && !refused.contains("s3cret"), "{refused}");
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let endpoint = "http://a.example/v1";
+        for (file, flags, told) in [
+            ("", [Some(endpoint), None], "needs a model"),
+            ("", [None, Some("m")], "belongs to an endpoint"),
+            ("", [Some("ftp://a.example"), Some("m")], "no HTTP address"),
+            ("", [Some("http://me:s3cret@a.example"), Some("m")], "name or password"),
+            ("dimensions = 0", [Some(endpoint), Some("m")], "1 to 8192"),
+            ("", [Some("/nowhere/at/all"), None], "/nowhere/at/all"),
+            ("query-timeout = '0s'", [None, None], "20 s at most"),
+            ("query-timeout = '1m'", [None, None], "20 s at most"),
+            ("query-timeout = '-1s'", [None, None], "20 s at most"),
+        ] {
+            let refused = read(file, flags, None).unwrap_err();
+            assert!(refused.contains(told), "{refused}");
+            assert!(!refused.contains("s3cret"), "{refused}");
+        }
+    }
+}
