@@ -247,7 +247,7 @@ impl Runs {
                 journal.commit(finished).await?;
                 self.metrics.run_ended(RunStatus::Cancelled, duration_ms);
                 let ended = journal.state().ok_or_else(|| not_found(run))?;
-                self.tell_end(&ended).await;
+                self.tell_end(run).await;
                 Ok(ended)
             }
             RunStatus::Succeeded | RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled => {

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::api::{EventKind, Run, RunError, RunStatus};
+use a2s::api::{EventKind, RunError, RunStatus};
 use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -57,7 +57,7 @@ impl Runs {
 
     /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
     async fn leave(&self, run: Uuid, live: Arc<Live>, last_event: Option<EventKind>) {
-        let mut over = None;
+        let mut over = false;
         if let Some(kind) = last_event {
             let (status, duration_ms) = match &kind {
                 EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
@@ -65,8 +65,8 @@ impl Runs {
             };
             match live.journal.commit(kind).await {
                 Ok(()) => {
+                    over = status.is_final();
                     if let Some(ended) = live.journal.state() {
-                        over = status.is_final().then(|| ended.clone());
                         // Nobody else sets it.
                         let _ = live.ended.set(ended);
                     }
@@ -79,8 +79,8 @@ impl Runs {
         lock(&self.live).remove(&run);
         // Whoever waits for the run learns of its end when its journal goes.
         drop(live);
-        if let Some(ended) = over {
-            self.tell_end(&ended).await;
+        if over {
+            self.tell_end(run).await;
         }
     }
 
@@ -133,20 +133,20 @@ impl Runs {
     }
 
     /// Tells those who want to know how a run ended. That this fails changes nothing for the run.
-    pub(super) async fn tell_end(&self, ended: &Run) {
+    pub(super) async fn tell_end(&self, run: Uuid) {
         if let Some(exporter) = &self.exporter {
-            match self.read_all(ended.id).await {
+            match self.read_all(run).await {
                 Ok(events) => {
                     let trace = trace_of(&events).filter(Trace::is_sampled);
                     trace.into_iter().for_each(|trace| exporter.offer(trace));
                 }
                 Err(error) => {
-                    tracing::warn!(run = %ended.id, %error, "a run was not told as a trace");
+                    tracing::warn!(%run, %error, "a run was not told as a trace");
                 }
             }
         }
         // One that fails is repeated later.
-        let _ = self.report(ended.id).await;
+        let _ = self.report(run).await;
     }
 
     /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, takes over

@@ -26,7 +26,7 @@ use crate::meaning::Degraded;
 use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Chosen, Merits, Strategy};
 use crate::retrieval::{CANDIDATES, Candidate, fuse, query_vector, to_texts};
-use crate::store::{CapabilityId, Entry, Heads, VersionId};
+use crate::store::{CapabilityId, Entry, VersionId};
 use crate::vectors::{Answers, Filter, Probe};
 
 /// How many are named when nothing fits.
@@ -340,9 +340,8 @@ impl Catalog {
         rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
         // A few more than are named, in case of damaged ones.
         rest.truncate(2 * NEAREST);
-        let ids: Vec<_> = rest.iter().map(|candidate| candidate.capability).collect();
-        let entries = self.store.heads(Heads::Of(&ids)).await?;
-        let opened = self.documents.open(&entries).await?;
+        let entries = self.live.of(rest.iter().map(|candidate| candidate.capability)).await?;
+        let opened = self.documents.open(entries.values().map(AsRef::as_ref)).await?;
         let named = rest.iter().filter_map(|candidate| {
             let (entry, opened) =
                 opened.iter().find(|(e, _)| e.capability == candidate.capability)?;
