@@ -34,8 +34,18 @@ checksums:
 bench:
     cargo bench --locked
 
-# Fuzz one target (document, expression, openapi, checksum); needs cargo-fuzz and a C++ compiler.
+# Fuzz the answers of embeddings APIs; needs cargo-fuzz and a C++ compiler.
+fuzz-answers seconds="600":
+    cd registry && cargo fuzz run -s none answer fuzz/corpus/answer fuzz/seeds/answer \
+        -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=4000
+
+# Fuzz one target of the language (document, expression, openapi, checksum); the same.
 fuzz target seconds="600":
     cd a2s && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} \
         {{ if path_exists("a2s/fuzz/seeds/" + target) == "true" { "fuzz/seeds/" + target } else { "../tests/fixtures/documents/valid ../tests/fixtures/documents/invalid ../capabilities" } }} \
         -- -dict=fuzz/seeds/words.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000
+
+# Fuzz the guardian (message, policy).
+fuzz-guardian target seconds="600":
+    cd guardian && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \
+        -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000

@@ -1,7 +1,11 @@
 //! The arguments, as typed.
 
+mod agent;
 mod authoring;
+mod bom;
 mod embedder;
+mod guardian;
+mod guarding;
 mod runs;
 mod search;
 mod secrets;
@@ -15,16 +19,22 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use url::Url;
 
+pub(crate) use agent::{AgentArgs, ChatArgs, ComposeArgs};
 pub(crate) use authoring::{
     FmtArgs, ImportArazzoArgs, ImportArgs, ImportCommand, ImportGraphqlArgs, ImportOpenapiArgs,
     NewArgs,
 };
 
+pub(crate) use bom::BomArgs;
 pub(crate) use embedder::{EmbedderArgs, EmbedderChoice, ReindexArgs};
+pub(crate) use guardian::{
+    AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
+};
+pub(crate) use guarding::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
-pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs};
+pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
-pub(crate) use telemetry::{Durability, JournalArgs};
+pub(crate) use telemetry::{Durability, JournalArgs, ListenerArgs};
 pub(crate) use test::TestArgs;
 
 const AFTER_HELP: &str = "\
@@ -80,7 +90,7 @@ pub(crate) struct Global {
     /// Print JSON for machines
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Where registry and executor answer
+    /// Where registry, executor and guardian answer
     #[arg(long, global = true, env = "A2S_URL", default_value = "http://127.0.0.1:8740")]
     pub(crate) url: Url,
     /// The owner's token; found in the data folder when registry and executor run on this machine
@@ -153,6 +163,12 @@ pub(crate) enum Command {
     },
     /// Publish documents
     Publish(PublishArgs),
+    /// Say what you want done, and let an agent find and run what fits
+    #[command(after_help = agent::AFTER_CHAT)]
+    Chat(Box<ChatArgs>),
+    /// Make a chain of capabilities for what none does alone
+    #[command(after_help = agent::AFTER_COMPOSE)]
+    Compose(ComposeArgs),
     /// Find capabilities by intent
     #[command(after_help = search::AFTER_SEARCH)]
     Search(Box<SearchArgs>),
@@ -171,6 +187,9 @@ pub(crate) enum Command {
     /// Write down the exact content of everything that a capability uses
     #[command(after_help = AFTER_LOCK)]
     Lock(LockArgs),
+    /// Print what a capability is made of: a bill of materials (CycloneDX)
+    #[command(after_help = bom::AFTER_BOM)]
+    Bom(BomArgs),
     /// Run a capability
     Run(RunArgs),
     /// Show runs, or all about one; go on with one that waits
@@ -191,6 +210,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SecretsCommand,
     },
+    /// Hold policies to cases, approve what waits for a person, read the audit log
+    #[command(after_help = guardian::AFTER_GUARDIAN)]
+    Guardian {
+        #[command(subcommand)]
+        command: GuardianCommand,
+    },
+    /// Let an MCP client use capabilities, over standard input and output
+    #[command(after_help = agent::AFTER_MCP)]
+    Mcp,
     /// Rebuild the search index of a data folder from its documents
     Reindex(ReindexArgs),
 }
@@ -310,6 +338,8 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+    #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) guarding: GuardingArgs,
@@ -354,13 +384,6 @@ pub(crate) struct GuardianArgs {
     pub(crate) common: ServeArgs,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct PolicyArgs {
-    /// Rules of the guardian; without them every step is allowed and recorded
-    #[arg(long, env = "A2S_POLICY", value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
-}
-
 /// What every service takes.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -389,37 +412,6 @@ pub(crate) struct ServeArgs {
 pub(crate) enum LogFormat {
     Text,
     Json,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GuardingArgs {
-    /// Who is asked around every step: an AOS guardian's URL, builtin (with `up` alone), or off
-    /// [default: up builtin, executor /aos at port 8743 of this machine]
-    #[arg(long, env = "A2S_GUARDIAN", value_parser = parse_guardian)]
-    pub(crate) guardian: Option<GuardianChoice>,
-    /// The bearer token that a guardian at a URL is asked with
-    #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
-    pub(crate) guardian_token: Option<String>,
-    /// What happens when the guardian does not answer [default: closed]
-    #[arg(long, value_enum, env = "A2S_GUARDIAN_FAIL")]
-    pub(crate) guardian_fail: Option<FailMode>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum GuardianChoice {
-    Builtin,
-    Off,
-    Url(Url),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum FailMode {
-    /// The step is denied
-    Closed,
-    /// The step passes, and the failure is recorded
-    Open,
 }
 
 #[derive(Debug, Args)]
@@ -493,26 +485,6 @@ pub(crate) enum Service {
     Executor(Box<ExecutorArgs>),
     /// The reference guardian: AOS at /aos
     Guardian(GuardianArgs),
-}
-
-impl TryFrom<String> for GuardianChoice {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        parse_guardian(&text)
-    }
-}
-
-fn parse_guardian(text: &str) -> Result<GuardianChoice, String> {
-    match text {
-        "builtin" => Ok(GuardianChoice::Builtin),
-        "off" => Ok(GuardianChoice::Off),
-        _ => Url::parse(text)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .map(GuardianChoice::Url)
-            .ok_or_else(|| "write `builtin`, `off` or an http(s) URL".to_owned()),
-    }
 }
 
 fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {

@@ -1,12 +1,18 @@
 //! The commands, each a few lines over the libraries and the services.
 
+mod bom;
+mod chat;
 mod checksum;
+mod closure;
+mod compose;
 mod document;
 mod explain;
 mod fmt;
 mod graph;
+mod guardian;
 mod import;
 mod lock;
+mod mcp;
 mod new;
 mod publish;
 mod run;
@@ -29,11 +35,12 @@ use std::process::ExitCode;
 use directories::ProjectDirs;
 
 use crate::cli::{Arguments, Command, Global, Service};
-use crate::client::Client;
+use crate::client::client;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::{demo, serve};
 
+pub(crate) use guardian::faulty;
 pub(crate) use publish::{in_order_of_dependency, publish_one};
 pub(crate) use run::{print_plan, print_result, start_and_watch};
 pub(crate) use search::print_answer;
@@ -57,7 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Result<(), Failure> {
-    let client = || Client::new(&global.url, global.token.clone(), Some(data_dir(global)));
+    let client = || client(&global.url, global.token.clone(), Some(data_dir(global)));
     match command {
         Command::New(arguments) => new::new(&arguments, output),
         Command::Import { command } => import::import(command, output).await,
@@ -68,6 +75,11 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Verify { target } => verify::verify(&target, client, output).await,
         Command::Test(arguments) => test::test(&arguments, client, output).await,
         Command::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
+        Command::Chat(arguments) => {
+            let history = data_dir(global).join("chat_history");
+            chat::chat(*arguments, &client()?, history, output).await
+        }
+        Command::Compose(arguments) => compose::compose(arguments, &client()?, output).await,
         Command::Search(arguments) => search::search(*arguments, &client()?, output).await,
         Command::Services(arguments) => services::services(*arguments, &client()?, output).await,
         Command::Graph(arguments) => graph::graph(&arguments, &client()?, output).await,
@@ -78,22 +90,27 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         }
         Command::Show(arguments) => show::show(&arguments, client, output).await,
         Command::Lock(arguments) => lock::lock(&arguments, client, output).await,
+        Command::Bom(arguments) => bom::bom(&arguments, client, output).await,
         Command::Run(arguments) => run::run(arguments, &client()?, output).await,
         Command::Runs(arguments) => runs::runs(arguments, &client()?, output).await,
         Command::Cancel { id } => runs::cancel_run(&id, &client()?, output).await,
         Command::State { command } => state::state(command, &client()?, output).await,
         Command::Secrets { command } => secrets::secrets(command, &client()?, output).await,
+        Command::Guardian { command } => {
+            guardian::guardian(command, &data_dir(global), client, output).await
+        }
         Command::Demo => demo::demo(output).await,
         Command::Up(arguments) => Box::pin(serve::up(global, *arguments)).await,
         Command::Serve { service: Service::Registry(arguments) } => {
-            serve::registry(global, arguments).await
+            Box::pin(serve::registry(global, arguments)).await
         }
         Command::Serve { service: Service::Executor(arguments) } => {
             Box::pin(serve::executor(global, *arguments)).await
         }
         Command::Serve { service: Service::Guardian(arguments) } => {
-            serve::guardian(global, arguments).await
+            Box::pin(serve::guardian(global, arguments)).await
         }
+        Command::Mcp => mcp::mcp(&client()?).await,
         Command::Reindex(arguments) => serve::reindex(global, &arguments, output).await,
     }
 }

@@ -12,13 +12,12 @@ use a2s::{CapabilityName, Domain};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
-use crate::cli::FailMode;
-use crate::client::Client;
+use crate::client::{Client, client};
 use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
 use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
 use crate::serve::{
-    ExecutorPart, Folder, Guardian, Journal, Outbound, Parts, RegistryPart, Stack, shipped,
+    ExecutorPart, Folder, Guardians, Journal, Outbound, Parts, RegistryPart, Rules, Stack, shipped,
 };
 use crate::standin::{self, Standin};
 
@@ -116,15 +115,17 @@ impl<'o> Demo<'o> {
             registry: Some(RegistryPart::default()),
             executor: Some(ExecutorPart {
                 registry: None,
-                guardian: Guardian::Builtin { policy: Some(policy), fail: FailMode::Closed },
+                guardians: Guardians::builtin(),
+                rules: Rules { policy: Some(policy), shadow: None },
                 outbound: Outbound { upstreams, ..Outbound::default() },
                 journal: Journal::default(),
             }),
             guardian: None,
+            agent: None,
             ship: false,
         };
         let stack = Stack::start(listener, Arc::new(data), parts, token.clone(), &[]).await?;
-        let client = Client::new(stack.url(), Some(token), None)?;
+        let client = client(stack.url(), Some(token), None)?;
         Ok(Self { stack, client, weather, social, claims: Vec::new(), output })
     }
 

@@ -9,12 +9,13 @@ use axum::response::Html;
 pub(crate) use lessons::{Lesson, Shown, lesson};
 
 /// Every table of codes, in the order of the numbers.
-fn tables() -> [(&'static str, &'static [a2s::Code]); 4] {
+fn tables() -> [(&'static str, &'static [a2s::Code]); 5] {
     [
         ("Documents", a2s::CODES),
         ("Registry", registry::CODES),
         ("Executor", executor::CODES),
         ("Command and services", crate::failure::CODES),
+        ("Agent", agent::CODES),
     ]
 }
 

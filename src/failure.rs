@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use a2s::Code;
+use agent::in_words;
 use serde_json::{Value, json};
 
 /// The exit codes; `a2s --help` documents them.
@@ -55,12 +56,9 @@ codes! {
     NO_ROUTE = "A2S507", "nothing answers at this address", "See /openapi.json for what there is.";
     LOCK = "A2S508", "lock cannot be used", "Write it anew with `a2s lock FILE`.";
     EXAMPLE = "A2S509", "example that fails", "See why with `a2s test FILE`; `--skip-tests` publishes all the same.";
-}
-
-/// What an error of the system says without its number, which says nothing to a reader.
-pub(crate) fn in_words(error: &dyn std::error::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
+    POLICY = "A2S510", "policy or cases with faults", "Mend what the lines say; docs/guardian.md says how policies are written.";
+    AUDIT = "A2S511", "audit log broken", "Somebody has changed it, or it is no audit log: compare it with a copy.";
+    NO_CHAIN = "A2S512", "no chain of capabilities", "Say what shall be done, one thing after another, and what goes where; docs/composition.md tells what links two.";
 }
 
 impl Failure {

@@ -1,8 +1,10 @@
 //! `a2s up` and `a2s serve`: the services behind a listener.
 
+mod agent;
 mod embedder;
 mod folder;
 mod front;
+mod guardians;
 mod keyring;
 mod logs;
 mod settings;
@@ -25,8 +27,9 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use folder::Folder;
+pub(crate) use guardians::Guardians;
 pub(crate) use shipped::shipped;
-pub(crate) use stack::{ExecutorPart, Guardian, Journal, Outbound, Parts, RegistryPart, Stack};
+pub(crate) use stack::{ExecutorPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack};
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -37,28 +40,23 @@ const GUARDIAN_PORT: u16 = 8743;
 pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, UP_PORT);
-    let policy = file.policy(arguments.policy.policy);
-    let fail = file.guardian_fail(&arguments.guarding);
-    let guardian = match file.guardian(&arguments.guarding).unwrap_or(GuardianChoice::Builtin) {
-        GuardianChoice::Builtin => Guardian::Builtin { policy: policy.clone(), fail },
-        GuardianChoice::Off => Guardian::Off,
-        GuardianChoice::Url(url) => {
-            Guardian::Url { url, token: arguments.guarding.guardian_token.clone(), fail }
-        }
-    };
-    if policy.is_some() && !matches!(guardian, Guardian::Builtin { .. }) {
+    let rules = file.rules(arguments.policy);
+    let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
+    if rules.is_some() && !guardians.has_builtin() {
         return Err(Failure::argument("a policy belongs to the builtin guardian")
-            .with_hint("Leave --policy out, or use --guardian builtin."));
+            .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
     }
     let parts = Parts {
         registry: Some(file.registry_part(&arguments.embedder)?),
         executor: Some(ExecutorPart {
             registry: None,
-            guardian,
+            guardians,
+            rules,
             outbound: file.outbound(&arguments.outbound)?,
             journal: file.journal(&arguments.journal)?,
         }),
         guardian: None,
+        agent: Some(file.agent(&arguments.agent)?),
         ship: true,
     };
     serve(global, "up", parts, common).await
@@ -69,7 +67,7 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT);
     let registry = Some(file.registry_part(&arguments.embedder)?);
-    let parts = Parts { registry, executor: None, guardian: None, ship: true };
+    let parts = Parts { registry, executor: None, guardian: None, agent: None, ship: true };
     serve(global, "registry", parts, common).await
 }
 
@@ -77,18 +75,13 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
 pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, EXECUTOR_PORT);
-    let fail = file.guardian_fail(&arguments.guarding);
-    let token = arguments.guarding.guardian_token.clone();
-    let guardian = match file.guardian(&arguments.guarding) {
-        Some(GuardianChoice::Builtin) => {
-            return Err(Failure::argument("the builtin guardian comes with `a2s up` alone").with_hint(
-                "Start `a2s serve guardian` and give its address: --guardian http://127.0.0.1:8743/aos",
-            ));
-        }
-        Some(GuardianChoice::Off) => Guardian::Off,
-        Some(GuardianChoice::Url(url)) => Guardian::Url { url, token, fail },
-        None => Guardian::Url { url: local(GUARDIAN_PORT, "aos")?, token, fail },
-    };
+    let default = GuardianChoice::Url(local(GUARDIAN_PORT, "aos")?);
+    let guardians = file.guardians(&arguments.guarding, default)?;
+    if guardians.has_builtin() {
+        return Err(Failure::argument("the builtin guardian comes with `a2s up` alone").with_hint(
+            "Start `a2s serve guardian` and give its address: --guardian http://127.0.0.1:8743/aos",
+        ));
+    }
     let registry = match file.registry(arguments.registry) {
         Some(url) => url,
         None => local(REGISTRY_PORT, "")?,
@@ -97,11 +90,13 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
         registry: None,
         executor: Some(ExecutorPart {
             registry: Some(registry),
-            guardian,
+            guardians,
+            rules: Rules::default(),
             outbound: file.outbound(&arguments.outbound)?,
             journal: file.journal(&arguments.journal)?,
         }),
         guardian: None,
+        agent: None,
         ship: false,
     };
     serve(global, "executor", parts, common).await
@@ -111,8 +106,9 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
 pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT);
-    let policy = file.policy(arguments.policy.policy);
-    let parts = Parts { registry: None, executor: None, guardian: Some(policy), ship: false };
+    let rules = file.rules(arguments.policy);
+    let parts =
+        Parts { registry: None, executor: None, guardian: Some(rules), agent: None, ship: false };
     serve(global, "guardian", parts, common).await
 }
 
@@ -155,7 +151,8 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     })?;
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();
-    let stack = Stack::start(listener, Arc::new(folder), parts, token, &common.allow_hosts).await?;
+    let starting = Stack::start(listener, Arc::new(folder), parts, token, &common.allow_hosts);
+    let stack = Box::pin(starting).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
     if unguarded {
         tracing::warn!("no guardian is asked: every step runs unguarded");

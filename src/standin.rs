@@ -14,6 +14,7 @@ mod forecast;
 mod holidays;
 mod jokes;
 mod push;
+mod rivers;
 mod social;
 mod weather;
 
@@ -44,6 +45,7 @@ pub use forecast::{forecast, geocoding};
 pub use holidays::holidays;
 pub use jokes::jokes;
 pub use push::push;
+pub use rivers::rivers;
 pub use social::social;
 pub use weather::weather;
 
@@ -96,6 +98,7 @@ pub fn all() -> Vec<Service> {
         holidays(),
         jokes(),
         push(),
+        rivers(),
         social(),
         weather(),
     ]

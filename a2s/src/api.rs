@@ -1,6 +1,7 @@
 //! The wire types of the two HTTP APIs: what registry, executor and their clients say to each
 //! other. Plain data; every rule about it lives with the service that answers.
 
+mod agent;
 mod graph;
 mod host;
 mod index;
@@ -16,6 +17,10 @@ mod services;
 mod state;
 mod strategy;
 
+pub use agent::{
+    AgentAnswer, AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentRequest, AgentRun,
+    AgentStatus, Candidate, Delegated, HookDecision, PassedOver, Pending,
+};
 pub use graph::{
     Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
 };
@@ -40,7 +45,7 @@ pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, Replaye
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
     Handler, Iterations, NextAction, Phase, Pin, Resolution, ResumeRequest, Run, RunError,
-    RunStatus, StepSummary, TraceContext, Warning,
+    RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,

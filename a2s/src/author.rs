@@ -1,5 +1,6 @@
-//! Authoring: documents written, formatted, begun and imported. Pure: reads no file and no address.
+//! Authoring: documents written, formatted, begun, chained and imported. Pure: reads no file and no address.
 
+mod chain;
 mod format;
 mod import;
 mod names;
@@ -7,6 +8,7 @@ mod scaffold;
 mod text;
 mod write;
 
+pub use chain::{Chain, ChainStep, Feed, Given, write_chain};
 pub use format::{FormatError, format_document};
 pub use import::{
     ArazzoOptions, ArazzoSource, DescriptionError, GraphqlOptions, ImportError, Imported,

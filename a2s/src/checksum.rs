@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -66,12 +67,7 @@ impl Digest {
     /// The 64 hexadecimal digits.
     #[must_use]
     pub fn to_hex(&self) -> String {
-        use fmt::Write as _;
-        self.0.iter().fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        HEXLOWER.encode(&self.0)
     }
 
     /// The 32 bytes.
@@ -140,16 +136,9 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
-        let digits = hex.as_bytes();
-        let lower_hex = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
-        if digits.len() != 64 || !digits.iter().all(lower_hex) {
-            return Err(DigestError::Malformed);
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let digit = |b: u8| if b.is_ascii_digit() { b - b'0' } else { b - b'a' + 10 };
-            *byte = digit(pair[0]) << 4 | digit(pair[1]);
-        }
+        // The alphabet has lower-case digits alone.
+        let digits = HEXLOWER.decode(hex.as_bytes()).map_err(|_| DigestError::Malformed)?;
+        let bytes = digits.try_into().map_err(|_| DigestError::Malformed)?;
         Ok(Self(bytes))
     }
 }

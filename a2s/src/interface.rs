@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use self::schema::{Direction, Writer};
 use self::uses::Uses;
-use crate::document::{Action, Capability, Parameter};
+use crate::document::{Action, Capability, Parameter, ValueType};
 use crate::name::{Domain, Permission};
 use crate::types::{Fuel, Names, Scope, Type};
 
@@ -63,6 +63,22 @@ pub struct Field {
     /// Whether its value is kept from events, logs, guardians and errors.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
+}
+
+impl Field {
+    /// An input that a run needs, of which nothing but its name is known.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            required: true,
+            description: None,
+            patterns: Vec::new(),
+            schema: anything(),
+            default: None,
+            secret: false,
+        }
+    }
 }
 
 /// One member of the result.
@@ -225,11 +241,13 @@ fn inputs_of(names: &Names<'_>) -> Vec<Field> {
 }
 
 fn parameter_schema(parameter: &Parameter, uses: &Uses<'_, '_>) -> Value {
-    let mut schema = if parameter.kind.is_none() && parameter.choices.is_empty() {
-        uses.schema(&parameter.name)
-    } else {
-        json!({})
-    };
+    let used = uses.schema(&parameter.name);
+    // What the services say of a text, a number or a list holds beside the declared type, unless
+    // they mean another one.
+    let agrees = parameter.kind.is_none_or(|kind| {
+        kind != ValueType::Object && used.get("type") == Some(&json!(kind.as_str()))
+    });
+    let mut schema = if agrees && parameter.choices.is_empty() { used } else { json!({}) };
     let Value::Object(members) = &mut schema else { return schema };
     let mut say = |key: &str, value: Option<Value>| {
         members.extend(value.map(|value| (key.to_owned(), value)));

@@ -1,7 +1,7 @@
 //! The capability document: parse, validate, checksum, expressions and wire types.
 //!
-//! A capability is one YAML (or JSON) document that says how to do one thing over OpenAPI and
-//! GraphQL services. This crate turns its bytes into a [`Document`] that cannot be wrong, or into
+//! A capability is one YAML (or JSON) document that says how to do one thing over OpenAPI,
+//! GraphQL and MCP services. This crate turns its bytes into a [`Document`] that cannot be wrong, or into
 //! every [`Diagnostic`] there is to report. It opens no file and no socket and reads no clock.
 //!
 //! ```
@@ -34,6 +34,7 @@
 
 pub mod api;
 pub mod author;
+mod bom;
 mod check;
 mod checksum;
 mod code;
@@ -42,18 +43,22 @@ mod condition;
 mod decode;
 mod diagnostic;
 mod document;
+mod foreign;
 mod interface;
 mod link;
 pub mod lock;
 mod name;
+mod pattern;
 mod query;
 mod schema;
 mod secret;
+mod sentence;
 mod task;
 mod template;
 mod tree;
 mod types;
 
+pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};
 pub use crate::compile::{Compilation, compile, compile_with_checksum, parse_value};
@@ -64,16 +69,20 @@ pub use crate::document::{
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
     StepPath, StepPiece, TaskInputs, ValueType,
 };
+pub use crate::foreign::{is_shown, one_line};
 pub use crate::interface::{Complexity, Field, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};
-pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId};
+pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId, split_name};
+pub use crate::pattern::{Found, find_inputs, read_inputs};
 pub use crate::query::{Query, QueryMiss};
 pub use crate::schema::json_schema;
 pub use crate::secret::Secret;
+pub use crate::sentence::{split_clauses, split_requests};
 pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,
-    MediaType, Method, OAuthFlow, OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter,
-    ParameterPlace, RequestBody, SecurityRequirement, SecurityScheme, Style, Task, ValueStyle,
-    VariableDefinition, is_scheme_name,
+    McpTask, MediaType, Method, MirroredArgument, OAuthFlow, OAuthFlows, OpenApiTask,
+    OpenApiVersion, OperationParameter, ParameterPlace, RequestBody, Schemas, SecurityRequirement,
+    SecurityScheme, Style, Task, ToolHints, ValueStyle, VariableDefinition, is_scheme_name,
 };
 pub use crate::template::{MissingReference, Reference, Template, is_name as is_variable_name};
+pub use crate::types::Kinds;

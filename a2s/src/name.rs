@@ -224,6 +224,56 @@ impl Domain {
     }
 }
 
+/// The words of an identifier, with spaces between them and their case kept.
+///
+/// ```
+/// # use a2s::split_name;
+/// assert_eq!(split_name("ListDogBreeds"), "List Dog Breeds");
+/// assert_eq!(split_name("HTTPServer2"), "HTTP Server 2");
+/// assert_eq!(split_name("get_user-IDs"), "get user IDs");
+/// ```
+#[must_use]
+pub fn split_name(name: &str) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    let mut words = String::with_capacity(name.len() + 8);
+    for (at, character) in characters.iter().enumerate() {
+        if !character.is_alphanumeric() {
+            push_space(&mut words);
+            continue;
+        }
+        if at > 0 && begins_word(characters[at - 1], *character, &characters[at + 1..]) {
+            push_space(&mut words);
+        }
+        words.push(*character);
+    }
+    words.truncate(words.trim_end().len());
+    words
+}
+
+/// Whether a new word of an identifier begins at `character`.
+fn begins_word(before: char, character: char, after: &[char]) -> bool {
+    let lower_next = after.first().is_some_and(|c| c.is_lowercase());
+    if character.is_numeric() {
+        // `Server2` is two words, `S3` and `HTTP2` are one.
+        return before.is_lowercase();
+    }
+    if !character.is_uppercase() {
+        return false;
+    }
+    if before.is_uppercase() {
+        // `HTTPServer` ends an abbreviation, the plural in `userIDs` does not.
+        let plural = after.first() == Some(&'s') && !after.get(1).is_some_and(|c| c.is_lowercase());
+        return lower_next && !plural;
+    }
+    before.is_lowercase() || (before.is_numeric() && lower_next)
+}
+
+fn push_space(text: &mut String) {
+    if !text.is_empty() && !text.ends_with(' ') {
+        text.push(' ');
+    }
+}
+
 macro_rules! text_type {
     ($type:ident) => {
         impl fmt::Display for $type {
@@ -258,6 +308,27 @@ text_type!(Permission);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn check_name(name: &str, expected: &str) {
+        assert_eq!(split_name(name), expected, "{name:?}");
+    }
+
+    #[test]
+    fn identifiers_become_words() {
+        check_name("ListDogBreeds", "List Dog Breeds");
+        check_name("HTTPServer2", "HTTP Server 2");
+        check_name("getUserIDs", "get User IDs");
+        check_name("GetURLsByTag", "Get URLs By Tag");
+        check_name("S3Bucket", "S3 Bucket");
+        check_name("2FACode", "2FA Code");
+        check_name("snake_case-and.dots", "snake case and dots");
+        check_name("__private__", "private");
+        check_name("ÉtatDuColis", "État Du Colis");
+        check_name("already split", "already split");
+        check_name("", "");
+        check_name("_-", "");
+    }
 
     #[test]
     fn kebab_splits_at_words_and_keeps_acronyms_whole() {
@@ -297,5 +368,16 @@ mod tests {
         assert!(!covers("api.weather.com", "https://api.weather.com:8443/x"));
         assert!(!covers("weather.com", "https://api.weather.com/x"));
         assert!(covers("localhost:9101", "http://localhost:9101/"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn splitting_a_name_keeps_its_letters(name in proptest::prelude::any::<String>()) {
+            let letters =
+                |s: &str| s.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            let words = split_name(&name);
+            proptest::prop_assert_eq!(letters(&words), letters(&name));
+            proptest::prop_assert_eq!(split_name(&words), words);
+        }
     }
 }

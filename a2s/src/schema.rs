@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::ValueType;
+use crate::task::Format;
 
 /// The JSON Schema (draft 2020-12) of a document in a2s 1.0 or 1.1.
 #[must_use]
@@ -13,7 +14,7 @@ pub fn json_schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A2S capability",
-        "description": "One thing to do over OpenAPI and GraphQL services.",
+        "description": "One thing to do over OpenAPI, GraphQL and MCP services.",
         "$ref": "#/$defs/capability",
         "$defs": {
             "capability": capability(),
@@ -291,7 +292,7 @@ fn step() -> Value {
             merged(
                 mapped.clone(),
                 json!({
-                    "format": {"enum": ["OpenAPI", "GraphQL"]},
+                    "format": {"enum": Format::ALL},
                     "task": {"$ref": "#/$defs/task"},
                     "definition": {"$ref": "#/$defs/task"},
                     "retry": {"$ref": "#/$defs/retry"},
@@ -406,27 +407,47 @@ fn catch() -> Value {
 }
 
 fn task() -> Value {
+    let security = json!({
+        "security": {
+            "description": "The ways to be let in, as an OpenAPI operation has them (1.1).",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": {"type": "string"}},
+            },
+        },
+        "securitySchemes": {
+            "description": "What `security` names, as `components.securitySchemes` of OpenAPI has it (1.1).",
+            "type": "object",
+        },
+    });
     json!({
-        "description": "One path and operation of an OpenAPI specification, a GraphQL query, or `$ref: \"#/tasks/NAME\"`.",
+        "description": "One path and operation of an OpenAPI specification, a GraphQL query, a tool of an MCP server, or `$ref: \"#/tasks/NAME\"`.",
         "type": "object",
         "anyOf": [
             {"required": ["openapi", "info", "paths"]},
             {
                 "required": ["endpoint", "query"],
-                "properties": {
-                    "security": {
-                        "description": "The ways to be let in, as an OpenAPI operation has them (1.1).",
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": {"type": "array", "items": {"type": "string"}},
-                        },
-                    },
-                    "securitySchemes": {
-                        "description": "What `security` names, as `components.securitySchemes` of OpenAPI has it (1.1).",
+                "properties": security,
+            },
+            {
+                "required": ["server", "tool"],
+                "properties": merged(security, json!({
+                    "server": text("Where the MCP server is: https://mcp.example.com/mcp (1.1)."),
+                    "tool": text("The name of the tool, as `tools/list` has it (1.1)."),
+                    "inputSchema": {
+                        "description": "What the tool takes, as `tools/list` has it (1.1).",
                         "type": "object",
                     },
-                },
+                    "outputSchema": {
+                        "description": "What the tool gives, as `tools/list` has it (1.1).",
+                        "type": ["object", "boolean"],
+                    },
+                    "annotations": {
+                        "description": "What a call does, for which the author stands: `readOnlyHint`, `idempotentHint` (1.1).",
+                        "type": "object",
+                    },
+                })),
             },
             {"required": ["$ref"], "maxProperties": 1},
         ],

@@ -1,22 +1,29 @@
 //! Tasks: one request to one service, in the format of that service's own description.
 
 mod graphql;
+mod mcp;
 mod media_type;
 mod openapi;
+mod sample;
+mod schemas;
 mod security;
 mod spot;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::decode::short;
+use crate::code::Code;
+use crate::decode::{Findings, Taken, short};
 use crate::document::Place;
 
 pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
+pub(crate) use mcp::decode_mcp;
+pub use mcp::{McpTask, MirroredArgument, ToolHints};
 pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
 pub(crate) use openapi::names_idempotency_key;
@@ -24,6 +31,7 @@ pub use openapi::{
     BodyField, BodyFormat, FieldHeader, FieldKind, Method, OpenApiTask, OpenApiVersion,
     OperationParameter, ParameterPlace, RequestBody, Style, ValueStyle,
 };
+pub use schemas::Schemas;
 pub use security::{
     ApiKeyPlace, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement, SecurityScheme,
     is_scheme_name,
@@ -36,6 +44,8 @@ pub enum Task {
     OpenApi(Box<OpenApiTask>),
     /// `format: GraphQL`: one query or mutation.
     Graphql(Box<GraphqlTask>),
+    /// `format: MCP`: one tool of an MCP server.
+    Mcp(Box<McpTask>),
 }
 
 /// The language in which a service describes what it takes and answers.
@@ -49,16 +59,53 @@ pub enum Format {
     /// A GraphQL endpoint.
     #[serde(rename = "GraphQL")]
     Graphql,
+    /// A server of the Model Context Protocol.
+    #[serde(rename = "MCP")]
+    Mcp,
 }
 
+/// Formats that the A2S text names and that are not run here, each with the reason and the way
+/// round.
+const NOT_RUN: [(&str, &str, &str); 2] = [
+    (
+        "AsyncAPI",
+        "a step is one request and one answer, and AsyncAPI describes channels of messages",
+        "Describe the operation that sends the message over HTTP with OpenAPI, or call a tool of an \
+         MCP server that does it.",
+    ),
+    (
+        "Custom",
+        "a service that nothing describes cannot be checked before it is sent something",
+        "Put the service behind an HTTP operation, GraphQL or a tool of an MCP server, and describe \
+         that.",
+    ),
+];
+
 impl Format {
-    /// As documents write it: `OpenAPI` or `GraphQL`.
+    /// Each format that is run.
+    pub const ALL: [Self; 3] = [Self::OpenApi, Self::Graphql, Self::Mcp];
+
+    /// As documents write it: `OpenAPI`, `GraphQL` or `MCP`.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenApi => "OpenAPI",
             Self::Graphql => "GraphQL",
+            Self::Mcp => "MCP",
         }
+    }
+
+    /// The format that documents write so.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.as_str() == text)
+    }
+
+    /// Why a format is not run here, and what to do instead; none for a word that the language does
+    /// not know.
+    pub(crate) fn why_not_run(text: &str) -> Option<(String, &'static str)> {
+        let known = NOT_RUN.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text));
+        known.map(|(name, why, hint)| (format!("`{name}` is not run here: {why}"), *hint))
     }
 }
 
@@ -80,6 +127,7 @@ impl Task {
         match self {
             Self::OpenApi(_) => Format::OpenApi,
             Self::Graphql(_) => Format::Graphql,
+            Self::Mcp(_) => Format::Mcp,
         }
     }
 
@@ -88,17 +136,18 @@ impl Task {
     pub fn service_title(&self) -> Option<&str> {
         match self {
             Self::OpenApi(task) => task.specification.get("info")?.get("title")?.as_str(),
-            Self::Graphql(_) => None,
+            Self::Graphql(_) | Self::Mcp(_) => None,
         }
     }
 
     /// The address that requests go to: the server of an OpenAPI task, the endpoint of a GraphQL
-    /// task.
+    /// task, the server of an MCP task.
     #[must_use]
     pub fn url(&self) -> &Url {
         match self {
             Self::OpenApi(task) => &task.server,
             Self::Graphql(task) => &task.endpoint,
+            Self::Mcp(task) => &task.server,
         }
     }
 
@@ -109,6 +158,7 @@ impl Task {
         match self {
             Self::OpenApi(task) => &task.security,
             Self::Graphql(task) => &task.security,
+            Self::Mcp(task) => &task.security,
         }
     }
 
@@ -129,12 +179,14 @@ impl Task {
         })
     }
 
-    /// Whether the request only reads: a safe HTTP method (RFC 9110, 9.2.1), or a GraphQL query.
+    /// Whether the request only reads: a safe HTTP method (RFC 9110, 9.2.1), a GraphQL query, or a
+    /// tool of which the document says so.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::OpenApi(task) => task.method.is_safe(),
             Self::Graphql(task) => !task.is_mutation,
+            Self::Mcp(task) => task.hints.read_only,
         }
     }
 
@@ -147,12 +199,13 @@ impl Task {
     }
 
     /// Whether sending the request twice has the effect of sending it once: an idempotent HTTP
-    /// method (RFC 9110, 9.2.2), or a GraphQL query.
+    /// method (RFC 9110, 9.2.2), a GraphQL query, or a tool of which the document says so.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         match self {
             Self::OpenApi(task) => task.method.is_idempotent(),
             Self::Graphql(task) => !task.is_mutation,
+            Self::Mcp(task) => task.hints.idempotent,
         }
     }
 }
@@ -202,6 +255,45 @@ fn check_header_name(name: &str) -> Result<(), Problem> {
         return Err((format!("a document may not set the header `{name}`"), hint.to_owned()));
     }
     Ok(())
+}
+
+/// What is special about the `headers` of a format.
+#[derive(Clone, Copy)]
+struct Headers {
+    /// The code of a mistake.
+    code: Code,
+    /// Whether a header, named in lower case, is the format's own.
+    own: fn(&str) -> bool,
+}
+
+/// Reads the headers that a document sets; those that it may not set are reported.
+fn decode_headers(
+    field: &Taken<'_>,
+    special: Headers,
+    findings: &mut Findings,
+) -> BTreeMap<String, String> {
+    let mut kept = BTreeMap::new();
+    for (header, entry) in field.entries(findings) {
+        let Some(value) = entry.string(findings) else { continue };
+        let visible = value.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+        let (at, (message, hint)) = match check_header_name(header) {
+            Err(problem) => (entry.key, problem),
+            Ok(()) if (special.own)(&header.to_ascii_lowercase()) => {
+                let message = format!("the header `{}` is set for each request", short(header));
+                (entry.key, (message, "Remove it.".to_owned()))
+            }
+            Ok(()) if visible => {
+                kept.insert(header.to_owned(), value.to_owned());
+                continue;
+            }
+            Ok(()) => {
+                let message = "a header value has visible ASCII characters only".to_owned();
+                (entry.node.position, (message, "Remove the others.".to_owned()))
+            }
+        };
+        findings.error_with_hint(special.code, &entry.path, at, message, hint);
+    }
+    kept
 }
 
 /// Reads the address of a service: absolute, over HTTP, with nothing but scheme, host, port and

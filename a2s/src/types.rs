@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub(crate) use check::check_types;
 pub(crate) use fuel::Fuel;
-pub(crate) use kinds::Kinds;
+pub use kinds::Kinds;
 pub(crate) use names::{Names, Scope};
 pub(crate) use schema::{Book, Part};
 pub(crate) use selection::Selection;

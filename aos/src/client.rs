@@ -1,6 +1,8 @@
 //! One question, one deadline, one verdict.
 
 mod outcome;
+mod several;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +15,8 @@ use crate::message::{
     Body, Call, Decision, Id, Limits, Method, Ping, Pong, Request, Response, ResponseError, code,
 };
 pub use outcome::{FailMode, Failure, Origin, Outcome, Verdict};
+pub use several::{Consultation, Guardians};
+pub use tls::{Authorities, Identity};
 
 /// How a guardian is asked.
 #[derive(Clone, Debug)]
@@ -29,6 +33,10 @@ pub struct Options {
     pub fail_mode_of: BTreeMap<Method, FailMode>,
     /// A token for guardians that ask who is asking.
     pub bearer: Option<Bearer>,
+    /// A certificate for guardians that ask who is asking that way (mutual TLS).
+    pub identity: Option<Identity>,
+    /// Who vouches for the guardian, if not those whom the system trusts.
+    pub authorities: Option<Authorities>,
 }
 
 impl Default for Options {
@@ -41,6 +49,8 @@ impl Default for Options {
             fail_mode: FailMode::Closed,
             fail_mode_of: BTreeMap::new(),
             bearer: None,
+            identity: None,
+            authorities: None,
         }
     }
 }
@@ -64,15 +74,25 @@ impl fmt::Debug for Bearer {
     }
 }
 
-/// The HTTP client could not be made, for instance because TLS has no roots to trust.
+/// Why there is no client.
 #[derive(Debug, thiserror::Error)]
-#[error("the client of the guardian cannot be made: {0}")]
-pub struct BuildError(#[source] reqwest::Error);
+pub enum BuildError {
+    /// The HTTP client could not be made, for instance because TLS has no roots to trust.
+    #[error("the client of the guardian cannot be made: {0}")]
+    Http(#[source] reqwest::Error),
+    /// The agent's own certificate. The text never quotes it.
+    #[error("key and certificate for the guardian are not both there as PEM")]
+    Identity,
+    /// The certificates of those who vouch for the guardian.
+    #[error("the authorities for the guardian are not certificates as PEM")]
+    Authorities,
+}
 
-/// Asks one guardian. Cloning it is cheap and shares its connections.
+/// Asks one guardian; [`Guardians`] asks several. Cloning it is cheap and shares its connections.
 ///
 /// It has its own HTTP client: it follows no redirect, obeys no proxy variable, and repeats nothing
-/// that a guardian may already have judged.
+/// that a guardian may already have judged. Connections are kept, and over TLS they speak HTTP/2
+/// where the guardian offers it.
 #[derive(Clone, Debug)]
 pub struct GuardianClient {
     endpoint: Url,
@@ -92,7 +112,14 @@ impl GuardianClient {
         if let Some(Bearer(value)) = &options.bearer {
             headers.insert(AUTHORIZATION, value.clone());
         }
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if let Some(Identity(identity)) = &options.identity {
+            builder = builder.identity(identity.clone());
+        }
+        if let Some(Authorities(authorities)) = &options.authorities {
+            builder = builder.tls_certs_only(authorities.iter().cloned());
+        }
+        let http = builder
             .default_headers(headers)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -100,7 +127,7 @@ impl GuardianClient {
             .connect_timeout(options.connect_timeout)
             .timeout(options.timeout)
             .build()
-            .map_err(BuildError)?;
+            .map_err(BuildError::Http)?;
         Ok(Self { endpoint, options, http })
     }
 

@@ -61,7 +61,8 @@ pub enum Id {
 
 /// A method and its params.
 ///
-/// The variants are boxed, and made with `From`: `Call::from(step)`.
+/// The variants are boxed, and made with `From`: `Call::from(step)`, for A2A from the method and the
+/// step. Two hooks are about memory: [`Call::memory_store`] and [`Call::memory_context_retrieval`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     /// `steps/agentTrigger`: before an event starts the agent.
@@ -189,7 +190,8 @@ impl Request {
     ///
     /// Read besides the form that is written: an agent without `url`; a tool result without the
     /// `toolCallResult` around it; a bare MCP message as the params of `protocols/MCP`; `tasks/…`
-    /// for `task/…`; `payload` and `context` of an A2A message beside `params`; `protocols/A2A`; a
+    /// for `task/…`; `payload` and `context` of an A2A message beside `params`, or no `context` at all;
+    /// `protocols/A2A`; a
     /// ping with its timestamp in either place or none; a data part that is an array; parts without
     /// `kind`; `null` for an absent member; a time without an offset (UTC). Unknown members are kept.
     ///
@@ -307,32 +309,32 @@ impl Serialize for Request {
         map.serialize_entry("jsonrpc", "2.0")?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("method", &self.method())?;
-        match &self.call {
-            Call::AgentTrigger(step) => map.serialize_entry("params", step)?,
-            Call::Message(step) => map.serialize_entry("params", step)?,
-            Call::ToolCallRequest(step) => map.serialize_entry("params", step)?,
-            Call::ToolCallResult(step) => map.serialize_entry("params", step)?,
-            Call::KnowledgeRetrieval(step) => map.serialize_entry("params", step)?,
-            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-                map.serialize_entry("params", step)?
-            }
-            Call::Mcp(step) => map.serialize_entry("params", step)?,
-            Call::A2a(A2aMethod::Wrapped, step) => map.serialize_entry("params", &Wrapped(step))?,
-            Call::A2a(_, step) => map.serialize_entry("params", step)?,
-            Call::Ping(ping) => {
-                write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
-                map.serialize_entry("params", &PingParams(ping))?;
-            }
+        if let Call::Ping(ping) = &self.call {
+            write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
         }
+        map.serialize_entry("params", &Params(&self.call))?;
         map.end()
     }
 }
 
-struct Wrapped<'a>(&'a A2aStep);
+struct Params<'a>(&'a Call);
 
-impl Serialize for Wrapped<'_> {
+impl Serialize for Params<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write_wrapped(serializer)
+        match self.0 {
+            Call::AgentTrigger(step) => step.serialize(serializer),
+            Call::Message(step) => step.serialize(serializer),
+            Call::ToolCallRequest(step) => step.serialize(serializer),
+            Call::ToolCallResult(step) => step.serialize(serializer),
+            Call::KnowledgeRetrieval(step) => step.serialize(serializer),
+            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+                step.serialize(serializer)
+            }
+            Call::Mcp(step) => step.serialize(serializer),
+            Call::A2a(A2aMethod::Wrapped, step) => step.write_wrapped(serializer),
+            Call::A2a(_, step) => step.serialize(serializer),
+            Call::Ping(ping) => PingParams(ping).serialize(serializer),
+        }
     }
 }
 
@@ -363,6 +365,12 @@ impl Call {
             Self::A2a(method, _) => (*method).into(),
             Self::Ping(_) => Method::Ping,
         }
+    }
+
+    /// The `params` of its message, as JSON.
+    pub fn to_params(&self) -> Value {
+        // Plain data can always be written.
+        serde_json::to_value(Params(self)).unwrap_or_default()
     }
 
     /// Who acts, where and when. A ping and an A2A message have no such context, an MCP message may.
@@ -485,6 +493,24 @@ impl From<&str> for Id {
 impl From<i64> for Id {
     fn from(number: i64) -> Self {
         Self::Number(number)
+    }
+}
+
+impl Call {
+    /// Memory is about to be written.
+    pub fn memory_store(step: MemoryStep) -> Self {
+        Self::MemoryStore(Box::new(step))
+    }
+
+    /// Memory that was read is about to be used.
+    pub fn memory_context_retrieval(step: MemoryStep) -> Self {
+        Self::MemoryContextRetrieval(Box::new(step))
+    }
+}
+
+impl From<(A2aMethod, A2aStep)> for Call {
+    fn from((method, step): (A2aMethod, A2aStep)) -> Self {
+        Self::A2a(method, Box::new(step))
     }
 }
 

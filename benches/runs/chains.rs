@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::peers::Peers;
 use crate::world::{
-    Method, Process, Service, chain, chain_name, document, median, milliseconds, operation, task,
+    Method, Process, Service, chain, chain_name, document, mean, milliseconds, operation, task,
     thing,
 };
 
@@ -20,8 +20,8 @@ pub(crate) const DURABILITIES: [&str; 3] = ["full", "normal", "memory"];
 pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str]) {
     let service = Service::start();
     let first = Process::start(&service, &[]);
-    let ready = first.ready;
-    let again = first.restart(&service, &[]).ready;
+    let ready = first.ready();
+    let again = first.restart(&service, &[]).ready();
     println!();
     println!("ready after start, with the shipped documents");
     println!("  empty folder, publishing them  {:>8.1} ms", milliseconds(ready));
@@ -60,7 +60,7 @@ pub(crate) async fn measure_peers(client: &Client, peers: &Peers, rounds: usize)
                 theirs.push(chain.run());
                 bare.push(run_bare(client, &service, Method::Get, steps, false).await);
             }
-            let each = |times: &mut Vec<Duration>| median(times) / steps as u32;
+            let each = |times: &mut Vec<Duration>| mean(times) / steps as u32;
             print_row(name, steps, each(&mut theirs), each(&mut bare));
         }
     }
@@ -82,7 +82,7 @@ fn print_head() {
 
 /// Fewer rounds where each takes longer.
 fn rounds_of(rounds: usize, steps: usize) -> usize {
-    (rounds / (steps / 25).max(1)).max(3)
+    (rounds / (steps / 100).max(1)).max(3)
 }
 
 async fn measure_chains(
@@ -102,7 +102,7 @@ async fn measure_chains(
                 ours.push(process.run(client, &name).await);
                 bare.push(run_bare(client, service, method, steps, guarded).await);
             }
-            let each = |times: &mut Vec<Duration>| median(times) / steps as u32;
+            let each = |times: &mut Vec<Duration>| mean(times) / steps as u32;
             print_row(&format!("{method:?}"), steps, each(&mut ours), each(&mut bare));
         }
     }
@@ -136,7 +136,7 @@ async fn measure_parallel(client: &Client, service: &Service, process: &Process,
             let _: Value = request.send().await.unwrap().json().await.unwrap();
             bare.push(begin.elapsed());
         }
-        print_row(name, 5, median(&mut ours), median(&mut bare));
+        print_row(name, 5, mean(&mut ours), mean(&mut bare));
     }
 }
 

@@ -58,7 +58,8 @@ pub(crate) async fn measure(client: &Client, runs: usize) {
 }
 
 async fn start(client: &Client, process: &Process) {
-    let request = client.post(format!("{}v1/executions", process.url)).bearer_auth(&process.token);
+    let request =
+        client.post(format!("{}v1/executions", process.url())).bearer_auth(&process.token);
     let request = request.json(&json!({ "name": chain_name(Method::Get, STEPS) }));
     let answer = request.send().await.unwrap();
     let status = answer.status();
@@ -70,10 +71,14 @@ async fn count(client: &Client, process: &Process, status: &str) -> usize {
     let mut number = 0;
     let mut before = None;
     loop {
-        let request =
-            client.get(format!("{}v1/executions", process.url)).bearer_auth(&process.token).query(
-                &[("status", Some(status)), ("limit", Some("100")), ("before", before.as_deref())],
-            );
+        let request = client
+            .get(format!("{}v1/executions", process.url()))
+            .bearer_auth(&process.token)
+            .query(&[
+                ("status", Some(status)),
+                ("limit", Some("100")),
+                ("before", before.as_deref()),
+            ]);
         let page: Value = request.send().await.unwrap().json().await.unwrap();
         number += page["executions"].as_array().unwrap().len();
         match page["next"].as_str() {

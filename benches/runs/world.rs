@@ -1,7 +1,7 @@
 //! A service on loopback, `a2s up` beside it, and what it runs.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::ffi::OsStr;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +12,9 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::itself::Itself;
+use crate::program::Program;
+
 /// The two requests of chains: one that reads, and one that writes a body of a kilobyte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -19,26 +22,18 @@ pub(crate) enum Method {
     Post,
 }
 
-/// A service that counts, and answers at once, or behind 200 ms. It is a process of its own, so that
-/// whoever asks it pays the same for that.
+/// A service that counts, and answers at once, or behind 200 ms. It is a process of its own.
 #[derive(Debug)]
 pub(crate) struct Service {
-    child: Child,
     pub(crate) url: String,
+    _process: Itself,
 }
 
 impl Service {
     /// Starts this program again, as the service.
     pub(crate) fn start() -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg(SERVE)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self { child, url: url.trim().to_owned() }
+        let process = Itself::start();
+        Self { url: process.said.clone(), _process: process }
     }
 
     /// Requests to things so far.
@@ -47,16 +42,6 @@ impl Service {
         request.send().await.unwrap().json().await.unwrap()
     }
 }
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-/// The argument that makes this program the service.
-pub(crate) const SERVE: &str = "--serve";
 
 /// Is the service, until standard input ends.
 pub(crate) async fn serve() {
@@ -99,11 +84,8 @@ pub(crate) async fn serve() {
 /// `a2s up` on a folder of its own.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
-    pub(crate) url: String,
+    program: Program,
     pub(crate) token: String,
-    /// From its start until it said that it is ready.
-    pub(crate) ready: Duration,
     folder: TempDir,
 }
 
@@ -113,22 +95,22 @@ impl Process {
     }
 
     fn start_in(folder: TempDir, service: &Service, flags: &[&str]) -> Self {
-        let begin = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_a2s"))
-            .args(["up", "--json", "--log", "error", "--listen", "127.0.0.1:0"])
-            .args(["--upstream", &format!("things.example={}", service.url), "--data-dir"])
-            .arg(folder.path())
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready = begin.elapsed();
-        let said: Value = serde_json::from_str(&line).unwrap();
+        let upstream = format!("things.example={}", service.url);
+        let mut arguments = vec![OsStr::new("up"), OsStr::new("--upstream"), upstream.as_ref()];
+        arguments.extend([OsStr::new("--data-dir"), folder.path().as_ref()]);
+        arguments.extend(flags.iter().map(OsStr::new));
+        let program = Program::start(arguments);
         let token = std::fs::read_to_string(folder.path().join("token")).unwrap();
-        let url = said["url"].as_str().unwrap().to_owned();
-        Self { child, url, token: token.trim().to_owned(), ready, folder }
+        Self { program, token: token.trim().to_owned(), folder }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.program.url
+    }
+
+    /// From its start until it said that it is ready.
+    pub(crate) fn ready(&self) -> Duration {
+        self.program.ready
     }
 
     /// Ends it, and starts it again on the same folder.
@@ -146,7 +128,7 @@ impl Process {
         let file = self.folder.path().join("document.json");
         std::fs::write(&file, document.to_string()).unwrap();
         let published = Command::new(env!("CARGO_BIN_EXE_a2s"))
-            .args(["publish", "--url", &self.url, "--data-dir"])
+            .args(["publish", "--url", self.url(), "--data-dir"])
             .args([self.folder.path(), &file])
             .output()
             .unwrap();
@@ -156,7 +138,7 @@ impl Process {
     /// Runs a capability, and gives how long it took until the finished run was there.
     pub(crate) async fn run(&self, client: &reqwest::Client, name: &str) -> Duration {
         let begin = Instant::now();
-        let request = client.post(format!("{}v1/executions", self.url)).bearer_auth(&self.token);
+        let request = client.post(format!("{}v1/executions", self.url())).bearer_auth(&self.token);
         let request = request.json(&json!({ "name": name, "wait": true }));
         let run: Value = request.send().await.unwrap().json().await.unwrap();
         let took = begin.elapsed();
@@ -166,16 +148,7 @@ impl Process {
 
     /// The most memory that it has had, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.program.memory("VmHWM")
     }
 }
 
@@ -285,9 +258,12 @@ fn writing() -> Value {
     }}})
 }
 
-pub(crate) fn median(times: &mut [Duration]) -> Duration {
+/// The mean without the slowest tenth. Where a wake-up takes a few microseconds or a hundred, as the
+/// scheduler likes, a median is one or the other by chance.
+pub(crate) fn mean(times: &mut [Duration]) -> Duration {
     times.sort();
-    times[times.len() / 2]
+    let kept = (times.len() * 9).div_ceil(10);
+    times[..kept].iter().sum::<Duration>() / kept as u32
 }
 
 pub(crate) fn milliseconds(time: Duration) -> f64 {

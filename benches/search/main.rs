@@ -9,7 +9,8 @@
 //!
 //! Both sides answer the same queries in turns, in this process and on the same files: the registry
 //! through its router, from the bytes of a request to the bytes of its answer; the index by itself,
-//! one dense and one sparse query for each clause. Memory and start are those of the program.
+//! one dense and one sparse query for each clause. Both have the engine's graph that a registry has
+//! made when publishing has rested for some seconds. Memory and start are those of the program.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
 #![expect(clippy::print_stdout, reason = "the tables are what a bench is for")]
@@ -17,10 +18,13 @@
 mod bare;
 mod corpus;
 mod process;
+#[path = "../common/program.rs"]
+mod program;
 mod shelf;
 
 use std::time::{Duration, Instant};
 
+use mimalloc::MiMalloc;
 use registry::embed::BuiltIn;
 use registry::retrieval::to_probes;
 
@@ -28,6 +32,10 @@ use crate::bare::Bare;
 use crate::corpus::Corpus;
 use crate::process::Process;
 use crate::shelf::Shelf;
+
+/// As in the command.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Queries that are measured, after as many others that warm up both sides.
 const QUERIES: usize = 1_000;
@@ -45,11 +53,11 @@ async fn main() {
     // The first start reads the program from the disk.
     drop(Process::start(tempfile::tempdir().unwrap()));
     let none = Process::start(tempfile::tempdir().unwrap());
-    println!("ready with no capability: {:.0} ms", milliseconds(none.ready));
+    println!("ready with no capability: {:.0} ms", milliseconds(none.ready()));
     for size in sizes {
         println!();
         println!("{size} capabilities");
-        measure(&corpus, size, none.ready).await;
+        measure(&corpus, size, none.ready()).await;
     }
 }
 
@@ -64,6 +72,9 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
         took.as_secs_f64(),
         size as f64 / took.as_secs_f64()
     );
+    let began = Instant::now();
+    shelf.settle().await;
+    println!("  the engine's graph was made in another {:.1} s", began.elapsed().as_secs_f64());
     shelf.close().await;
 
     let bare = Bare::open(folder.path());
@@ -103,8 +114,8 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
     let process = Process::start(folder);
     println!(
         "  ready in {:.0} ms ({:.2}× of none)",
-        milliseconds(process.ready),
-        process.ready.as_secs_f64() / ready_with_none.as_secs_f64()
+        milliseconds(process.ready()),
+        process.ready().as_secs_f64() / ready_with_none.as_secs_f64()
     );
     println!("  anonymous memory at rest      {:>6.1} MB", process.anonymous_memory());
     process.search(corpus.queries(QUERIES)).await;

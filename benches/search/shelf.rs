@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -52,6 +53,18 @@ impl Shelf {
             }
         };
         futures::future::join_all((0..PUBLISHERS).map(|_| publisher())).await;
+    }
+
+    /// Waits until the index has nothing left to do: what its graph lacks is not enough to make it
+    /// anew.
+    pub(crate) async fn settle(&self) {
+        loop {
+            let status = self.app.index_status().await.unwrap();
+            if status.points < 10_000 || status.fresh < 2_000 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Whether a search is answered.

@@ -5,12 +5,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use a2s::api::Guarding;
 use a2s::{Domain, Secret};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+mod guardian;
 mod span;
+
+pub use guardian::{FailMode, FailModes, Guardian, GuardianConfig, Hook, Identity};
 
 /// The settings of one executor.
 #[derive(Debug, Clone)]
@@ -42,7 +44,7 @@ pub struct Config {
     pub client_certificates: BTreeMap<Domain, ClientCertificate>,
     /// The token that callers need for everything about runs; without one nobody needs any.
     pub token: Option<Secret>,
-    /// Who learns of runs as traces.
+    /// Who learns of runs, as traces and as security events.
     pub telemetry: Telemetry,
 }
 
@@ -72,11 +74,18 @@ impl Config {
     }
 }
 
-/// Who learns of runs as traces.
+/// Who learns of runs: as traces (OpenTelemetry), and as security events (OCSF).
 #[derive(Debug, Clone)]
 pub struct Telemetry {
-    /// Where the spans of runs are sent when they are over; nowhere without it.
+    /// Where the spans of runs are sent when they are over, by OTLP over HTTP, in protobuf; nowhere
+    /// without it. Its whole address: `http://127.0.0.1:4318/v1/traces`.
     pub export: Option<Export>,
+    /// The file that security events are written to; none without it.
+    pub ocsf_file: Option<EventFile>,
+    /// Where security events are sent as JSON arrays; nowhere without it.
+    pub ocsf_endpoint: Option<Export>,
+    /// What receivers call this service (`service.name`).
+    pub service: String,
     /// Whether requests to services and questions to the guardian say which trace they belong to
     /// (`traceparent`, `tracestate`). It tells a service the id of the run and what the run's caller
     /// has put into its `tracestate`, and nothing else.
@@ -84,22 +93,46 @@ pub struct Telemetry {
 }
 
 impl Default for Telemetry {
-    /// Nothing is exported; traces are propagated, so that what a service has in its log leads to
-    /// the run.
+    /// Nothing is told to anybody; traces are propagated, so that what a service has in its log
+    /// leads to the run.
     fn default() -> Self {
-        Self { export: None, propagate: true }
+        Self {
+            export: None,
+            ocsf_file: None,
+            ocsf_endpoint: None,
+            service: "a2s".to_owned(),
+            propagate: true,
+        }
     }
 }
 
-/// A receiver of spans: OTLP over HTTP, in protobuf.
+/// A receiver over HTTP.
 #[derive(Debug, Clone)]
 pub struct Export {
-    /// Its whole address: `http://127.0.0.1:4318/v1/traces`.
+    /// Its whole address.
     pub endpoint: Url,
     /// Headers that it wants, such as a key.
     pub headers: Vec<(String, Secret)>,
-    /// What it calls this service (`service.name`).
-    pub service: String,
+}
+
+/// A file of security events, one JSON object on each line, that its owner alone can read. When it
+/// is full it is renamed to `FILE.1`, the one before that to `FILE.2`, and so on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventFile {
+    /// Where it is; made when it is missing.
+    pub path: PathBuf,
+    /// How large it becomes, in bytes.
+    pub max_bytes: u64,
+    /// How many full ones are kept beside it.
+    pub keep: u32,
+}
+
+impl EventFile {
+    /// A file of 64 MiB, beside which four full ones are kept: 320 MiB at the most.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, max_bytes: 64 << 20, keep: 4 }
+    }
 }
 
 /// Where the key for stored credentials comes from.
@@ -150,73 +183,6 @@ pub enum Durability {
     /// measuring, and for runs that may be lost. Nothing is left of them when the process ends;
     /// credentials and remembered values stay in the file.
     Memory,
-}
-
-/// Who is asked around every tool step.
-#[derive(Debug, Clone)]
-pub enum Guardian {
-    /// Nobody: every step is recorded as `unguarded`.
-    Off,
-    /// The guardian at this address.
-    At(GuardianConfig),
-}
-
-/// A guardian that speaks AOS over HTTP.
-#[derive(Debug, Clone)]
-pub struct GuardianConfig {
-    /// Its address: `http://127.0.0.1:8741/aos`.
-    pub url: Url,
-    /// What runs and plans call it: its address, or `builtin`.
-    pub name: String,
-    /// What silence means.
-    pub fail: FailMode,
-    /// How long it may think about one question.
-    pub timeout: Duration,
-    /// The token that it is asked with.
-    pub token: Option<Secret>,
-}
-
-impl GuardianConfig {
-    /// The guardian at `url`: its silence means no, after five seconds. It is called by its
-    /// address, without user and password.
-    #[must_use]
-    pub fn new(url: Url) -> Self {
-        let mut name = url.clone();
-        // These fail for addresses that have neither.
-        let _ = name.set_username("");
-        let _ = name.set_password(None);
-        Self {
-            name: name.to_string(),
-            url,
-            fail: FailMode::Closed,
-            timeout: Duration::from_secs(5),
-            token: None,
-        }
-    }
-}
-
-/// What a guardian's silence means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailMode {
-    /// No.
-    Closed,
-    /// Yes, and it is recorded.
-    Open,
-}
-
-impl Guardian {
-    /// How steps are guarded, as events and plans show it.
-    #[must_use]
-    pub fn guarding(&self) -> Guarding {
-        let (guardian, fail) = match self {
-            Self::Off => ("off".to_owned(), "open"),
-            Self::At(GuardianConfig { name, fail: FailMode::Closed, .. }) => {
-                (name.clone(), "closed")
-            }
-            Self::At(GuardianConfig { name, fail: FailMode::Open, .. }) => (name.clone(), "open"),
-        };
-        Guarding { guardian, fail: fail.to_owned() }
-    }
 }
 
 /// How politely hosts are treated.

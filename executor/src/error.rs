@@ -101,6 +101,8 @@ table! {
     GuardianDeniedResult = "A2S341", 403, Guardian, AskGuardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";
     GuardianUnreachable = "A2S342", 503, Guardian, Repeat, Unreachable, "guardian gave no usable answer", "Start the guardian, or correct its address; without it nothing is sent.";
     GuardianModification = "A2S343", 403, Guardian, AskGuardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not fit the task.";
+    GuardianDeniedMemory = "A2S344", 403, Guardian, AskGuardian, Denied, "guardian denied what is remembered", "The policy forbids to use or to remember this value; give it with the run, or ask who keeps the policy.";
+    GuardianDeniedTrigger = "A2S345", 403, Guardian, AskGuardian, Denied, "guardian denied the event", "The policy forbids that this event starts a run; ask who keeps the policy.";
     // Requests to services.
     AddressRefused = "A2S350", 403, Capability, AskOperator, Failed, "address that may not be reached", "Private and local addresses must be allowed by the configuration.";
     ConnectFailed = "A2S351", 502, Service, Repeat, Failed, "service not reachable", "Check that the service is up and its name resolves, then run again.";
@@ -113,6 +115,9 @@ table! {
     NotJson = "A2S358", 502, Service, ChooseAnother, Failed, "answer that cannot be read", "Check that the address leads to the API, not to a page for people.";
     GraphqlErrors = "A2S359", 502, Service, ChooseAnother, Failed, "GraphQL answer with errors", "Read the errors; they name the field and the reason.";
     HostPaused = "A2S360", 503, Service, Repeat, Failed, "service left alone after failures", "Wait until it is tried again, and see what is wrong with the service.";
+    McpToolFailed = "A2S361", 502, Service, ChooseAnother, Failed, "MCP tool reported an error", "Read what the tool says: other arguments may do.";
+    McpError = "A2S362", 502, Service, ChooseAnother, Failed, "MCP server refused the call", "Compare the tool and its arguments with what the server lists now.";
+    McpUnfinished = "A2S363", 502, Service, ChooseAnother, Failed, "MCP server wants more than a call", "Use a tool that answers at once: a step has nobody to ask, no model and no task to wait for.";
     AnswerMisfit = "A2S365", 502, Service, ChooseAnother, Failed, "answer that is not as declared", "Compare the service's description with what it answers, or run the executor with `--check-answers warn`.";
     // The run itself.
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";

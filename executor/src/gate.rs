@@ -1,4 +1,5 @@
-//! Asks the guardian before and after every tool step, and does what it says.
+//! Asks the guardians before and after every tool step, and before a run begins: about the event
+//! that starts it, and what is remembered. And does what they say.
 //!
 //! Only this module makes a [`Permitted`], and the data-plane client takes nothing else. A
 //! permitted request is always made here, from the very inputs that the guardian was shown or that
@@ -6,16 +7,23 @@
 //! configuration lets steps pass, and then the record says so.
 
 mod answer;
+mod beginning;
+mod guardians;
+mod memory;
+mod protocol;
 mod question;
+mod session;
 mod token;
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use a2s::api::{Change, Decision, DecisionSource, Phase, Pin};
+use a2s::api::{Decision, DecisionSource, Phase, Pin};
 use a2s::{Domain, Permission, Place, Task};
-use aos::message::{Call, Ping, Request};
-use aos::{Bearer, Failure, GuardianClient, Options, Origin, Outcome, Verdict};
+use aos::Guardians;
+use aos::message::{Call, Ping};
+use futures::future::join_all;
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -23,11 +31,14 @@ use uuid::{Builder, Uuid};
 
 use crate::access::Access;
 use crate::clock::{Clock, Ids};
-use crate::config::{FailMode, Guardian};
-use crate::error::{Error, Kind};
+use crate::config::{Guardian, Hook};
+use crate::error::Error;
+use crate::metrics::Metrics;
 use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
-pub(crate) use question::tool_id;
+pub(crate) use beginning::Beginning;
+pub(crate) use memory::EVERYBODY;
+pub(crate) use question::{agent, tool_id};
 
 /// The most characters of a guardian's words that are kept.
 const MAX_WORDS: usize = 1_000;
@@ -102,8 +113,9 @@ pub(crate) struct Inputs<'a> {
 /// What came of a question.
 #[derive(Debug)]
 pub(crate) struct Asked<T> {
-    /// For the journal; none only when the inputs fit no request, so that nothing was to be asked.
-    pub(crate) decision: Option<Decision>,
+    /// What each guardian that was asked has decided, in order, for the journal. None only when the
+    /// inputs fit no request, so that nothing was to be asked.
+    pub(crate) decisions: Vec<Decision>,
     /// What may be used, or why nothing may.
     pub(crate) verdict: Result<Permitted<T>, Error>,
 }
@@ -117,65 +129,70 @@ enum Occasion {
     Preview,
 }
 
+/// What guardians are asked about, and how the record calls it.
+#[derive(Debug, Clone, Copy)]
+struct Asking {
+    hook: Hook,
+    phase: Phase,
+}
+
+impl Asking {
+    const TRIGGER: Self = Self { hook: Hook::AgentTrigger, phase: Phase::Trigger };
+    const RECALLED: Self = Self { hook: Hook::MemoryContextRetrieval, phase: Phase::Memory };
+    const REMEMBERED: Self = Self { hook: Hook::MemoryStore, phase: Phase::Memory };
+    const REQUEST: Self = Self { hook: Hook::ToolCallRequest, phase: Phase::Request };
+    const RESULT: Self = Self { hook: Hook::ToolCallResult, phase: Phase::Result };
+    const MCP_OUTBOUND: Self = Self { hook: Hook::Mcp, phase: Phase::McpOutbound };
+    const MCP_INBOUND: Self = Self { hook: Hook::Mcp, phase: Phase::McpInbound };
+}
+
 /// The same as [`Asked`], before anything is permitted.
 struct Judged<T> {
-    decision: Option<Decision>,
+    decisions: Vec<Decision>,
     verdict: Result<T, Error>,
 }
 
 impl<T> Judged<T> {
+    /// The same with what another question has made of it, which comes after those so far.
+    fn then<U>(self, next: Judged<U>) -> Judged<U> {
+        let Self { mut decisions, .. } = self;
+        decisions.extend(next.decisions);
+        Judged { decisions, verdict: next.verdict }
+    }
+
     fn permit(self) -> Asked<T> {
-        Asked { decision: self.decision, verdict: self.verdict.map(Permitted) }
+        Asked { decisions: self.decisions, verdict: self.verdict.map(Permitted) }
     }
 }
 
-/// The way to the guardian, if there is one.
+/// The way to the guardians, if there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    guardian: Option<GuardianClient>,
+    guardians: Option<Guardians>,
+    metrics: Metrics,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
 
 impl Gate {
-    /// A gate with the guardian of the configuration. Nothing is sent yet.
+    /// A gate with the guardians of the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when its token cannot stand in a header, or no client can be made.
+    /// [`Kind::Configuration`](crate::Kind::Configuration) when one of them cannot be asked as is
+    /// wanted.
     pub(crate) fn new(
         guardian: &Guardian,
+        metrics: Metrics,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Self, Error> {
-        let guardian = match guardian {
-            Guardian::Off => None,
-            Guardian::At(config) => {
-                let bearer = config.token.as_ref().map(|token| {
-                    Bearer::new(token.reveal()).ok_or_else(|| {
-                        let message = "the guardian's token has characters that no header takes";
-                        Error::new(Kind::Configuration, message)
-                    })
-                });
-                let fail_mode = match config.fail {
-                    FailMode::Closed => aos::FailMode::Closed,
-                    FailMode::Open => aos::FailMode::Open,
-                };
-                let options = Options {
-                    timeout: config.timeout,
-                    fail_mode,
-                    bearer: bearer.transpose()?,
-                    ..Options::default()
-                };
-                let client = GuardianClient::new(config.url.clone(), options);
-                Some(client.map_err(|e| Error::new(Kind::Configuration, e.to_string()))?)
-            }
-        };
-        Ok(Self { guardian, clock, ids })
+        Ok(Self { guardians: guardian.open()?, metrics, clock, ids })
     }
 
-    /// Asks whether the task of `contract` may be run with `inputs` (`steps/toolCallRequest`), and makes the
-    /// request from them, or from those that the guardian wants instead. What the guardian leaves
-    /// as it was shown stands for the true value.
+    /// Asks whether the task of `contract` may be run with `inputs` (`steps/toolCallRequest`), and
+    /// then, when it calls a tool of an MCP server, about the message (`protocols/MCP`). Makes the
+    /// request from the inputs, or from those that the guardians want instead. What a guardian
+    /// leaves as it was shown stands for the true value.
     pub(crate) async fn ask_request(
         &self,
         asker: &Asker<'_>,
@@ -185,7 +202,7 @@ impl Gate {
         self.judge_request(asker, contract, inputs, Occasion::Run).await.permit()
     }
 
-    /// Asks the same before there is a run, and says so. What the guardian would permit is not
+    /// Asks the same before there is a run, and says so. What the guardians would permit is not
     /// given, so nothing can be sent of it.
     ///
     /// # Errors
@@ -195,12 +212,12 @@ impl Gate {
         asker: &Asker<'_>,
         contract: &Contract,
         inputs: Inputs<'_>,
-    ) -> Result<Decision, Error> {
-        let judged = self.judge_request(asker, contract, inputs, Occasion::Preview).await;
-        match (judged.decision, judged.verdict) {
-            (Some(decision), _) => Ok(decision),
-            (None, Err(error)) => Err(error),
-            (None, Ok(_)) => Err(Error::new(Kind::Internal, "nobody has decided")),
+    ) -> Result<Vec<Decision>, Error> {
+        let Judged { decisions, verdict } =
+            self.judge_request(asker, contract, inputs, Occasion::Preview).await;
+        match verdict {
+            Err(error) if decisions.is_empty() => Err(error),
+            Ok(_) | Err(_) => Ok(decisions),
         }
     }
 
@@ -216,152 +233,133 @@ impl Gate {
             let access = Access::of(task, asker.domains);
             request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
         };
-        let prepared = match prepare(inputs.truth) {
+        let mut prepared = match prepare(inputs.truth) {
             Ok(prepared) => prepared,
-            Err(error) => return Judged { decision: None, verdict: Err(error.into()) },
+            Err(error) => return Judged { decisions: Vec::new(), verdict: Err(error.into()) },
         };
-        let Some(guardian) = &self.guardian else {
-            return unguarded(Phase::Request, Ok(prepared));
+        let Some(guardians) = &self.guardians else {
+            let judged = self.unguarded(Asking::REQUEST, occasion, Ok(prepared));
+            return match (task, judged) {
+                (Task::Mcp(_), Judged { decisions, verdict }) => {
+                    Judged { decisions, verdict: Ok(()) }.then(self.unguarded(
+                        Asking::MCP_OUTBOUND,
+                        occasion,
+                        verdict,
+                    ))
+                }
+                (_, judged) => judged,
+            };
         };
         let call = question::about_request(asker, task, inputs.shown, occasion, self.clock.now());
-        let question = Request::new(self.new_message_id(), call);
-        let outcome = guardian.ask_with(&question, asker.trace.clone()).await;
-        let mut changes = Vec::new();
-        let verdict = match &outcome.verdict {
-            Verdict::Allow => Ok(prepared),
-            Verdict::Deny => Err(denial(Phase::Request, &outcome)),
-            Verdict::Modify(modified) => {
-                answer::modified_inputs(inputs.shown, modified).and_then(|(modified, made)| {
-                    changes = made;
-                    let modified = answer::restore_inputs(inputs, modified)?;
-                    prepare(&modified).map_err(|error| {
-                        answer::unusable(format_args!("the inputs fit no request: {error}"))
-                    })
-                })
-            }
+        let has_secrets = inputs.shown != inputs.truth;
+        // What the guardians so far have made of the inputs, as they are sent and as they are shown.
+        let mut made: Option<[IndexMap<Place, Value>; 2]> = None;
+        let follow = |modified: &_| {
+            let inputs = match &made {
+                Some([truth, shown]) => Inputs { truth, shown },
+                None => inputs,
+            };
+            let (shown, changes) = answer::modified_inputs(inputs.shown, modified)?;
+            let truth = answer::restore_inputs(inputs, shown.clone(), has_secrets)?;
+            prepared =
+                prepare(&truth).map_err(|error| format!("the inputs fit no request: {error}"))?;
+            made = Some([truth, shown]);
+            Ok(changes)
         };
-        judged(Phase::Request, &outcome, changes, verdict)
+        let call = (call, asker.trace);
+        let said = self.consult(guardians, Asking::REQUEST, occasion, call, follow).await;
+        let judged = Judged { decisions: said.0, verdict: said.1.map(|()| prepared) };
+        match (task, judged) {
+            (Task::Mcp(tool), Judged { decisions, verdict: Ok(prepared) }) => {
+                let inputs = match &made {
+                    Some([truth, shown]) => Inputs { truth, shown },
+                    None => inputs,
+                };
+                let call = protocol::Outbound { tool, inputs, has_secrets };
+                let asked = self.judge_call(guardians, asker, task, call, occasion, prepare);
+                let judged = asked.await;
+                let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));
+                Judged { decisions, verdict: Ok(()) }
+                    .then(Judged { decisions: judged.decisions, verdict })
+            }
+            (_, judged) => judged,
+        }
     }
 
-    /// What the guardian calls the content of its policy, if it tells that: `metadata.policy` of its
-    /// answer to a ping.
-    pub(crate) async fn policy(&self) -> Option<String> {
-        let pong = self.guardian.as_ref()?.ping(self.new_message_id(), Ping::default()).await;
-        let policy =
-            pong.ok()?.metadata?.get("policy")?.as_str().map(|name| one_line(name, MAX_POLICY));
-        policy.filter(|name| !name.is_empty())
+    /// What each guardian calls the content of its policy, of those that tell it: `metadata.policy`
+    /// of the answer to a ping.
+    pub(crate) async fn policies(&self) -> BTreeMap<String, String> {
+        let pings = self.guardians.iter().flat_map(Guardians::clients).map(|(name, client)| {
+            let id = self.new_message_id();
+            let ping = Ping { timestamp: Some(self.clock.now()), ..Ping::default() };
+            async move {
+                let metadata = client.ping(id, ping).await.ok()?.metadata?;
+                let policy = one_line(metadata.get("policy")?.as_str()?, MAX_POLICY);
+                (!policy.is_empty()).then(|| (name.to_owned(), policy))
+            }
+        });
+        join_all(pings).await.into_iter().flatten().collect()
     }
 
     /// Asks whether the result of a task may be used (`steps/toolCallResult`). A failure of the
-    /// service is reported too; it stays an error, whatever the guardian says, but the guardian
-    /// may change its words.
+    /// service is reported too; it stays an error, whatever a guardian says, but a guardian may
+    /// change its words.
     pub(crate) async fn ask_result(
         &self,
         asker: &Asker<'_>,
         task: &Task,
         result: Result<Value, Error>,
     ) -> Asked<Value> {
-        let Some(guardian) = &self.guardian else {
-            return unguarded(Phase::Result, result).permit();
+        let Some(guardians) = &self.guardians else {
+            return self.unguarded(Asking::RESULT, Occasion::Run, result).permit();
         };
-        let shown = match &result {
+        let mut result = result;
+        let mut shown = match &result {
             Ok(value) => Ok(asker.secrets.mask(value)),
             Err(error) => Err(asker.secrets.mask_error(error.clone())),
         };
         let call = question::about_result(asker, task, &shown, self.clock.now());
-        let question = Request::new(self.new_message_id(), call);
-        let outcome = guardian.ask_with(&question, asker.trace.clone()).await;
-        let mut changes = Vec::new();
-        let verdict = match &outcome.verdict {
-            Verdict::Allow => result,
-            Verdict::Deny => Err(denial(Phase::Result, &outcome)),
-            Verdict::Modify(modified) => match answer::modified_result(&shown, modified) {
-                Ok((made_of_it, made)) => {
-                    changes = made;
-                    match (&shown, &result, made_of_it) {
-                        (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made)),
-                        (_, _, made) => made,
-                    }
-                }
-                Err(error) => Err(error),
-            },
+        let follow = |modified: &_| {
+            let (made, changes) = answer::modified_result(&shown, modified)?;
+            result = match (&shown, &result, &made) {
+                (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made.clone())),
+                _ => made.clone(),
+            };
+            shown = made;
+            Ok(changes)
         };
-        judged(Phase::Result, &outcome, changes, verdict).permit()
+        let call = (call, asker.trace);
+        let said = self.consult(guardians, Asking::RESULT, Occasion::Run, call, follow).await;
+        let (decisions, verdict) = said;
+        Judged { decisions, verdict: verdict.and(result) }.permit()
+    }
+
+    /// Nobody is asked, and the record says so.
+    fn unguarded<T>(
+        &self,
+        asking: Asking,
+        occasion: Occasion,
+        result: Result<T, Error>,
+    ) -> Judged<T> {
+        let decision = Decision {
+            phase: asking.phase,
+            guardian: None,
+            decision: "unguarded".to_owned(),
+            source: DecisionSource::Unguarded,
+            message: "no guardian is configured".to_owned(),
+            reason_codes: Vec::new(),
+            changes: Vec::new(),
+        };
+        if occasion == Occasion::Run {
+            self.metrics.decided(asking.hook, &decision);
+        }
+        Judged { decisions: vec![decision], verdict: result }
     }
 
     /// An id for one message, so that its answer is known by it.
     fn new_message_id(&self) -> String {
         Builder::from_random_bytes(self.ids.random()).into_uuid().to_string()
     }
-}
-
-fn unguarded<T>(phase: Phase, result: Result<T, Error>) -> Judged<T> {
-    let decision = Decision {
-        phase,
-        decision: "unguarded".to_owned(),
-        source: DecisionSource::Unguarded,
-        message: "no guardian is configured".to_owned(),
-        reason_codes: Vec::new(),
-        changes: Vec::new(),
-    };
-    Judged { decision: Some(decision), verdict: result }
-}
-
-/// Why a step that was denied may not go on.
-fn denial(phase: Phase, outcome: &Outcome) -> Error {
-    let (kind, asked_for) = match phase {
-        Phase::Request => (Kind::GuardianDeniedRequest, "the request"),
-        Phase::Result => (Kind::GuardianDeniedResult, "the result"),
-    };
-    let words = one_line(&outcome.message, MAX_WORDS);
-    match &outcome.origin {
-        Origin::FailedClosed(Failure::Modification(_)) => {
-            Error::new(Kind::GuardianModification, words)
-        }
-        Origin::FailedClosed(_) | Origin::FailedOpen(_) => {
-            let effect = match phase {
-                Phase::Request => "so nothing was sent",
-                Phase::Result => "so the answer of the service is not used",
-            };
-            Error::new(Kind::GuardianUnreachable, format!("{words}, {effect}"))
-        }
-        Origin::Guardian => Error::new(kind, format!("the guardian denied {asked_for}: {words}")),
-    }
-}
-
-/// Puts outcome and verdict together: a decision that cannot be followed is a deny in the record.
-fn judged<T>(
-    phase: Phase,
-    outcome: &Outcome,
-    changes: Vec<Change>,
-    verdict: Result<T, Error>,
-) -> Judged<T> {
-    let mut decision = Decision {
-        phase,
-        decision: outcome.verdict.as_str().to_owned(),
-        source: match &outcome.origin {
-            Origin::Guardian => DecisionSource::Guardian,
-            Origin::FailedClosed(_) => DecisionSource::FailedClosed,
-            Origin::FailedOpen(_) => DecisionSource::FailedOpen,
-        },
-        message: one_line(&outcome.message, MAX_WORDS),
-        reason_codes: outcome
-            .reason_codes
-            .iter()
-            .take(MAX_REASONS)
-            .map(|c| one_line(c, 100))
-            .collect(),
-        changes,
-    };
-    if let Err(error) = &verdict
-        && error.kind == Kind::GuardianModification
-        && decision.decision == "modify"
-    {
-        decision.decision = "deny".to_owned();
-        decision.message = error.message.clone();
-        decision.reason_codes.push("guardian_bad_modification".to_owned());
-    }
-    Judged { decision: Some(decision), verdict }
 }
 
 #[cfg(test)]

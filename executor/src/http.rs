@@ -2,6 +2,7 @@
 
 mod secrets;
 mod state;
+mod triggers;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use a2s::CapabilityName;
 use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
-    Replay, ReplayRequest, ResumeRequest, Run, RunStatus,
+    Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -79,6 +80,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
 fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(start_execution, list_executions))
+        .routes(routes!(triggers::trigger_execution))
         .routes(routes!(get_execution, delete_execution))
         .routes(routes!(stream_events))
         .routes(routes!(cancel_execution))
@@ -123,12 +125,23 @@ async fn start_execution(
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let request: ExecutionRequest = read_json(body)?;
     let key = headers.get("idempotency-key").map(read_key).transpose()?;
-    let trace = read_headers(&headers);
+    start(app, request, None, key, &headers).await
+}
+
+/// Starts a run, because of an event when there is one.
+async fn start(
+    app: App,
+    request: ExecutionRequest,
+    event: Option<TriggerEvent>,
+    key: Option<String>,
+    headers: &HeaderMap,
+) -> Result<(StatusCode, Json<Run>), Error> {
+    let trace = read_headers(headers);
     let wait = request.wait;
     // A task of its own: a caller who goes away in the middle leaves no half-started run.
     let started = tokio::spawn({
         let app = app.clone();
-        async move { app.runs().start(request, key, trace).await }
+        async move { app.runs().start(request, event, key, trace).await }
     });
     let run =
         started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;

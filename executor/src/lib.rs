@@ -27,7 +27,8 @@
 //! }
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-//! let guardian = Guardian::At(GuardianConfig::new("http://127.0.0.1:8741/aos".parse()?));
+//! let guardian = GuardianConfig::new("http://127.0.0.1:8743/aos".parse()?);
+//! let guardian = Guardian::At(vec![guardian]);
 //! let config =
 //!     Config::new("data/executor.sqlite".into(), "http://127.0.0.1:8740".parse()?, guardian);
 //! let mut metrics = prometheus_client::registry::Registry::default();
@@ -103,8 +104,8 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    CheckAnswers, ClientCertificate, Config, Durability, Export, FailMode, Guardian,
-    GuardianConfig, HostLimits, Hosts, Limits, SecretKey, Telemetry,
+    CheckAnswers, ClientCertificate, Config, Durability, EventFile, Export, FailMode, FailModes,
+    Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits, SecretKey, Telemetry,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 pub use crate::example::{Difference, Fault, Outcome, Trial};

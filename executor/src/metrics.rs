@@ -1,6 +1,6 @@
 //! What is counted, for `/metrics`.
 
-use a2s::api::{Decision, DecisionSource, Phase, RunStatus, WaitReason};
+use a2s::api::{Decision, RunStatus, WaitReason};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -8,8 +8,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::config::Hook;
+
 /// The counters of one executor. Labels take few values: never names of capabilities or hosts,
-/// which callers choose.
+/// which callers choose. Guardians are few, and the operator names them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     runs: Family<StatusLabel, Counter>,
@@ -20,13 +22,21 @@ pub(crate) struct Metrics {
     step_seconds: Family<KindLabel, Histogram>,
     requests: Family<StatusLabel, Counter>,
     decisions: Family<DecisionLabel, Counter>,
+    guardian_failures: Family<FailureLabel, Counter>,
     reports: Family<StatusLabel, Counter>,
     waits: Family<ReasonLabel, Counter>,
     spans: Family<StatusLabel, Counter>,
+    security_events: Family<SinkLabel, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StatusLabel {
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SinkLabel {
+    sink: &'static str,
     status: &'static str,
 }
 
@@ -48,9 +58,17 @@ struct StepLabel {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabel {
-    phase: &'static str,
+    hook: &'static str,
+    guardian: String,
     decision: String,
     source: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabel {
+    hook: &'static str,
+    guardian: String,
+    reason: &'static str,
 }
 
 impl Metrics {
@@ -67,9 +85,11 @@ impl Metrics {
             step_seconds: Family::new_with_constructor(seconds),
             requests: Family::default(),
             decisions: Family::default(),
+            guardian_failures: Family::default(),
             reports: Family::default(),
             waits: Family::default(),
             spans: Family::default(),
+            security_events: Family::default(),
         };
         registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
         registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
@@ -84,8 +104,18 @@ impl Metrics {
         );
         registry.register("waits", "Requests that waited for their turn", metrics.waits.clone());
         registry.register("decisions", "Decisions of guardians", metrics.decisions.clone());
+        registry.register(
+            "guardian_failures",
+            "Questions that a guardian gave no usable answer to, those of previews included",
+            metrics.guardian_failures.clone(),
+        );
         registry.register("reports", "Reports of outcomes", metrics.reports.clone());
         registry.register("spans", "Spans of traces, exported or dropped", metrics.spans.clone());
+        registry.register(
+            "security_events",
+            "Security events, exported to a file or an endpoint, or dropped",
+            metrics.security_events.clone(),
+        );
         metrics
     }
 
@@ -134,20 +164,21 @@ impl Metrics {
         self.waits.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
-    /// A guardian was asked.
-    pub(crate) fn decided(&self, decision: &Decision) {
-        let phase = match decision.phase {
-            Phase::Request => "request",
-            Phase::Result => "result",
+    /// A guardian was asked, or nobody is to be.
+    pub(crate) fn decided(&self, hook: Hook, decision: &Decision) {
+        let label = DecisionLabel {
+            hook: hook.as_str(),
+            guardian: decision.guardian.clone().unwrap_or_else(|| "off".to_owned()),
+            decision: decision.decision.clone(),
+            source: decision.source.as_str(),
         };
-        let source = match decision.source {
-            DecisionSource::Guardian => "guardian",
-            DecisionSource::FailedClosed => "failed_closed",
-            DecisionSource::FailedOpen => "failed_open",
-            DecisionSource::Unguarded => "unguarded",
-        };
-        let decision = decision.decision.clone();
-        self.decisions.get_or_create(&DecisionLabel { phase, decision, source }).inc();
+        self.decisions.get_or_create(&label).inc();
+    }
+
+    /// A guardian gave no usable answer.
+    pub(crate) fn guardian_failed(&self, hook: Hook, guardian: &str, reason: &'static str) {
+        let label = FailureLabel { hook: hook.as_str(), guardian: guardian.to_owned(), reason };
+        self.guardian_failures.get_or_create(&label).inc();
     }
 
     /// An outcome was reported, or could not be.
@@ -156,15 +187,27 @@ impl Metrics {
         self.reports.get_or_create(&StatusLabel { status }).inc();
     }
 
-    /// Spans were taken by their receiver.
-    pub(crate) fn exported(&self, spans: usize) {
-        self.spans.get_or_create(&StatusLabel { status: "exported" }).inc_by(spans as u64);
+    /// Spans of traces, as their receiver takes them.
+    pub(crate) fn spans(&self) -> Delivered {
+        let count = |status| self.spans.get_or_create(&StatusLabel { status }).clone();
+        Delivered { taken: count("exported"), dropped: count("dropped") }
     }
 
-    /// Spans were taken by nobody.
-    pub(crate) fn spans_dropped(&self, spans: usize) {
-        self.spans.get_or_create(&StatusLabel { status: "dropped" }).inc_by(spans as u64);
+    /// Security events, as `sink` takes them.
+    pub(crate) fn security_events(&self, sink: &'static str) -> Delivered {
+        let count =
+            |status| self.security_events.get_or_create(&SinkLabel { sink, status }).clone();
+        Delivered { taken: count("exported"), dropped: count("dropped") }
     }
+}
+
+/// What became of things that were to be delivered.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivered {
+    /// Those that somebody took.
+    pub(crate) taken: Counter,
+    /// Those that nobody gets.
+    pub(crate) dropped: Counter,
 }
 
 fn seconds(milliseconds: u64) -> f64 {

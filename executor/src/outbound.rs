@@ -24,6 +24,7 @@ mod lane;
 mod redirect;
 mod resolve;
 mod retry;
+mod session;
 mod token;
 
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
-use crate::request::{PreparedRequest, RawResponse};
+use crate::request::{Listener, PreparedRequest, RawResponse};
 use crate::vault::Vault;
 use address::Allowed;
 use client::{build_client, check_headers};
@@ -54,6 +55,8 @@ use lane::{Health, Lanes};
 pub(crate) use lane::{Turn, Wait};
 use resolve::Resolver;
 pub(crate) use retry::{Pause, Retries};
+use session::Sessions;
+pub(crate) use session::{NoSession, Opening};
 pub(crate) use token::Fetch;
 use token::Tokens;
 
@@ -70,6 +73,7 @@ pub(crate) struct Outbound {
     certified: BTreeMap<Domain, reqwest::Client>,
     vault: Arc<Vault>,
     tokens: Tokens,
+    sessions: Sessions,
     upstreams: BTreeMap<Domain, Url>,
     allowed: Arc<Allowed>,
     request_timeout: Duration,
@@ -114,6 +118,7 @@ impl Outbound {
             certified: certificate::clients(config, &allowed)?,
             vault,
             tokens: Tokens::default(),
+            sessions: Sessions::default(),
             upstreams: config.upstreams.clone(),
             allowed,
             request_timeout: limits.request_timeout,
@@ -288,7 +293,8 @@ impl Outbound {
                 None => {
                     let headers = response.headers().clone();
                     let status = status.as_u16();
-                    let body = self.read_body(response, &method, &url).await?;
+                    let listener = request.listens().then(|| Listener::of(&headers)).flatten();
+                    let body = self.read_body(response, listener, &method, &url).await?;
                     return Ok(RawResponse { status, headers, body, redirects });
                 }
                 Some(hop) => {
@@ -322,6 +328,7 @@ impl Outbound {
     async fn read_body(
         &self,
         mut response: reqwest::Response,
+        mut listener: Option<Listener>,
         method: &Method,
         url: &Url,
     ) -> Result<Bytes, Failure> {
@@ -339,16 +346,29 @@ impl Outbound {
             return Err(too_large());
         }
         let mut body = BytesMut::new();
+        // Of a stream that is listened to, what has come so far counts, and the answer is kept.
+        let mut read = 0;
         while let Some(chunk) = response.chunk().await.map_err(|error| {
             let cause = innermost(&error);
-            let read = body.len();
             let message = format!("the answer of {host} broke off after {read} bytes: {cause}");
             Failure::sent(Kind::ConnectionLost, message)
         })? {
-            if limit < body.len() + chunk.len() {
+            read += chunk.len();
+            if limit < read {
                 return Err(too_large());
             }
-            body.extend_from_slice(&chunk);
+            match &mut listener {
+                None => body.extend_from_slice(&chunk),
+                Some(listener) => {
+                    if let Some(answer) = listener.hear(&chunk) {
+                        return Ok(answer);
+                    }
+                }
+            }
+        }
+        if listener.is_some() {
+            let message = format!("{host} ended its stream of events without an answer");
+            return Err(Failure::sent(Kind::ConnectionLost, message));
         }
         Ok(body.freeze())
     }

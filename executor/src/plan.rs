@@ -190,7 +190,7 @@ impl Plan {
         &self,
         inputs: &Map<String, Value>,
         recalled: BTreeMap<String, StateScope>,
-        guarding: Guarding,
+        guarding: Vec<Guarding>,
         held: &Held,
         upstream_of: impl Fn(&Url) -> Option<String>,
     ) -> Result<PlanAnswer, Error> {
@@ -206,7 +206,7 @@ impl Plan {
             guarding,
             permissions: self.root.document.capability().permissions.clone(),
             steps: self.root.render("", &shown, &[], &Cell::new(render::MAX_FILLED)),
-            policy: None,
+            policies: BTreeMap::new(),
             token: None,
             expires_at: None,
             digest: None,

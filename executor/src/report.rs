@@ -82,7 +82,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use a2s::CapabilityName;
-    use a2s::api::{Blame, FailureClass, Guarding, Pin, RunError, RunStatus};
+    use a2s::api::{Blame, FailureClass, Pin, RunError, RunStatus};
     use uuid::Uuid;
 
     use super::*;
@@ -106,8 +106,10 @@ mod tests {
             inputs: serde_json::Map::new(),
             secrets: Vec::new(),
             recalled: BTreeMap::new(),
+            trigger: None,
+            decisions: Vec::new(),
             session: session.to_owned(),
-            guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
+            guarding: Vec::new(),
             upstreams: BTreeMap::new(),
             plan: None,
             trace: None,

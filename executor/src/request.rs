@@ -8,6 +8,7 @@
 mod contract;
 mod excerpt;
 mod graphql;
+mod mcp;
 mod openapi;
 mod response;
 mod schema;
@@ -32,6 +33,10 @@ use crate::telemetry::is_trace_header;
 
 pub(crate) use contract::{Contract, Contracts, declared_status, media_types_of};
 pub(crate) use excerpt::{is_shown, one_line};
+pub(crate) use mcp::{
+    Listener, Message, Session, call as mcp_call, message_of, read_message, read_session,
+    wants_session,
+};
 pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};
 pub(crate) use schema::Misfit;
@@ -56,6 +61,8 @@ pub(crate) struct PreparedRequest {
     body: Option<Bytes>,
     /// What is sent when the service asks for the whole: see [`PreparedRequest::whole`].
     whole_body: Option<Bytes>,
+    /// What is sent inside a session, when it is a call of an MCP tool.
+    session_body: Option<Bytes>,
     repeat_safe: bool,
     own_trace: bool,
     access: Option<Arc<Access>>,
@@ -102,6 +109,12 @@ impl PreparedRequest {
     pub(crate) fn whole(&self) -> Option<Self> {
         let body = self.whole_body.clone()?;
         Some(Self { body: Some(body), whole_body: None, ..self.clone() })
+    }
+
+    /// Whether its answer may be a stream of events that it is listened for in: it is a message to
+    /// an MCP server.
+    pub(crate) fn listens(&self) -> bool {
+        self.headers.get(http::header::ACCEPT) == Some(&mcp::ACCEPTED)
     }
 
     /// Whether sending it twice has the effect of sending it once: its method is idempotent, or the
@@ -155,6 +168,9 @@ pub(crate) enum Error {
         /// What does not fit; never empty.
         misfits: Vec<Misfit>,
     },
+    /// The arguments of a tool, taken together, do not fit its schema.
+    #[error("the arguments do not fit their schema: {}", join_misfits(.0))]
+    Arguments(Vec<Misfit>),
     /// The task itself cannot be sent, whatever its inputs are.
     #[error("the task cannot be sent: {0}")]
     Task(String),
@@ -189,7 +205,9 @@ impl From<Error> for crate::error::Error {
                 (Kind::InvalidInput, "Use the names of the operation's own parameters.")
             }
             Error::Value { .. } => (Kind::InvalidInput, "Give another value; nothing was sent."),
-            Error::Misfit { .. } => (Kind::SchemaMisfit, Kind::SchemaMisfit.code().remedy),
+            Error::Misfit { .. } | Error::Arguments(_) => {
+                (Kind::SchemaMisfit, Kind::SchemaMisfit.code().remedy)
+            }
             Error::Task(_) => {
                 (Kind::DocumentRefused, "Correct the task, and publish a new version.")
             }
@@ -204,6 +222,7 @@ pub(crate) fn address(task: &Task) -> (&'static str, String) {
     match task {
         Task::OpenApi(task) => openapi::address(task),
         Task::Graphql(task) => ("POST", task.endpoint.to_string()),
+        Task::Mcp(task) => ("POST", task.server.to_string()),
     }
 }
 
@@ -219,6 +238,7 @@ pub(crate) fn prepare(
     let mut request = match contract.task() {
         Task::OpenApi(task) => openapi::prepare(task, inputs)?,
         Task::Graphql(task) => graphql::prepare(task, inputs)?,
+        Task::Mcp(task) => mcp::prepare(task, inputs)?,
     };
     request.repeat_safe = contract.task().is_idempotent();
     request.own_trace = takes_trace(contract.task())
@@ -243,6 +263,7 @@ fn check_sizes(request: &PreparedRequest) -> Result<(), Error> {
         ("headers", headers, MAX_HEADER_BYTES),
         ("a body", request.body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
         ("a body", request.whole_body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
+        ("a body", request.session_body.as_ref().map_or(0, Bytes::len), MAX_BODY_BYTES),
     ];
     match parts.into_iter().find(|(_, size, limit)| size > limit) {
         Some((part, _, limit)) => Err(Error::TooLarge { part, limit }),

@@ -3,7 +3,9 @@
 //! A run is its journal. This module decides who writes to which journal and when; what is written
 //! in between is the business of [`crate::engine`].
 
+mod beginning;
 mod drive;
+mod drivers;
 pub(crate) mod exchange;
 pub(crate) mod fold;
 mod follow;
@@ -43,8 +45,9 @@ use crate::report::Reporter;
 use crate::secrets::Secrets;
 use crate::source::RegistryClient;
 use crate::state::States;
-use crate::telemetry::Exporter;
+use crate::telemetry::Listeners;
 use crate::vault::Vault;
+use drivers::Drivers;
 use fold::{Progress, RunState, fold};
 use journal::Journal;
 pub(crate) use store::RunFilter;
@@ -52,7 +55,7 @@ use store::{Lease, Store};
 
 /// How long nobody else may drive a run after its driver was last heard of.
 const LEASE: Duration = Duration::from_secs(30);
-/// How long spans that wait are sent when an executor stops, at the least.
+/// How long spans and security events that wait are sent when an executor stops, at the least.
 const FLUSH: Duration = Duration::from_secs(2);
 /// Events that are read at a time.
 const PAGE: usize = 256;
@@ -74,10 +77,12 @@ pub(crate) struct Runs {
     vault: Arc<Vault>,
     retries: Retries,
     metrics: Metrics,
-    /// Who gets the spans of runs, if anybody does.
-    exporter: Option<Exporter>,
+    /// Who is told of runs.
+    listeners: Listeners,
     /// The runs that are driven here.
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
+    /// Where runs are driven.
+    drivers: Drivers,
     /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
     tasks: Mutex<JoinSet<()>>,
     /// One permit for each run that may be driven at the same time.
@@ -106,15 +111,15 @@ impl Runs {
         metrics: Metrics,
     ) -> Result<Arc<Self>, Error> {
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
-        let gate = Gate::new(&config.guardian, Arc::clone(&clock), Arc::clone(&ids))?;
+        let (its_clock, its_ids) = (Arc::clone(&clock), Arc::clone(&ids));
+        let gate = Gate::new(&config.guardian, metrics.clone(), its_clock, its_ids)?;
         let store = Store::open(&config.database, config.durability).await?;
         let pool = database::open(&config.database).await?;
         let states = States::new(pool.clone(), Arc::clone(&clock));
         let vault = Vault::open(&config, pool, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let vault = Arc::new(vault);
         let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
-        let export = config.telemetry.export.as_ref();
-        let exporter = export.map(|export| Exporter::new(export, metrics.clone())).transpose()?;
+        let listeners = Listeners::open(&config.telemetry, &metrics)?;
         let runs = Arc::new(Self {
             registry,
             reporter: Reporter::new(store.identity().to_owned()),
@@ -126,8 +131,9 @@ impl Runs {
             states,
             retries: Retries::of(&config.limits),
             metrics,
-            exporter,
+            listeners,
             live: Mutex::default(),
+            drivers: Drivers::start()?,
             tasks: Mutex::default(),
             slots: Arc::new(Semaphore::new(slots_of(&config) as usize)),
             closing: AtomicBool::new(false),
@@ -277,10 +283,9 @@ impl Runs {
         }
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
+        self.drivers.end().await;
         self.mark_reported().await;
-        if let Some(exporter) = &self.exporter {
-            exporter.close(until.saturating_duration_since(Instant::now()).max(FLUSH)).await;
-        }
+        self.listeners.close(until.saturating_duration_since(Instant::now()).max(FLUSH)).await;
         if let Err(error) = self.store.release(self.owner).await {
             tracing::warn!(%error, "the leases could not be given back; they run out by themselves");
         }
@@ -296,6 +301,7 @@ impl Runs {
     pub(crate) async fn crash(&self) {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
+        self.drivers.end().await;
     }
 
     /// Whether all runs have left within `limit`.

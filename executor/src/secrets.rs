@@ -193,8 +193,9 @@ impl Secrets {
             return;
         }
         match event {
-            EventKind::RunStarted { inputs, session, trace, .. } => {
+            EventKind::RunStarted { inputs, session, decisions, trace, .. } => {
                 self.mask_members(inputs);
+                decisions.iter_mut().for_each(|decision| self.mask_decision(decision));
                 // What is left of a list that is cut into is no list.
                 if let Some(trace) = trace {
                     trace.tracestate.take_if(|state| self.mask_text(state) != *state);
@@ -206,7 +207,8 @@ impl Secrets {
             EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
                 *reason = self.mask_text(reason);
             }
-            EventKind::TokenRequested { failure, .. } => {
+            EventKind::TokenRequested { failure, .. }
+            | EventKind::SessionOpened { failure, .. } => {
                 if let Some(failure) = failure {
                     failure.message = self.mask_text(&failure.message);
                 }

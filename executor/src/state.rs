@@ -50,12 +50,17 @@ impl Holder {
         Ok(Self::Session(name.to_owned()))
     }
 
+    /// The name of the session, if it is one.
+    pub(crate) fn session_name(&self) -> Option<&str> {
+        match self {
+            Self::Session(name) => Some(name),
+            Self::Everybody => None,
+        }
+    }
+
     /// As the table has it.
     fn key(&self) -> &str {
-        match self {
-            Self::Session(name) => name,
-            Self::Everybody => "",
-        }
+        self.session_name().unwrap_or_default()
     }
 }
 
@@ -112,6 +117,24 @@ impl States {
         rows.into_iter().map(entry).collect()
     }
 
+    /// Whether a value can be remembered by this name.
+    ///
+    /// # Errors
+    /// When the name is not one of an input, or the value is too large.
+    pub(crate) fn check(name: &str, value: &Value) -> Result<(), Error> {
+        let refused =
+            |message: String, hint: &str| Err(Error::new(Kind::BadRequest, message).hint(hint));
+        if name.len() > MAX_NAME || !a2s::is_variable_name(name) {
+            let message = format!("`{}` cannot name an input", one_line(name, MAX_NAME));
+            return refused(message, "Use the name of an input; `a2s show` lists them.");
+        }
+        if value.to_string().len() > MAX_VALUE {
+            let message = format!("the value of `{name}` has more than {MAX_VALUE} bytes");
+            return refused(message, "Give it with each run instead.");
+        }
+        Ok(())
+    }
+
     /// Remembers a value, in place of the one that was remembered by this name.
     ///
     /// # Errors
@@ -122,17 +145,8 @@ impl States {
         name: &str,
         value: Value,
     ) -> Result<StateEntry, Error> {
-        let refused =
-            |message: String, hint: &str| Err(Error::new(Kind::BadRequest, message).hint(hint));
-        if name.len() > MAX_NAME || !a2s::is_variable_name(name) {
-            let message = format!("`{}` cannot name an input", one_line(name, MAX_NAME));
-            return refused(message, "Use the name of an input; `a2s show` lists them.");
-        }
+        Self::check(name, &value)?;
         let text = value.to_string();
-        if text.len() > MAX_VALUE {
-            let message = format!("the value of `{name}` has more than {MAX_VALUE} bytes");
-            return refused(message, "Give it with each run instead.");
-        }
         let updated_at = self.clock.now();
         let written = sqlx::query(
             "INSERT INTO state (session, name, value, updated_at)
@@ -151,7 +165,8 @@ impl States {
         .map_err(failed(WHAT))?;
         if written.rows_affected() == 0 {
             let message = format!("{MAX_ENTRIES} values are remembered here, and that is the most");
-            return refused(message, "Forget some with `a2s state remove`.");
+            let error = Error::new(Kind::BadRequest, message);
+            return Err(error.hint("Forget some with `a2s state remove`."));
         }
         Ok(StateEntry { name: name.to_owned(), value, updated_at })
     }

@@ -1,20 +1,31 @@
-//! What runs look like to systems that trace: W3C Trace Context and OpenTelemetry.
+//! What runs look like to systems that trace and to systems that guard: W3C Trace Context,
+//! OpenTelemetry, and OCSF.
 //!
-//! A trace is no second account of a run. It is told from the events that the journal has, when the
-//! run is over: one pure fold, [`spans`], makes spans of events, and their ids follow from the ids of
-//! the run, the step and the attempt. So a run that was resumed after a crash continues its trace, a
-//! header that a service got years ago still leads to its span, and nothing that an event does not
-//! tell can be in a span; of what an event does tell, values are left out.
+//! Neither a trace nor a security event is a second account of a run. Both are told from the events
+//! that the journal has, when the run has come to rest: one pure fold, [`spans`], makes spans of
+//! them, another one, [`ocsf`], security events, and their ids follow from the ids of the run, the
+//! step and the attempt. So a run that was resumed after a crash continues its trace, a header that a
+//! service got years ago still leads to its span, and nothing that an event does not tell can be
+//! told; of what an event does tell, values are left out. What is decided without a run ([`aside`])
+//! is told at once.
 //!
-//! Nothing here can change a run: [`export`] is handed spans when all is recorded, never waits for
-//! anybody, and drops what nobody takes.
+//! Nothing here can change a run: [`queue`] is handed what is to be told when all is recorded, never
+//! waits for anybody, and drops what nobody takes.
 
+mod aside;
 mod context;
 mod export;
+mod listeners;
+mod ocsf;
 mod otlp;
+mod post;
+mod queue;
 mod span;
 mod spans;
+mod steps;
 
+pub(crate) use aside::{Aside, Matter};
 pub(crate) use context::{RunTrace, SpanId, is_trace_header, read_headers};
-pub(crate) use export::Exporter;
-pub(crate) use spans::{Trace, trace_of};
+pub(crate) use listeners::Listeners;
+#[cfg(test)]
+pub(crate) use spans::trace_of;

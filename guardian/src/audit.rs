@@ -5,14 +5,24 @@
 //! be changed, removed from the middle or put elsewhere without breaking the chain. What a chain
 //! alone cannot show is that its end was cut off: keep [`Verified::head`] somewhere else for that.
 //!
+//! A decision and what came of it are records of their own: `decision` is what a rule said and what
+//! was answered, and `outcome` what the agent tells of a tool call afterwards. Both have the
+//! `execution`. `policy` says which rules came into force, `approval` what a person decided, `recovery`
+//! what a crash had left.
+//!
+//! What rules remember, counts and approvals, is taken from the log when it is opened, so nothing
+//! that a guardian goes by is kept anywhere else.
+//!
 //! A record is on disk before its answer goes out. A line that a crash left unfinished is moved to
 //! a file beside the log when it is opened again, and the chain records that.
 
 mod chain;
 mod record;
+mod replay;
 mod writer;
 
-pub use chain::{Broken, Verified, verify};
+pub use chain::{Broken, Records, Verified, verify};
 pub(crate) use chain::{Chain, Options};
-pub(crate) use record::Entry;
+pub(crate) use record::{Entry, Step};
+pub(crate) use replay::replay;
 pub(crate) use writer::Writer;

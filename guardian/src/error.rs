@@ -10,7 +10,7 @@ use crate::policy::Faults;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The policy file cannot be read.
-    #[error("the policy {} cannot be read: {source}", path.display())]
+    #[error("the policy {} cannot be read", path.display())]
     PolicyUnreadable {
         /// The file.
         path: PathBuf,
@@ -18,10 +18,15 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The policy has faults.
-    #[error("the policy has faults:\n{0}")]
-    PolicyInvalid(#[from] Faults),
+    #[error("{faults}")]
+    PolicyInvalid {
+        /// The file it was read from, if it was.
+        path: Option<PathBuf>,
+        /// Every fault that was found.
+        faults: Faults,
+    },
     /// The audit log cannot be opened or written.
-    #[error("the audit log {} cannot be used: {source}", path.display())]
+    #[error("the audit log {} cannot be used", path.display())]
     AuditUnavailable {
         /// The file.
         path: PathBuf,
@@ -49,7 +54,7 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::PolicyUnreadable { .. } => "policy_unreadable",
-            Self::PolicyInvalid(_) => "policy_invalid",
+            Self::PolicyInvalid { .. } => "policy_invalid",
             Self::AuditUnavailable { .. } => "audit_unavailable",
             Self::AuditBroken { .. } => "audit_broken",
             Self::AuditInUse { .. } => "audit_in_use",
@@ -76,6 +81,12 @@ pub(crate) enum Code {
     AuditUnavailable,
     /// A fault of the guardian.
     Internal,
+    /// Who wants to see or decide approvals has not shown the guardian's token.
+    Unauthorized,
+    /// No such approval is waited for.
+    NotWaiting,
+    /// What was said about an approval is not understood.
+    BadDecision,
 }
 
 /// How a [`Code`] is told.
@@ -94,7 +105,7 @@ pub(crate) struct Row {
 }
 
 #[rustfmt::skip]
-const TABLE: [(Code, &str, i64, u16, &str); 8] = [
+const TABLE: [(Code, &str, i64, u16, &str); 11] = [
     (Code::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
     (Code::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is no JSON-RPC request."),
     (Code::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "No such method."),
@@ -103,6 +114,9 @@ const TABLE: [(Code, &str, i64, u16, &str); 8] = [
     (Code::MediaType,        "unsupported_media_type", code::INVALID_REQUEST,  415, "The body must be application/json."),
     (Code::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the decision cannot be written to the audit log."),
     (Code::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
+    (Code::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals need the guardian's token."),
+    (Code::NotWaiting,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "No such approval is waited for: it is unknown, decided or over."),
+    (Code::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `by` and `reason`."),
 ];
 
 impl Code {

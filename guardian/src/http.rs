@@ -1,5 +1,7 @@
 //! `POST /aos`: a message in, a decision out.
 
+mod approvals;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aos::message::{
@@ -17,8 +19,11 @@ use axum::routing::{get, post};
 use serde_json::json;
 
 use crate::App;
-use crate::audit::Entry;
+use crate::audit::{Entry, Step};
 use crate::error::Code;
+use crate::policy::{Approval, ApprovalTrace, Ruling};
+
+pub(crate) use approvals::openapi;
 
 /// Above this a message is judged on a thread of its own, so that it does not hold up others.
 const INLINE_BYTES: usize = 32 << 10;
@@ -26,13 +31,15 @@ const INLINE_BYTES: usize = 32 << 10;
 /// How deep a message may nest.
 const MAX_DEPTH: usize = 64;
 
-/// The protocol alone, to be merged into another service.
+/// The protocol and the approvals, to be merged into another service.
 pub(crate) fn routes(app: App) -> Router {
     let limit = app.config.max_body_bytes;
-    Router::new().route("/aos", post(answer)).layer(DefaultBodyLimit::max(limit)).with_state(app)
+    let approvals = approvals::routes(app.clone());
+    let aos = Router::new().route("/aos", post(answer)).layer(DefaultBodyLimit::max(limit));
+    aos.with_state(app).merge(approvals)
 }
 
-/// The protocol and the signs of life.
+/// The same and the signs of life.
 pub(crate) fn router(app: App) -> Router {
     let life = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -64,14 +71,21 @@ async fn answer(
     } else {
         let judging = app.clone();
         let judged = tokio::task::spawn_blocking(move || judge(&judging, &body)).await;
-        judged.unwrap_or_else(|_| Judged::At(broken(&app, None)))
+        judged.unwrap_or_else(|_| broken(&app, None))
     };
     match judged {
         Judged::At(response) => respond(StatusCode::OK, &response),
-        Judged::Decided { request, answer, entry } => {
-            let written = app.audit.append(entry).await.is_ok();
+        Judged::Decided(decided) => {
+            let Decided { request, ruling, entries } = *decided;
+            let written = app.audit.append(entries).await.is_ok();
             app.note_audit(written);
-            let answer = if written { answer } else { deny(Code::AuditUnavailable) };
+            let answer = if written {
+                ruling.answer
+            } else {
+                // Nothing comes of it, so nothing is used up by it.
+                app.memory().undo(&ruling.traces);
+                deny(Code::AuditUnavailable)
+            };
             app.metrics.count_decision(request.method(), &answer.decision);
             respond(
                 StatusCode::OK,
@@ -84,9 +98,16 @@ async fn answer(
 /// What judging a message comes to.
 enum Judged {
     /// This is the answer.
-    At(AosResponse),
-    /// This is the answer once the entry is in the log.
-    Decided { request: Box<Request>, answer: Answer, entry: Entry },
+    At(Box<AosResponse>),
+    /// This is the answer once it is in the log.
+    Decided(Box<Decided>),
+}
+
+/// A decision that is not written yet.
+struct Decided {
+    request: Request,
+    ruling: Ruling,
+    entries: Vec<Entry>,
 }
 
 fn judge(app: &App, body: &[u8]) -> Judged {
@@ -96,7 +117,7 @@ fn judge(app: &App, body: &[u8]) -> Judged {
         Err(rejection) => {
             app.metrics.count_rejection(Code::of_error(rejection.error.code()));
             tracing::debug!(error = %rejection, "a message is refused");
-            return Judged::At(rejection.to_response());
+            return Judged::At(Box::new(rejection.to_response()));
         }
     };
     if let Call::Ping(_) = request.call {
@@ -105,25 +126,43 @@ fn judge(app: &App, body: &[u8]) -> Judged {
         // So that an agent can tell whether what it was told before would be told again.
         let policy = app.policy().digest().into();
         pong.metadata = Some(Object::from_iter([("policy".to_owned(), policy)]));
-        return Judged::At(AosResponse { id: Some(request.id), body: Body::Pong(pong) });
+        let response = AosResponse { id: Some(request.id), body: Body::Pong(pong) };
+        return Judged::At(Box::new(response));
     }
     // Whatever fails in here, the agent gets a denial: an error would let one that fails open go on.
-    let decided = catch_unwind(AssertUnwindSafe(|| {
-        let policy = app.policy();
-        let ruling = policy.decide(&request);
-        let entry = Entry::of_decision(app.now(), &request, &ruling, &policy);
-        (ruling.answer, entry)
-    }));
+    let decided = catch_unwind(AssertUnwindSafe(|| decide(app, &request)));
     match decided {
-        Ok((answer, entry)) => Judged::Decided { request: Box::new(request), answer, entry },
-        Err(_) => Judged::At(broken(app, Some(request.id))),
+        Ok((ruling, entries)) => Judged::Decided(Box::new(Decided { request, ruling, entries })),
+        Err(_) => broken(app, Some(request.id)),
     }
 }
 
-fn broken(app: &App, id: Option<Id>) -> AosResponse {
+fn decide(app: &App, request: &Request) -> (Ruling, Vec<Entry>) {
+    let (policy, now) = (app.policy(), app.now());
+    let ruling = policy.decide_within(request, &app.memory, now);
+    let shadow = app.shadow_policy().map(|shadow| {
+        let ruling = shadow.decide_within(request, &app.shadow_memory, now);
+        (ruling, shadow)
+    });
+    if let Some((would, _)) = &shadow {
+        app.metrics.count_shadow(request.method(), &ruling.answer.decision, &would.answer.decision);
+    }
+    let shadow = shadow.as_ref().map(|(ruling, policy)| (ruling, policy.as_ref()));
+    let step = Step { request, ruling: &ruling, policy: &policy, shadow };
+    let entries = Entry::of_step(now, &step);
+    if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval
+        && let Some(entry) = entries.last()
+    {
+        // Who is asked sees what the log has, which is redacted.
+        app.memory().set(Approval { subject: entry.subject(), ..(**asked).clone() });
+    }
+    (ruling, entries)
+}
+
+fn broken(app: &App, id: Option<Id>) -> Judged {
     tracing::error!("judging a message panicked, the step is denied");
     app.metrics.count_rejection(Code::Internal);
-    AosResponse { id, body: Body::Decision(deny(Code::Internal)) }
+    Judged::At(Box::new(AosResponse { id, body: Body::Decision(deny(Code::Internal)) }))
 }
 
 fn deny(code: Code) -> Answer {
@@ -144,7 +183,7 @@ fn respond(status: StatusCode, response: &AosResponse) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], response.to_vec()).into_response()
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let content_type =
         headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default();

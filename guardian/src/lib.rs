@@ -45,34 +45,43 @@
 //! ```
 
 pub mod audit;
+pub mod cases;
 
 mod error;
 mod http;
 mod metrics;
 pub mod policy;
+mod token;
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::Router;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 
 use audit::{Chain, Entry, Writer};
+use error::Code;
 use metrics::Metrics;
+use policy::Memory;
 
 pub use error::Error;
-pub use policy::{Fault, Faults, Policy, Ruling};
+pub use policy::{Approval, Decided, Fault, Faults, Policy, Ruling, State};
+pub use token::Token;
 
 /// How a guardian is run.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where its rules come from.
     pub policy: PolicySource,
+    /// Rules that are only tried: what they would have decided is recorded beside what was.
+    pub shadow: Option<PolicySource>,
+    /// Who may approve and reject what waits for a person. Without a token nobody may.
+    pub token: Option<Token>,
     /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
     pub data_dir: PathBuf,
     /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
@@ -89,6 +98,8 @@ impl Config {
     pub fn new(policy: PolicySource, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             policy,
+            shadow: None,
+            token: None,
             data_dir: data_dir.into(),
             sync: true,
             max_audit_bytes: None,
@@ -119,13 +130,17 @@ impl PolicySource {
     /// # Errors
     /// The file cannot be read, or the policy has faults.
     pub fn read(&self) -> Result<Policy, Error> {
+        let parse = |path: Option<&PathBuf>, text: &str| {
+            Policy::parse(text)
+                .map_err(|faults| Error::PolicyInvalid { path: path.cloned(), faults })
+        };
         match self {
             Self::AllowAll => Ok(Policy::allow_all()),
-            Self::Text(text) => Ok(Policy::parse(text)?),
+            Self::Text(text) => parse(None, text),
             Self::File(path) => {
                 let text = read_bounded(path)
                     .map_err(|source| Error::PolicyUnreadable { path: path.clone(), source })?;
-                Ok(Policy::parse(&text)?)
+                parse(Some(path), &text)
             }
         }
     }
@@ -147,6 +162,12 @@ pub struct App {
     config: Arc<Config>,
     clock: Clock,
     policy: Arc<RwLock<Arc<Policy>>>,
+    shadow: Option<Arc<RwLock<Arc<Policy>>>>,
+    memory: Arc<Mutex<Memory>>,
+    /// What the shadow remembers. It is not kept over a restart.
+    shadow_memory: Arc<Mutex<Memory>>,
+    /// Held by who decides about an approval, so that only one does.
+    settling: Arc<tokio::sync::Mutex<()>>,
     audit: Writer,
     /// Whether the last record could be written.
     is_audited: Arc<AtomicBool>,
@@ -170,18 +191,25 @@ impl App {
         registry: &mut Registry,
     ) -> Result<Self, Error> {
         let policy = config.policy.read()?;
+        let shadow = config.shadow.as_ref().map(PolicySource::read).transpose()?;
         let path = config.audit_path();
         let unavailable = |source| Error::AuditUnavailable { path: path.clone(), source };
         std::fs::create_dir_all(&config.data_dir).map_err(unavailable)?;
         let options = audit::Options { sync: config.sync, max_bytes: config.max_audit_bytes };
         let (mut chain, torn) = Chain::open(&path, options)?;
-        let mut entries = vec![Entry::of_policy(clock(), &policy)];
+        let now = clock();
+        let memory = audit::replay(&path, now).map_err(|broken| Error::AuditBroken {
+            path: path.clone(),
+            reason: broken.to_string(),
+        })?;
+        let mut entries = vec![Entry::of_policy(now, &policy, false)];
+        entries.extend(shadow.as_ref().map(|shadow| Entry::of_policy(now, shadow, true)));
         if let Some(bytes) = torn {
             tracing::warn!(
                 bytes,
                 "a crash left the audit log unfinished, its last line was set aside"
             );
-            entries.insert(0, Entry::of_recovery(clock(), bytes));
+            entries.insert(0, Entry::of_recovery(now, bytes));
         }
         let is_audited = match chain.append(&entries) {
             Ok(()) => true,
@@ -195,20 +223,29 @@ impl App {
             config: Arc::new(config),
             clock: Arc::new(clock),
             policy: Arc::new(RwLock::new(Arc::new(policy))),
+            shadow: shadow.map(|shadow| Arc::new(RwLock::new(Arc::new(shadow)))),
+            memory: Arc::new(Mutex::new(memory)),
+            shadow_memory: Arc::default(),
+            settling: Arc::default(),
             audit,
             is_audited: Arc::new(AtomicBool::new(is_audited)),
             metrics: Metrics::register(registry),
         })
     }
 
-    /// The service by itself: `POST /aos`, `GET /healthz`, `GET /readyz`.
+    /// The service by itself: `POST /aos`, `/v1/approvals`, `GET /healthz`, `GET /readyz`.
     pub fn router(&self) -> Router {
         http::router(self.clone())
     }
 
-    /// `POST /aos` alone, to be merged into the router of a larger service.
+    /// `POST /aos` and `/v1/approvals`, to be merged into the router of a larger service.
     pub fn routes(&self) -> Router {
         http::routes(self.clone())
+    }
+
+    /// The description of `/v1/approvals`.
+    pub fn openapi() -> utoipa::openapi::OpenApi {
+        http::openapi()
     }
 
     /// Whether decisions can be recorded. If not, every step is denied.
@@ -221,25 +258,68 @@ impl App {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Read the policy again and put it in force, with a record in the log. Whether it is another
-    /// one than before.
+    /// The policy that is only tried, if there is one.
+    pub fn shadow_policy(&self) -> Option<Arc<Policy>> {
+        let shadow = self.shadow.as_ref()?;
+        Some(Arc::clone(&shadow.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Read the policy, and the one that is only tried, again and put them in force, with a record
+    /// in the log. Whether anything is another than before. What is remembered stays.
     ///
     /// # Errors
-    /// The new policy cannot be used. The one in force stays.
+    /// A new policy cannot be used. The one in force stays.
     pub async fn reload_policy(&self) -> Result<bool, Error> {
-        let source = self.config.policy.clone();
-        let read = tokio::task::spawn_blocking(move || source.read());
-        let policy = match read.await {
+        let mut changed = self.reload(&self.config.policy, &self.policy, false).await?;
+        if let (Some(source), Some(place)) = (&self.config.shadow, &self.shadow) {
+            changed |= self.reload(source, place, true).await?;
+        }
+        Ok(changed)
+    }
+
+    async fn reload(
+        &self,
+        source: &PolicySource,
+        place: &RwLock<Arc<Policy>>,
+        is_shadow: bool,
+    ) -> Result<bool, Error> {
+        let source = source.clone();
+        let policy = match tokio::task::spawn_blocking(move || source.read()).await {
             Ok(policy) => policy?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
-        if policy.digest() == self.policy().digest() {
+        let current = place.read().unwrap_or_else(PoisonError::into_inner).digest().to_owned();
+        if policy.digest() == current {
             return Ok(false);
         }
-        let written = self.audit.append(Entry::of_policy(self.now(), &policy)).await.is_ok();
+        let entry = Entry::of_policy(self.now(), &policy, is_shadow);
+        let written = self.audit.append(vec![entry]).await.is_ok();
         self.note_audit(written);
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        *place.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
         Ok(true)
+    }
+
+    /// What waits for a person, or was decided and is not used yet; the oldest first.
+    pub fn approvals(&self) -> Vec<Approval> {
+        self.memory().approvals(self.now())
+    }
+
+    /// A person decides about what waits. It is recorded before it counts.
+    async fn settle(&self, id: &str, decided: Decided) -> Result<Approval, Code> {
+        let _one = self.settling.lock().await;
+        let now = self.now();
+        let approval = self.memory().decided(id, &decided, now).ok_or(Code::NotWaiting)?;
+        let written = self.audit.append(vec![Entry::of_approval(now, &approval)]).await.is_ok();
+        self.note_audit(written);
+        if !written {
+            return Err(Code::AuditUnavailable);
+        }
+        self.memory().set(approval.clone());
+        Ok(approval)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Timestamp {
@@ -252,9 +332,4 @@ impl App {
             self.metrics.count_audit_failure();
         }
     }
-}
-
-/// Lowercase hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

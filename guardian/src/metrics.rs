@@ -12,6 +12,7 @@ type Labels<const N: usize> = [(&'static str, &'static str); N];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics {
     decisions: Family<Labels<2>, Counter>,
+    shadow: Family<Labels<3>, Counter>,
     rejections: Family<Labels<1>, Counter>,
     audit_failures: Counter,
 }
@@ -20,6 +21,11 @@ impl Metrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("guardian_decisions", "Decisions by hook", metrics.decisions.clone());
+        registry.register(
+            "guardian_shadow_decisions",
+            "Decisions by hook beside those of the policy that is only tried",
+            metrics.shadow.clone(),
+        );
         registry.register(
             "guardian_rejections",
             "Messages that were not judged",
@@ -36,6 +42,12 @@ impl Metrics {
     pub(crate) fn count_decision(&self, method: Method, decision: &Decision) {
         let labels = [("method", method.as_str()), ("decision", decision.as_str())];
         self.decisions.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn count_shadow(&self, method: Method, decision: &Decision, would: &Decision) {
+        let (method, decision, would) = (method.as_str(), decision.as_str(), would.as_str());
+        let labels = [("method", method), ("decision", decision), ("shadow", would)];
+        self.shadow.get_or_create(&labels).inc();
     }
 
     pub(crate) fn count_rejection(&self, code: Code) {

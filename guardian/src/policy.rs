@@ -8,20 +8,21 @@
 //! rules:
 //!   - id: no-transfers
 //!     description: Money is moved by people.
-//!     on: [steps/toolCallRequest]  # all hooks if left out; also toolCallRequest, tool_call_request
+//!     on: steps/toolCallRequest    # or a list; all hooks if left out; also toolCallRequest, tool_call_request
 //!     tool: "bank.*"               # `*` any text, `?` one character; all tools if left out
+//!     host: "*.bank.example"       # likewise `capability`, `user` (id or e-mail), `agent`, `session`
 //!     when: inputs.body.amount > 100 && user.email == ""
-//!     decision: deny               # allow, deny or modify
+//!     decision: deny               # allow, deny, modify or approve
 //!     message: Amounts above 100 need a person.
 //!     reason_codes: [amount]
 //!   - id: metric
-//!     on: [tool_call_request]
+//!     on: toolCallRequest
 //!     decision: modify
 //!     modify:
 //!       set: {queryParameters.units: metric}
 //!       remove: [headerParameters.X-Debug]
 //!   - id: private-data
-//!     on: [steps/toolCallResult]
+//!     on: steps/toolCallResult
 //!     decision: modify
 //!     modify:
 //!       redact:
@@ -29,18 +30,30 @@
 //!         - regex: 'ACME-\d+'
 //!           replacement: "[account]"
 //!         - path: people[*].address
+//!   - id: ten-an-hour
+//!     on: toolCallRequest
+//!     limit: {calls: 10, per: session, within: 1h}
+//!     decision: deny
+//!   - id: budget
+//!     on: toolCallRequest
+//!     tool: "bank.*"
+//!     limit: {spend: inputs.body.amount, most: 500, per: user, within: 24h}
+//!     decision: approve            # a person has to agree to what goes beyond it
+//!     approval: {within: 30m}
 //! ```
 //!
 //! # How it is read
 //!
-//! The rules are gone through in order. A rule applies if its hook, its tool and its condition fit.
-//! The first `allow` or `deny` that applies decides. A `modify` changes the message and the going
-//! through continues with the changed message, so that a redaction never hides a message from the
-//! denials after it, and several redactions add up. If no rule applies, `default` decides; if only
-//! modifications apply, the message goes on as they left it.
+//! The rules are gone through in order. A rule applies if its hook, its names, its condition and its
+//! limit fit. The first `allow`, `deny` or `approve` that applies decides. A `modify` changes the
+//! message and the going through continues with the changed message, so that a redaction never hides
+//! a message from the denials after it, and several redactions add up. If no rule applies, `default`
+//! decides; if only modifications apply, the message goes on as they left it.
 //!
 //! A rule with `tool` is about messages that name a tool: tool calls, results that carry `toolId`
-//! (the A2S executor sends it), and MCP `tools/call`.
+//! (the A2S executor sends it), and MCP `tools/call`. A rule with `capability` or `host` is about
+//! messages of the A2S executor, which says both. A message that does not say what a rule asks for
+//! by name is none that the rule is about.
 //!
 //! A condition is CEL over `method`, `tool`, `inputs`, `outputs`, `is_error`, `texts`, `reasoning`,
 //! `session`, `metadata` (of the session), `agent`, `user`, `capability`, `turn`, `step` and `params`
@@ -48,33 +61,60 @@
 //! not there is an error, so ask `has(inputs.city)` first. A condition that fails at a message
 //! denies it with the reason `policy_error`.
 //!
+//! A rule with `limit` counts the messages that it is about, and applies to those beyond the limit.
+//! What is denied in the end is not counted. `spend` is CEL like a condition, and gives a number.
+//! Counts are `per` session unless it says user, agent, capability, tool or all, and look back
+//! `within` a time of at most 31 days, which is what is meant without it.
+//!
+//! `approve` denies with the reason `approval_required` and an id, until a person has agreed to
+//! exactly this: the same tool, inputs, capability, agent and user. Then the same message is allowed,
+//! once, within the time that `approval` says, else an hour.
+//!
 //! `capability.preview` is true when somebody plans a run of the A2S executor and only wants to know
 //! what would be said: nothing is executed then, whatever the answer, `capability.run` is empty, and
-//! a run asks again. The record in the log has it.
+//! a run asks again. The record in the log has it. A preview uses nothing up and asks nobody. That it
+//! is one is what the agent says, so it is not believed any further than it has to be: what an
+//! execution would use up, of a limit or of an approval, is never allowed to a preview. It is denied
+//! with the reason `preview_only`, and `data.preview` says what would be decided. So what is allowed
+//! to a preview is allowed to any number of executions, and nobody gains by the mark.
 //!
 //! A path names a place in the part that the hook covers: for a tool call a dotted input such as
 //! `body.city`; for results, memory and messages a place in each text that is JSON. Patterns are
 //! searched in every text, in keys too, and in numbers.
 
+mod approval;
 mod expression;
 mod facts;
 mod format;
+mod limit;
+mod memory;
 mod modification;
 mod path;
 mod redaction;
+mod rule;
 
-use aos::message::{Answer, Call, Decision, Method, Object, Request};
-use regex::Regex;
+use std::borrow::Cow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aos::message::{Answer, Call, Decision, Object, Request};
+use data_encoding::HEXLOWER;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use expression::Expression;
+use approval::Wanted;
 use facts::Facts;
 use format::DefaultWord;
-use modification::Modification;
+use limit::Limit;
+use memory::Standing;
+use modification::{Modification, Opened};
+use rule::{Effect, Rule};
 
+pub use approval::{Approval, Decided, State};
 pub(crate) use facts::tool_of;
-pub(crate) use format::MAX_BYTES;
 pub use format::{Fault, Faults};
+pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
+pub(crate) use memory::{ApprovalTrace, Charge, Memory, Traces};
 
 /// Rules that were checked.
 #[derive(Debug)]
@@ -86,27 +126,6 @@ pub struct Policy {
     digest: String,
 }
 
-/// One rule.
-#[derive(Debug)]
-struct Rule {
-    id: String,
-    /// The hooks it is about; all of them if `None`.
-    methods: Option<Vec<Method>>,
-    tool: Option<Regex>,
-    when: Option<Expression>,
-    effect: Effect,
-    message: Option<String>,
-    reason_codes: Vec<String>,
-}
-
-/// What a rule does with a message.
-#[derive(Debug)]
-enum Effect {
-    Allow,
-    Deny,
-    Modify(Modification),
-}
-
 /// A decision, and the rules that made it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruling {
@@ -114,6 +133,18 @@ pub struct Ruling {
     pub answer: Answer,
     /// The ids of the rules that applied, in order.
     pub rules: Vec<String>,
+    /// What the decision leaves behind.
+    pub(crate) traces: Traces,
+}
+
+impl Ruling {
+    /// Whether another comes to the same: the same decision, and the same message where it is changed.
+    pub(crate) fn decides_like(&self, other: &Self) -> bool {
+        match (&self.answer.decision, &other.answer.decision) {
+            (Decision::Modify(mine), Decision::Modify(theirs)) => mine.call == theirs.call,
+            (mine, theirs) => mine.as_str() == theirs.as_str(),
+        }
+    }
 }
 
 impl Policy {
@@ -125,7 +156,7 @@ impl Policy {
         let (default, rules) = format::read(text)?;
         let redactions = rules.iter().filter_map(|rule| match &rule.effect {
             Effect::Modify(modification) => Some(modification.redact.clone()),
-            Effect::Allow | Effect::Deny => None,
+            Effect::Allow | Effect::Deny | Effect::Approve { .. } => None,
         });
         let redactions =
             Modification { redact: redactions.flatten().collect(), ..Modification::default() };
@@ -153,68 +184,172 @@ impl Policy {
         self.rules.len()
     }
 
-    /// Decide on a message. The same message always gets the same decision.
+    /// Decide on a message as if none had been before it. The same message always gets the same
+    /// decision; only rules with a limit and those that ask a person look back.
     pub fn decide(&self, request: &Request) -> Ruling {
-        let mut call = request.call.clone();
-        let mut applied = Applied::default();
-        for rule in &self.rules {
-            match rule.applies_to(&call) {
-                Ok(false) => continue,
-                Ok(true) => {}
-                Err(reason) => return applied.fail(rule, &reason),
-            }
-            applied.rules.push(rule.id.clone());
-            match &rule.effect {
-                Effect::Deny => return applied.deny(rule),
-                Effect::Allow => {
-                    applied.explain(rule);
-                    return applied.go_on(request, call);
-                }
-                Effect::Modify(modification) => {
-                    if modification.apply(&mut call) {
-                        applied.is_changed = true;
-                        applied.explain(rule);
-                    }
-                }
-            }
+        self.decide_within(request, &Mutex::default(), Timestamp::UNIX_EPOCH)
+    }
+
+    /// Decide on a message with what is remembered of those before it.
+    pub(crate) fn decide_within(
+        &self,
+        request: &Request,
+        memory: &Mutex<Memory>,
+        now: Timestamp,
+    ) -> Ruling {
+        let mut judging = Judging {
+            memory,
+            now,
+            is_preview: facts::is_preview(&request.call),
+            applied: Applied::default(),
+            facts: Facts::default(),
+        };
+        let mut ruling = judging.judge(self, request);
+        if ruling.answer.decision == Decision::Deny {
+            let charges = std::mem::take(&mut ruling.traces.charges);
+            judging.remember().undo(&Traces { charges, approval: None });
         }
-        if applied.rules.is_empty() && self.default == DefaultWord::Deny {
-            let answer = Answer {
-                reason_codes: vec!["default_deny".to_owned()],
-                ..Answer::new(
-                    Decision::Deny,
-                    "No rule allows this, and the policy denies what no rule is about.",
-                )
-            };
-            return Ruling { answer, rules: Vec::new() };
-        }
-        applied.go_on(request, call)
+        ruling
     }
 
     /// The message with everything redacted that any rule redacts anywhere.
-    pub(crate) fn redact(&self, call: &Call) -> Call {
-        let mut call = call.clone();
-        self.redactions.apply(&mut call);
+    pub(crate) fn redact<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
+        let mut call = Cow::Borrowed(call);
+        if !self.redactions.redact.is_empty() {
+            self.redactions.apply(call.to_mut(), &mut Opened::default());
+        }
         call
     }
 }
 
-impl Rule {
-    fn applies_to(&self, call: &Call) -> Result<bool, String> {
-        let is_about = |methods: &Vec<Method>| methods.contains(&call.method());
-        if !self.methods.as_ref().is_none_or(is_about) {
+/// One message on its way through the rules.
+struct Judging<'a> {
+    memory: &'a Mutex<Memory>,
+    now: Timestamp,
+    is_preview: bool,
+    applied: Applied,
+    facts: Facts,
+}
+
+impl Judging<'_> {
+    fn remember(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn judge(&mut self, policy: &Policy, request: &Request) -> Ruling {
+        let mut call = Cow::Borrowed(&request.call);
+        let mut opened = Opened::default();
+        for rule in &policy.rules {
+            match self.applies(rule, &call) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(reason) => return self.applied.fail(rule, &reason),
+            }
+            self.applied.rules.push(rule.id.clone());
+            match &rule.effect {
+                Effect::Deny => return self.applied.deny(rule),
+                Effect::Allow => {
+                    self.applied.explain(rule);
+                    return self.applied.go_on(request, call);
+                }
+                Effect::Approve { within } => match self.ask_person(rule, *within, &call) {
+                    Ok(()) => {
+                        self.applied.explain(rule);
+                        return self.applied.go_on(request, call);
+                    }
+                    Err(ruling) => return *ruling,
+                },
+                Effect::Modify(modification) => {
+                    if modification.apply(call.to_mut(), &mut opened) {
+                        self.facts.clear();
+                        self.applied.is_changed = true;
+                        self.applied.explain(rule);
+                    }
+                }
+            }
+        }
+        if self.applied.rules.is_empty() && policy.default == DefaultWord::Deny {
+            let codes = vec!["default_deny".to_owned()];
+            let message = "No rule allows this, and the policy denies what no rule is about.";
+            return self.applied.refuse(codes, message.to_owned(), []);
+        }
+        self.applied.go_on(request, call)
+    }
+
+    fn applies(&mut self, rule: &Rule, call: &Call) -> Result<bool, String> {
+        if !rule.is_about(call, &mut self.facts)? {
             return Ok(false);
         }
-        let is_tool = |tool: &Regex| tool_of(call).is_some_and(|name| tool.is_match(name));
-        if !self.tool.as_ref().is_none_or(is_tool) {
-            return Ok(false);
+        let Some(limit) = &rule.limit else { return Ok(true) };
+        self.is_beyond(limit, &rule.id, call)
+    }
+
+    /// Whether a message goes beyond a limit. If it does not, it is counted.
+    fn is_beyond(&mut self, limit: &Limit, rule: &str, call: &Call) -> Result<bool, String> {
+        let charge = limit.charge(rule, call, &mut self.facts)?;
+        if self.is_preview {
+            let fits = self.remember().would_fit(&charge, limit.most, limit.within, self.now);
+            if fits {
+                self.applied.would_use(format!("the rule {rule} would count it"));
+            }
+            return Ok(!fits);
         }
-        let Some(when) = &self.when else { return Ok(true) };
-        let mut facts = Facts::of(call);
-        if when.variables().any(|name| name == "inputs") && !facts.are_inputs_clear() {
-            return Err("an input is there twice".to_owned());
+        let fits = self.remember().take(&charge, limit.most, limit.within, self.now)?;
+        if fits {
+            self.applied.traces.charges.push(charge);
         }
-        when.holds(&mut |name| facts.get(name))
+        Ok(!fits)
+    }
+
+    /// Whether a person has agreed to this, or how it is denied.
+    fn ask_person(
+        &mut self,
+        rule: &Rule,
+        within: SignedDuration,
+        call: &Call,
+    ) -> Result<(), Box<Ruling>> {
+        let wanted = Wanted { rule: &rule.id, binding: approval::binding(call), within };
+        let words = rule.message.clone().unwrap_or_else(|| "A person has to approve this.".into());
+        let required = vec!["approval_required".to_owned()];
+        if self.is_preview {
+            let state = self.remember().would_stand(&wanted, self.now).map(|known| known.state);
+            return match state {
+                Some(State::Approved) => {
+                    self.applied
+                        .would_use("the approval of a person would be used by it".to_owned());
+                    Ok(())
+                }
+                Some(State::Rejected) => Err(self.applied.reject(&words, [])),
+                Some(State::Waiting | State::Used) | None => {
+                    Err(Box::new(self.applied.refuse(required, words, [])))
+                }
+            };
+        }
+        let standing = self.remember().stand(wanted, self.now);
+        match standing {
+            Standing::Used(id) => {
+                self.applied.traces.approval = Some(ApprovalTrace::Used { id });
+                Ok(())
+            }
+            Standing::Waiting(approval, trace) => {
+                self.applied.traces.approval = Some(trace);
+                let Approval { id, until, .. } = &approval;
+                let message = format!("{words} It waits for the approval {id} until {until:.0}.");
+                let data = [("approval_id", json!(id)), ("approval_until", json!(until))];
+                Err(Box::new(self.applied.refuse(required, message, data)))
+            }
+            Standing::Rejected(approval) => {
+                let id = approval.id.clone();
+                self.applied.traces.approval = Some(ApprovalTrace::Known { id });
+                let data = [("approval_id", json!(approval.id))];
+                Err(self.applied.reject(&words, data))
+            }
+            Standing::Full => {
+                let message = format!("{words} So many wait already that nobody can be asked.");
+                let codes = vec!["approvals_full".to_owned()];
+                Err(Box::new(self.applied.refuse(codes, message, [])))
+            }
+        }
     }
 }
 
@@ -225,6 +360,9 @@ struct Applied {
     is_changed: bool,
     messages: Vec<String>,
     reason_codes: Vec<String>,
+    /// What an execution would use up, and a preview may not: see [`Applied::go_on`].
+    would_use: Vec<String>,
+    traces: Traces,
 }
 
 impl Applied {
@@ -233,27 +371,38 @@ impl Applied {
         self.reason_codes.extend(rule.reason_codes.iter().cloned());
     }
 
-    fn go_on(self, request: &Request, call: Call) -> Ruling {
+    fn go_on(&mut self, request: &Request, call: Cow<'_, Call>) -> Ruling {
         let (decision, message) = if self.is_changed {
-            (
-                Decision::Modify(Box::new(Request { id: request.id.clone(), call })),
-                "Changed by policy.",
-            )
+            let changed = Request { id: request.id.clone(), call: call.into_owned() };
+            (Decision::Modify(Box::new(changed)), "Changed by policy.")
         } else {
             (Decision::Allow, "Allowed by policy.")
         };
+        if !self.would_use.is_empty() {
+            return self.withhold(&decision);
+        }
         let message =
             if self.messages.is_empty() { message.to_owned() } else { self.messages.join(" ") };
-        let answer = Answer {
-            reason_codes: self.reason_codes,
-            data: data_of(&self.rules),
-            ..Answer::new(decision, message)
-        };
-        Ruling { answer, rules: self.rules }
+        let reason_codes = std::mem::take(&mut self.reason_codes);
+        self.rule(decision, message, reason_codes, [])
+    }
+
+    /// What a preview is told instead of a yes that would be worth something: an agent that calls a
+    /// step a preview and takes it all the same would get around every limit and approval.
+    fn withhold(&mut self, would: &Decision) -> Ruling {
+        let what = if self.is_changed { "changed and allowed" } else { "allowed" };
+        let uses = std::mem::take(&mut self.would_use).join(", and ");
+        let message = format!("This is only a preview. It would be {what} now, and {uses}.");
+        let data = [("preview", json!(would.as_str()))];
+        self.refuse(vec!["preview_only".to_owned()], message, data)
+    }
+
+    fn would_use(&mut self, what: String) {
+        self.would_use.push(what);
     }
 
     /// A denial has its own reasons only, and always at least one.
-    fn deny(self, rule: &Rule) -> Ruling {
+    fn deny(&mut self, rule: &Rule) -> Ruling {
         let message =
             rule.message.clone().unwrap_or_else(|| format!("Denied by the rule {}.", rule.id));
         let reason_codes = if rule.reason_codes.is_empty() {
@@ -261,33 +410,55 @@ impl Applied {
         } else {
             rule.reason_codes.clone()
         };
-        let answer = Answer {
-            reason_codes,
-            data: data_of(&self.rules),
-            ..Answer::new(Decision::Deny, message)
-        };
-        Ruling { answer, rules: self.rules }
+        self.refuse(reason_codes, message, [])
     }
 
-    fn fail(mut self, rule: &Rule, reason: &str) -> Ruling {
+    fn fail(&mut self, rule: &Rule, reason: &str) -> Ruling {
         self.rules.push(rule.id.clone());
-        let answer = Answer {
-            reason_codes: vec!["policy_error".to_owned()],
-            data: data_of(&self.rules),
-            ..Answer::new(
-                Decision::Deny,
-                format!("The condition of the rule {} failed: {reason}.", rule.id),
-            )
-        };
-        Ruling { answer, rules: self.rules }
+        let codes = vec!["policy_error".to_owned()];
+        let field = if reason == memory::FULL { "limit" } else { "condition" };
+        let message = format!("The {field} of the rule {} failed: {reason}.", rule.id);
+        self.refuse(codes, message, [])
     }
-}
 
-fn data_of(rules: &[String]) -> Option<Object> {
-    (!rules.is_empty()).then(|| [("rules".to_owned(), rules.into())].into_iter().collect())
+    fn reject(
+        &mut self,
+        words: &str,
+        data: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Box<Ruling> {
+        let codes = vec!["approval_rejected".to_owned()];
+        Box::new(self.refuse(codes, format!("{words} A person has rejected it."), data))
+    }
+
+    fn refuse(
+        &mut self,
+        reason_codes: Vec<String>,
+        message: String,
+        data: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Ruling {
+        self.rule(Decision::Deny, message, reason_codes, data)
+    }
+
+    fn rule(
+        &mut self,
+        decision: Decision,
+        message: String,
+        reason_codes: Vec<String>,
+        more: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Ruling {
+        let rules = std::mem::take(&mut self.rules);
+        let mut data = Object::new();
+        if !rules.is_empty() {
+            data.insert("rules".to_owned(), rules.clone().into());
+        }
+        data.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        let data = Some(data).filter(|data| !data.is_empty());
+        let answer = Answer { reason_codes, data, ..Answer::new(decision, message) };
+        Ruling { answer, rules, traces: std::mem::take(&mut self.traces) }
+    }
 }
 
 /// `sha256:` and lowercase hex.
 fn digest_of(text: &str) -> String {
-    format!("sha256:{}", crate::hex(&Sha256::digest(text)))
+    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(text)))
 }

@@ -8,7 +8,6 @@ mod selector;
 mod services;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2s::api::{
     CapabilityList, CapabilitySummary, CapabilityVersions, IndexStatus, PublishAnswer,
@@ -28,9 +27,6 @@ use crate::services::Services;
 use crate::store::{Entry, Heads, NewVersion, Publication, Store};
 use crate::{Clock, Error, Limits};
 
-/// How long publishing waits for the index. The version is stored before, and is indexed soon
-/// after in any case; but a publisher who searches at once should find it.
-const INDEX_WAIT: Duration = Duration::from_secs(5);
 /// Documents of one capability that are in memory together.
 const VERSION_BATCH: usize = 64;
 
@@ -110,7 +106,7 @@ impl Catalog {
         let created = match self.store.publish(&new).await? {
             Publication::Created(seq) => {
                 self.live.changed(&new.name);
-                if !self.index.wait_for(seq, INDEX_WAIT).await {
+                if !self.index.wait_for(seq, self.limits.index_wait).await {
                     tracing::warn!(name = %new.name, "published, but not in the search index yet");
                 }
                 true
@@ -239,6 +235,7 @@ impl Catalog {
             embedder: identity.embedder.clone(),
             dimensions: identity.dimensions,
             points: status.points.unwrap_or_default(),
+            fresh: status.fresh,
             building: self.index.building(),
         })
     }

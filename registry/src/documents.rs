@@ -4,24 +4,29 @@
 //! nothing is taken from a stored text before the digest of its content was computed anew and
 //! found equal to the recorded one, and its name and version to those of its row. To make that
 //! cheap, what a text compiles to is remembered under the SHA-256 of its bytes: equal bytes have
-//! equal content, and the memory is out of reach of the database.
+//! equal content, and the memory is out of reach of the database. What searches tell of a text is
+//! also on a [`Card`] in the index.
 
+mod card;
 mod facts;
 mod shelve;
+mod tell;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2s::{Digest, StatedChecksum};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Semaphore;
 
+use self::card::Card;
+pub(crate) use self::card::Told;
 pub(crate) use self::facts::{Facts, author_key};
 use crate::Error;
 use crate::store::{Entry, Store};
 
-/// How many documents are remembered, and how many bytes their texts may have together. What is
-/// remembered of a text is a small part of it.
+/// How many documents are remembered, and how many bytes their texts may have together; and as many
+/// cards. What is remembered of a text is a small part of it.
 const MOST_REMEMBERED: usize = 16_384;
 const MOST_REMEMBERED_BYTES: usize = 64 * 1024 * 1024;
 /// How many documents are compiled at once: it is pure computation.
@@ -57,7 +62,10 @@ impl Damage {
 #[derive(Debug)]
 pub(crate) struct Documents {
     store: Arc<dyn Store>,
-    remembered: Mutex<Remembered>,
+    /// By the SHA-256 of their texts.
+    readings: Mutex<Remembered<Reading>>,
+    /// By the digests of what was published: a card knows of which text it is.
+    cards: Mutex<Remembered<Card>>,
     compilers: Semaphore,
     damaged: Counter,
 }
@@ -72,10 +80,10 @@ struct Reading {
     facts: Option<Arc<Facts>>,
 }
 
-/// The most recent readings, by the SHA-256 of the bytes read.
-#[derive(Debug, Default)]
-struct Remembered {
-    readings: BTreeMap<Digest, Reading>,
+/// What is known of the most recent texts.
+#[derive(Debug)]
+struct Remembered<T> {
+    known: BTreeMap<Digest, T>,
     /// The oldest first, with the lengths of the texts.
     order: VecDeque<(Digest, usize)>,
     bytes: usize,
@@ -83,7 +91,8 @@ struct Remembered {
 
 impl Documents {
     pub(crate) fn new(store: Arc<dyn Store>, damaged: Counter) -> Self {
-        Self { store, remembered: Mutex::default(), compilers: Semaphore::new(COMPILERS), damaged }
+        let (readings, cards) = (Mutex::default(), Mutex::default());
+        Self { store, readings, cards, compilers: Semaphore::new(COMPILERS), damaged }
     }
 
     /// Reads the documents of `entries`, in their order. A damaged one is logged and counted.
@@ -169,7 +178,7 @@ impl Documents {
 
     async fn read(&self, source: Vec<u8>) -> Result<(Vec<u8>, Reading), Error> {
         let key = Digest::of_bytes(&source);
-        if let Some(reading) = self.remembered().readings.get(&key) {
+        if let Some(reading) = lock(&self.readings).known.get(&key) {
             return Ok((source, reading.clone()));
         }
         let (source, reading) = self
@@ -184,7 +193,7 @@ impl Documents {
                 (source, Reading { digest: compilation.digest, states_another, facts })
             })
             .await?;
-        self.remembered().insert(key, source.len(), reading.clone());
+        lock(&self.readings).insert(key, source.len(), reading.clone());
         Ok((source, reading))
     }
 
@@ -199,22 +208,28 @@ impl Documents {
         let _permit = self.compilers.acquire().await.map_err(|e| Error::Internal(e.into()))?;
         tokio::task::spawn_blocking(computation).await.map_err(|e| Error::Internal(e.into()))
     }
+}
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
-        // A reading is inserted whole or not at all, so a panic elsewhere harms nothing.
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(remembered: &Mutex<Remembered<T>>) -> MutexGuard<'_, Remembered<T>> {
+    // What is remembered is inserted whole or not at all, so a panic elsewhere harms nothing.
+    remembered.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T> Default for Remembered<T> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), order: VecDeque::new(), bytes: 0 }
     }
 }
 
-impl Remembered {
-    fn insert(&mut self, key: Digest, length: usize, reading: Reading) {
-        if self.readings.insert(key, reading).is_none() {
+impl<T> Remembered<T> {
+    fn insert(&mut self, key: Digest, length: usize, what: T) {
+        if self.known.insert(key, what).is_none() {
             self.order.push_back((key, length));
             self.bytes += length;
         }
         while self.order.len() > MOST_REMEMBERED || self.bytes > MOST_REMEMBERED_BYTES {
             let Some((oldest, length)) = self.order.pop_front() else { return };
-            self.readings.remove(&oldest);
+            self.known.remove(&oldest);
             self.bytes -= length;
         }
     }

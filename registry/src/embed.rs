@@ -23,19 +23,24 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::table::{Table, Width};
+use self::unit::to_unit;
 
 mod answer;
 mod bert;
 mod endpoint;
 mod local;
+mod scale;
 mod table;
 mod text;
+mod unit;
 mod vocabulary;
 mod wordpiece;
 
 pub use self::endpoint::{Encoding, Endpoint, EndpointConfig};
 pub use self::local::Local;
-pub use self::text::{Described, IndexText, MOST_INTENTS, index_text, split_clauses, split_name};
+pub use self::scale::Scale;
+pub use self::text::{Described, IndexText, MOST_INTENTS, index_text};
+pub use self::unit::Embedding;
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
 /// `sha256sum` of the table: a test holds the two together.
@@ -60,9 +65,6 @@ pub enum Embedder {
     /// A sentence transformer in a folder.
     Local(Local),
 }
-
-/// The vector of a text, of length one; none when the text means nothing to its embedder.
-pub type Embedding = Option<Vec<f32>>;
 
 /// What a text is: some models are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +231,13 @@ impl BuiltIn {
         to_unit(vector)
     }
 
+    /// How its cosines lie.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        let vectors: Vec<_> = Scale::texts().map(|text| self.embed(text)).collect();
+        Scale::of(&vectors, &vectors)
+    }
+
     /// The vector of a text in parts; see [`of_parts`].
     #[must_use]
     pub fn embed_parts(&self, parts: &[(String, f32)]) -> Embedding {
@@ -253,17 +262,6 @@ pub fn of_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embedding 
 /// Enough of a digest to tell one embedder from another.
 fn short_digest(text: &str) -> String {
     a2s::Digest::of_bytes(text.as_bytes()).to_hex().chars().take(12).collect()
-}
-
-/// A vector of length one in the same direction, if it has one.
-fn to_unit(mut vector: Vec<f32>) -> Embedding {
-    // In double precision, because squares of what others send may be out of range.
-    let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-    if !length.is_finite() || length <= f64::from(f32::EPSILON) {
-        return None;
-    }
-    vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
-    Some(vector)
 }
 
 #[cfg(test)]

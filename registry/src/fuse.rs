@@ -2,12 +2,13 @@
 //!
 //! *Fusion*: each probe (the whole intent, and each clause of it) gives points two scores, a cosine
 //! and a BM25; they become one relevance. *Fit*: a cosine says in absolute terms how near two texts
-//! are, however good one looks beside the rest. When the best is not near enough, nothing fits; when
-//! it is, those fit that are not far off. Every judgement on a capability depends on it alone and on
+//! are, however good one looks beside the rest, once it is told on the scale of its embedder. When
+//! the best is not near enough, nothing fits; when it is, those fit that are not far off. Every judgement on a capability depends on it alone and on
 //! the best of the answer, so that a weaker hit never changes the order of stronger ones.
 
 use std::collections::BTreeMap;
 
+use crate::embed::Scale;
 use crate::store::CapabilityId;
 use crate::vectors::Found;
 
@@ -21,10 +22,10 @@ use crate::vectors::Found;
 const DENSE_SHARE: f64 = 0.6;
 /// A clause counts a little less than the whole intent.
 const CLAUSE_DISCOUNT: f64 = 0.9;
-/// The similarity below which one capability, looked at alone, does not fit.
-const NEAR: f64 = 0.181;
+/// The height of a similarity below which one capability, looked at alone, does not fit.
+const NEAR: f64 = 1.53;
 /// How much more the best of many must have: so much for each e-fold of their number.
-const NEAR_RISE: f64 = 0.0346;
+const NEAR_RISE: f64 = 0.4;
 
 /// A capability that was found, before its history is looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,14 +41,14 @@ pub struct Candidate {
 }
 
 /// Makes one list of what the probes found `among` so many capabilities, the best first. The first
-/// probe is the whole intent, the others are its clauses.
+/// probe is the whole intent, the others are its clauses. `scale` is that of the cosines.
 ///
 /// When the best is not [near enough](near_enough), nothing fits. When it is, whatever would fit on
 /// its own does, too.
 ///
 /// An intent in a script that the embedder does not know has no cosines at all: then every point
 /// that shares a word fits.
-pub fn fuse(probes: &[Vec<Found>], among: usize) -> Vec<Candidate> {
+pub fn fuse(probes: &[Vec<Found>], among: usize, scale: Scale) -> Vec<Candidate> {
     let mut candidates: BTreeMap<CapabilityId, Candidate> = BTreeMap::new();
     for (index, found) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
@@ -72,19 +73,20 @@ pub fn fuse(probes: &[Vec<Found>], among: usize) -> Vec<Candidate> {
     let mut candidates: Vec<_> = candidates.into_values().collect();
     let has_meaning = probes.iter().flatten().any(|found| found.cosine != 0.0);
     let enough = near_enough(among);
-    let is_any_near = candidates.iter().any(|candidate| candidate.similarity >= enough);
+    let is_near = |candidate: &Candidate, height| scale.height(candidate.similarity) >= height;
+    let is_any_near = candidates.iter().any(|candidate| is_near(candidate, enough));
     for candidate in &mut candidates {
-        candidate.fits = !has_meaning || is_any_near && candidate.similarity >= NEAR;
+        candidate.fits = !has_meaning || is_any_near && is_near(candidate, NEAR);
     }
     candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
     candidates
 }
 
-/// The similarity that the best `among` so many must have, or nothing fits.
+/// The [height](Scale::height) that the best `among` so many must have, or nothing fits.
 ///
 /// The more there are to choose from, the nearer the best of them is by chance: of intents that
 /// nothing fits, four in five have no capability as near as this, whatever the number.
-pub fn near_enough(among: usize) -> f64 {
+fn near_enough(among: usize) -> f64 {
     NEAR + NEAR_RISE * (among.max(1) as f64).ln()
 }
 
@@ -95,16 +97,27 @@ fn ratio(part: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::embed::BuiltIn;
 
     fn found(capability: i64, cosine: f32, bm25: f32) -> Found {
         Found { capability: CapabilityId(capability), cosine, bm25 }
     }
 
+    fn scale() -> Scale {
+        static SCALE: LazyLock<Scale> = LazyLock::new(|| BuiltIn::new().scale());
+        *SCALE
+    }
+
     fn order(probes: &[Vec<Found>]) -> Vec<i64> {
-        fuse(probes, probes[0].len()).iter().map(|candidate| candidate.capability.0).collect()
+        fuse(probes, probes[0].len(), scale())
+            .iter()
+            .map(|candidate| candidate.capability.0)
+            .collect()
     }
 
     #[test]
@@ -123,7 +136,7 @@ mod tests {
 
     fn fitting(cosines: &[f32], among: usize) -> Vec<i64> {
         let found = (1..).zip(cosines).map(|(id, cosine)| found(id, *cosine, 9.0)).collect();
-        let candidates = fuse(&[found], among);
+        let candidates = fuse(&[found], among, scale());
         assert!(candidates.iter().all(|candidate| candidate.relevance > 0.0));
         candidates.iter().filter(|c| c.fits).map(|c| c.capability.0).collect()
     }
@@ -147,11 +160,31 @@ mod tests {
     }
 
     #[test]
+    fn an_embedder_whose_cosines_are_all_high_gets_the_same_verdicts() {
+        // One direction that all vectors share, as some models have it: 0.1 becomes 0.775.
+        let share = |vector: &[f32]| {
+            let own = vector.iter().map(|x| x * 0.5);
+            Some(own.chain([0.75f32.sqrt()]).collect::<Vec<f32>>())
+        };
+        let texts: Vec<_> =
+            Scale::texts().map(|text| share(&BuiltIn::new().embed(text).unwrap())).collect();
+        let high = Scale::of(&texts, &texts);
+        for cosines in [[0.15, 0.1], [0.35, 0.3], [0.5, 0.2], [0.5, 0.1]] {
+            let fitting = |by: fn(f32) -> f32, scale| -> Vec<bool> {
+                let found = vec![found(1, by(cosines[0]), 9.0), found(2, by(cosines[1]), 9.0)];
+                fuse(&[found], 1_000, scale).iter().map(|candidate| candidate.fits).collect()
+            };
+            let as_usual = fitting(|cosine| cosine, scale());
+            assert_eq!(fitting(|cosine| 0.75 + 0.25 * cosine, high), as_usual, "{cosines:?}");
+        }
+    }
+
+    #[test]
     fn a_clause_that_fits_is_enough() {
         let whole = vec![found(1, 0.35, 3.0), found(2, 0.3, 3.0)];
-        let none = fuse(std::slice::from_ref(&whole), 1_000);
+        let none = fuse(std::slice::from_ref(&whole), 1_000, scale());
         assert!(none.iter().all(|candidate| !candidate.fits));
-        let both = fuse(&[whole, vec![found(2, 0.6, 5.0)]], 1_000);
+        let both = fuse(&[whole, vec![found(2, 0.6, 5.0)]], 1_000, scale());
         assert!(both.iter().all(|candidate| candidate.fits));
     }
 
@@ -191,7 +224,7 @@ mod tests {
             lists in prop::collection::vec(prop::collection::vec(any_found(), 0..10), 0..5),
         ) {
             let probes: Vec<_> = lists.iter().map(|list| number(list)).collect();
-            for candidate in fuse(&probes, 10) {
+            for candidate in fuse(&probes, 10, scale()) {
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&candidate.relevance));
                 prop_assert!((0.0..=1.0).contains(&candidate.similarity));
             }

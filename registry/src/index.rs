@@ -17,6 +17,7 @@
 mod beside;
 mod build;
 mod owed;
+mod pause;
 mod points;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::build::{Build, Step};
 use self::owed::Owed;
+use self::pause::Pause;
 use self::points::Points;
 use crate::Error;
 use crate::documents::Documents;
@@ -53,9 +55,6 @@ const FLUSH_DELAY: Duration = Duration::from_secs(1);
 const FLUSH_CHANGES: usize = 2048;
 /// After so many changes the index is asked whether it is worn.
 const CHECK_CHANGES: usize = 10_000;
-/// Pauses between attempts while store or engine do not answer.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// After so many failures in a row the index counts as broken.
 const FAILURES_BEFORE_REBUILD: u32 = 3;
 
@@ -224,7 +223,7 @@ struct Indexer {
 
 impl Indexer {
     async fn run(mut self, mut inbox: mpsc::Receiver<Wish>, stop: CancellationToken) {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = Pause::default();
         let mut event = None;
         loop {
             // Stopping does not wait: what is cut short here is repeated at the next start.
@@ -235,13 +234,12 @@ impl Indexer {
             };
             let wake = match &result {
                 Ok(()) => {
-                    (self.failures, pause) = (0, FIRST_PAUSE);
+                    (self.failures, pause) = (0, Pause::default());
                     self.flush_at
                 }
                 Err(error) => {
                     self.note_failure(error);
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    Some(Instant::now() + pause)
+                    Some(Instant::now() + pause.next())
                 }
             };
             event = tokio::select! {
@@ -362,7 +360,10 @@ impl Indexer {
 
     async fn flush(&mut self) -> Result<(), Error> {
         let Some(applied) = self.applied else { return Ok(()) };
-        self.vectors.flush().await?;
+        if !self.vectors.flush().await? {
+            self.flush_at = Some(Instant::now() + FLUSH_DELAY);
+            return Ok(());
+        }
         self.points.store.advance(self.owed.settled(applied)).await?;
         self.unchecked += self.unflushed;
         (self.unflushed, self.flush_at) = (0, None);

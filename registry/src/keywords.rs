@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::embed::split_name;
+use a2s::split_name;
 
 /// Saturation of repeated words.
 const K1: f32 = 1.2;

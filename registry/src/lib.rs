@@ -173,11 +173,19 @@ pub struct Limits {
     pub document_bytes: usize,
     /// How long a request may take, its body included.
     pub request_time: Duration,
+    /// How long publishing waits for the index to have the version, and a search right after the
+    /// start for the index to be there. A version is stored before, and is indexed in any case; but
+    /// a publisher who searches at once should find it.
+    pub index_wait: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { document_bytes: 1024 * 1024, request_time: Duration::from_secs(30) }
+        Self {
+            document_bytes: 1024 * 1024,
+            request_time: Duration::from_secs(30),
+            index_wait: Duration::from_secs(5),
+        }
     }
 }
 
@@ -205,6 +213,14 @@ impl App {
         let vectors = vectors::open(&config.index, identity.clone()).await?;
         let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
         let live = Arc::new(Live::new(Arc::clone(&store)));
+        tokio::spawn({
+            let live = Arc::clone(&live);
+            async move {
+                if let Err(error) = live.fill().await {
+                    tracing::debug!(%error, "rows are read when a search asks for them");
+                }
+            }
+        });
         let meaning = Arc::new(Meaning::new(
             config.embedder,
             config.query_timeout,

@@ -1,9 +1,10 @@
 //! The live versions that searches have asked for, in memory.
 //!
 //! A search weighs a hundred candidates and more, and reading their rows takes longer than finding
-//! them. Whoever changes a row says so here behind it, and the indexer says so of every change that
-//! it follows: so what another process has changed is known as soon as the index knows it. Whether a
-//! document still is what was published is not decided by this: [`crate::documents`] reads it anew.
+//! them: so they are read ahead at the start, and kept. Whoever changes a row says so here behind
+//! it, and the indexer says so of every change that it follows: so what another process has changed
+//! is known as soon as the index knows it. Whether a document still is what was published is not
+//! decided by this: [`crate::documents`] reads it anew.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,8 @@ use crate::store::{CapabilityId, Entry, Heads, Store};
 
 /// How many are kept; beyond that all are forgotten.
 const MOST: usize = 131_072;
+/// How many are read in one go ahead of searches.
+const BATCH: u32 = 1_000;
 
 /// Reads live versions, and remembers them until they change.
 #[derive(Debug)]
@@ -59,20 +62,34 @@ impl Live {
             return Ok(found);
         }
         let read = self.store.heads(Heads::Of(&missing)).await?;
+        let read: Vec<_> = read.into_iter().map(Arc::new).collect();
         let mut kept = self.lock();
-        let is_current = kept.changes == changes;
-        if kept.entries.len() + read.len() > MOST {
+        if !kept.has_room_for(read.len()) {
             kept.forget_all();
         }
-        for entry in read {
-            let (capability, entry) = (entry.capability, Arc::new(entry));
-            if is_current {
-                kept.ids.insert(entry.name.clone(), capability);
-                kept.entries.insert(capability, Arc::clone(&entry));
-            }
-            found.insert(capability, entry);
-        }
+        kept.keep(&read, changes);
+        found.extend(read.into_iter().map(|entry| (entry.capability, entry)));
         Ok(found)
+    }
+
+    /// Reads all of them, as long as they can be kept, ahead of the searches that ask for them.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn fill(&self) -> Result<(), Error> {
+        let mut after = None::<CapabilityName>;
+        loop {
+            let changes = self.lock().changes;
+            let name = after.as_ref().map(CapabilityName::as_str);
+            let read = self.store.heads(Heads::After(name, BATCH)).await?;
+            let Some(last) = read.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            let mut kept = self.lock();
+            if !kept.has_room_for(read.len()) {
+                return Ok(());
+            }
+            kept.keep(&read.into_iter().map(Arc::new).collect::<Vec<_>>(), changes);
+        }
     }
 
     /// Something about a capability of this name was written.
@@ -102,6 +119,22 @@ impl Live {
 }
 
 impl Kept {
+    fn has_room_for(&self, more: usize) -> bool {
+        self.entries.len() + more <= MOST
+    }
+
+    /// Keeps what was read since there had been so many changes. What was read beside one is read
+    /// again by the search that asks for it.
+    fn keep(&mut self, read: &[Arc<Entry>], changes: u64) {
+        if self.changes != changes {
+            return;
+        }
+        for entry in read {
+            self.ids.insert(entry.name.clone(), entry.capability);
+            self.entries.insert(entry.capability, Arc::clone(entry));
+        }
+    }
+
     fn forget_all(&mut self) {
         self.entries.clear();
         self.ids.clear();
@@ -157,5 +190,30 @@ mod tests {
         assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
         live.changed_all(&[CapabilityId(2), CapabilityId(3)]);
         assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.1.0"]);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_beside_a_change_is_not_kept() {
+        let (live, _folder) = live().await;
+        publish(&live, "Alpha", "1.0.0").await;
+        let changes = live.lock().changes;
+        let read = live.store.heads(Heads::Of(&[CapabilityId(1)])).await.unwrap();
+        let read: Vec<_> = read.into_iter().map(Arc::new).collect();
+        publish(&live, "Alpha", "1.1.0").await;
+        live.changed(&"Alpha".parse().unwrap());
+        live.lock().keep(&read, changes);
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0"]);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_ahead_is_not_read_again() {
+        let (live, _folder) = live().await;
+        publish(&live, "Alpha", "1.0.0").await;
+        publish(&live, "Bravo", "1.0.0").await;
+        live.fill().await.unwrap();
+        publish(&live, "Alpha", "1.1.0").await;
+        assert_eq!(versions(&live).await, ["Alpha 1.0.0", "Bravo 1.0.0"], "nobody has said so");
+        live.changed(&"Alpha".parse().unwrap());
+        assert_eq!(versions(&live).await, ["Alpha 1.1.0", "Bravo 1.0.0"]);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use a2s::Digest;
 
-use crate::embed::{Embedder, Embedding, Patience, Purpose, of_parts};
+use crate::embed::{Embedder, Embedding, Patience, Purpose, Scale, of_parts};
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
 use crate::store::Store;
 use crate::vectors::Identity;
@@ -140,20 +140,51 @@ impl Meaning {
                 .map_err(|error| crate::Error::Internal(error.into()));
         }
         let texts: Vec<_> = documents.iter().flatten().map(|(text, _)| text.as_str()).collect();
-        let keys: Vec<_> =
-            texts.iter().map(|text| key(embedder, Purpose::Document, text)).collect();
+        let vectors = self.of_texts(&texts, embedder, Purpose::Document, patience).await?;
+        let mut vectors = vectors.into_iter();
+        let to_vector = |parts: &Parts| {
+            of_parts(
+                parts.iter().zip(vectors.by_ref()).map(|((_, weight), vector)| (vector, *weight)),
+            )
+        };
+        Ok(documents.iter().map(to_vector).collect())
+    }
+
+    /// What the cosines of an embedder are worth, found out by texts that are the same for all.
+    ///
+    /// # Errors
+    /// When one that was not embedded before cannot be now.
+    pub(crate) async fn scale(&self, embedder: &Embedder) -> Result<Scale, crate::Error> {
+        if let Embedder::BuiltIn(built_in) = embedder {
+            return Ok(built_in.scale());
+        }
+        let texts: Vec<_> = Scale::texts().collect();
+        let documents = self.of_texts(&texts, embedder, Purpose::Document, Patience::Long).await?;
+        let queries = self.of_texts(&texts, embedder, Purpose::Query, Patience::Long).await?;
+        Ok(Scale::of(&queries, &documents))
+    }
+
+    /// Vectors of texts, in their order. What was embedded before costs nothing.
+    async fn of_texts(
+        &self,
+        texts: &[&str],
+        embedder: &Embedder,
+        purpose: Purpose,
+        patience: Patience,
+    ) -> Result<Vec<Embedding>, crate::Error> {
+        let keys: Vec<_> = texts.iter().map(|text| key(embedder, purpose, text)).collect();
         let mut known = self.store.embeddings(&keys).await?;
         self.count(EmbeddedFrom::cache, known.len());
         // A text that occurs twice is asked for once.
         let mut missing = BTreeMap::new();
-        for (key, text) in keys.iter().zip(&texts) {
+        for (key, text) in keys.iter().zip(texts) {
             if !known.contains_key(key) {
                 missing.entry(*key).or_insert_with(|| (*text).to_owned());
             }
         }
         if !missing.is_empty() {
             let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
-            let vectors = embedder.embed(texts, Purpose::Document, patience).await?;
+            let vectors = embedder.embed(texts, purpose, patience).await?;
             self.count(EmbeddedFrom::embedder, vectors.len());
             let new: Vec<_> = keys.into_iter().zip(vectors).collect();
             if let Err(error) = self.store.remember_embeddings(&new).await {
@@ -162,12 +193,7 @@ impl Meaning {
             }
             known.extend(new);
         }
-        let mut keys = keys.iter();
-        let to_vector = |parts: &Parts| {
-            let vectors = keys.by_ref().map(|key| known.get(key).cloned().flatten());
-            of_parts(parts.iter().zip(vectors).map(|((_, weight), vector)| (vector, *weight)))
-        };
-        Ok(documents.iter().map(to_vector).collect())
+        Ok(keys.iter().map(|key| known.get(key).cloned().flatten()).collect())
     }
 
     fn count(&self, from: EmbeddedFrom, texts: usize) {

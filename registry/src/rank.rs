@@ -144,6 +144,7 @@ fn simplicity(complexity: Complexity) -> f64 {
 mod tests {
     use a2s::api::{Strategy as Asked, Weights};
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::{Strategy, *};
 
@@ -170,6 +171,16 @@ mod tests {
         let (place, mut chosen) = choose(merits, &strategies(asked))?;
         chosen.sort_by(Chosen::compare);
         Some((place, chosen.iter().map(|chosen| chosen.index).collect()))
+    }
+
+    #[test]
+    fn a_least_value_is_enough() {
+        let least = |simplicity: f64| {
+            let asked = json!({"complexity": 1, "minimum": {"simplicity": simplicity}});
+            order(&[plain()], asked)
+        };
+        assert_eq!(least(0.5), Some((0, vec![0])));
+        assert_eq!(least(0.51), None);
     }
 
     #[test]

@@ -15,12 +15,12 @@
 //!     (2, "GetRiverLevel", "Get the latest water level at a river gauge"),
 //! ] {
 //!     let text = index_text(&Described { name, description, ..Described::default() });
-//!     scan.add(CapabilityId(id), &text, &embedder);
+//!     scan.add(CapabilityId(id), &text.sparse, embedder.embed_parts(&text.dense));
 //! }
 //! let search = |intent| {
 //!     let found: Vec<_> =
 //!         to_probes(intent, &embedder).iter().map(|probe| scan.query(probe, 100)).collect();
-//!     fuse(&found, scan.len())
+//!     fuse(&found, scan.len(), embedder.scale())
 //! };
 //! let best = search("pooch kinds")[0];
 //! assert!(best.capability == CapabilityId(1) && best.fits);
@@ -29,8 +29,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::embed::{BuiltIn, IndexText, split_clauses, split_name};
-pub use crate::fuse::{Candidate, fuse, near_enough};
+use a2s::{split_clauses, split_name};
+
+use crate::embed::{BuiltIn, Embedding};
+pub use crate::fuse::{Candidate, fuse};
 use crate::keywords::document_vector;
 pub use crate::keywords::{SparseVector, query_vector};
 pub use crate::store::CapabilityId;
@@ -58,19 +60,19 @@ pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<Probe> {
 /// An index that looks at everything: exact, in memory, for thousands of capabilities.
 #[derive(Debug, Clone, Default)]
 pub struct Scan {
-    points: Vec<(CapabilityId, Option<Vec<f32>>)>,
+    points: Vec<(CapabilityId, Embedding)>,
     /// Where a term occurs, and with which weight.
     postings: BTreeMap<u32, Vec<(usize, f32)>>,
 }
 
 impl Scan {
-    /// Adds a capability.
-    pub fn add(&mut self, capability: CapabilityId, text: &IndexText, embedder: &BuiltIn) {
-        let SparseVector { indices, values } = document_vector(&text.sparse);
+    /// Adds a capability by its words and its vector.
+    pub fn add(&mut self, capability: CapabilityId, words: &str, vector: Embedding) {
+        let SparseVector { indices, values } = document_vector(words);
         for (term, value) in indices.into_iter().zip(values) {
             self.postings.entry(term).or_default().push((self.points.len(), value));
         }
-        self.points.push((capability, embedder.embed_parts(&text.dense)));
+        self.points.push((capability, vector));
     }
 
     /// How many capabilities it has.
@@ -147,7 +149,7 @@ fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embed::{CAPABILITIES, Described, Embedder, index_text};
+    use crate::embed::{CAPABILITIES, Described, Embedder, IndexText, index_text};
     use crate::vectors::{self, Change, Filter, Point};
 
     const INTENTS: [&str; 8] = [
@@ -176,13 +178,14 @@ mod tests {
             store: "test".to_owned(),
             embedder: Embedder::built_in().id().to_owned(),
             dimensions: embedder.dimensions(),
+            scale: embedder.scale(),
             format: vectors::FORMAT,
         };
         let engine = vectors::open(folder.path(), identity.store.clone()).await.unwrap();
         let mut scan = Scan::default();
         let mut points = Vec::new();
         for (capability, text) in texts() {
-            scan.add(capability, &text, &embedder);
+            scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
             points.push(Change::Upsert(Box::new(Point {
                 capability,
                 dense: embedder.embed_parts(&text.dense),
@@ -194,6 +197,7 @@ mod tests {
                 complexity: 0,
                 authors: Vec::new(),
                 version: semver::Version::new(1, 0, 0),
+                card: None,
             })));
         }
         engine.begin(identity).await.unwrap();
@@ -227,11 +231,14 @@ mod tests {
     fn what_is_asked_for_comes_first_and_what_is_not_there_does_not_fit() {
         let embedder = BuiltIn::new();
         let mut scan = Scan::default();
-        texts().for_each(|(capability, text)| scan.add(capability, &text, &embedder));
+        for (capability, text) in texts() {
+            scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
+        }
         let search = |intent: &str| -> Vec<&str> {
             let probes = to_probes(intent, &embedder);
             let found: Vec<_> = probes.iter().map(|probe| scan.query(probe, CANDIDATES)).collect();
-            let fitting = fuse(&found, scan.len()).into_iter().filter(|candidate| candidate.fits);
+            let fitting = fuse(&found, scan.len(), embedder.scale());
+            let fitting = fitting.into_iter().filter(|candidate| candidate.fits);
             fitting.map(|c| CAPABILITIES[usize::try_from(c.capability.0).unwrap() - 1].0).collect()
         };
         for (intent, expected) in [

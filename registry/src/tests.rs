@@ -2,7 +2,7 @@
 
 mod durability;
 mod embedders;
-mod endpoint;
+pub(crate) mod endpoint;
 mod filtering;
 mod graph;
 mod outcomes;
@@ -11,4 +11,4 @@ mod publishing;
 mod reading;
 mod searching;
 mod services;
-mod world;
+pub(crate) mod world;

@@ -6,6 +6,7 @@
 
 mod edge;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use a2s::Format;
 use async_trait::async_trait;
 use semver::{Version, VersionReq};
 
+use crate::embed::Scale;
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
 
@@ -37,6 +39,8 @@ pub(crate) struct Point {
     pub(crate) authors: Vec<String>,
     /// The live version.
     pub(crate) version: Version,
+    /// What searches tell of its document. Opaque here.
+    pub(crate) card: Option<String>,
 }
 
 /// A change of the index.
@@ -111,12 +115,14 @@ pub(crate) struct Answers {
 pub(crate) struct Status {
     /// How many points it has; none when there is nothing to ask.
     pub(crate) points: Option<usize>,
+    /// How many changes its graph lacks: so many points at most are compared one by one.
+    pub(crate) fresh: usize,
     /// Whether it would be better for being built anew.
     pub(crate) is_worn: bool,
 }
 
 /// What an index was made with.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Identity {
     /// The store that the points come from. An index of another one is worth nothing.
     pub(crate) store: String,
@@ -124,13 +130,15 @@ pub(crate) struct Identity {
     pub(crate) embedder: String,
     /// Their length.
     pub(crate) dimensions: usize,
-    /// Format of points and keywords; a change of either raises [`FORMAT`]. An index of another one
-    /// is worth nothing.
+    /// What their cosines are worth.
+    pub(crate) scale: Scale,
+    /// Format of all this, of points and of keywords; a change of any raises [`FORMAT`]. An index of
+    /// another one is worth nothing.
     pub(crate) format: u32,
 }
 
 /// The format of what is written now.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 5;
 
 /// An engine that finds points.
 ///
@@ -150,8 +158,9 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;
 
-    /// Brings every change made so far to disk.
-    async fn flush(&self) -> Result<(), Error>;
+    /// Brings every change made so far to disk. False when that has to wait for the engine, which
+    /// works on its files; it can be asked again in a while.
+    async fn flush(&self) -> Result<bool, Error>;
 
     /// Begins a new index beside the one that answers, in place of any that was begun before.
     async fn begin(&self, identity: Identity) -> Result<(), Error>;
@@ -184,6 +193,12 @@ pub(crate) trait Answering: Send + Sync + std::fmt::Debug {
         filter: Filter,
         limit: usize,
     ) -> Result<Answers, Error>;
+
+    /// The cards of points, of those that have one.
+    async fn cards(
+        &self,
+        capabilities: Vec<CapabilityId>,
+    ) -> Result<BTreeMap<CapabilityId, String>, Error>;
 }
 
 /// Opens the index of a store in a folder, whatever embedder it was made with. It is usable even

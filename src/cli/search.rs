@@ -31,16 +31,22 @@ pub(crate) struct SearchArgs {
     /// Go on where a page ended: its `next`, as --json prints it
     #[arg(long, conflicts_with = "also")]
     pub(crate) cursor: Option<String>,
-    /// How to choose: `highest_score` (default), `most_similar`, `most_reliable`, `most_used`, `simplest`,
-    /// `least_privilege`, `healthiest`, or weights and least values such as
-    /// `similarity=0.7,success_rate=0.3,success_rate>=0.9`; give several to fall back through
-    #[arg(long)]
-    pub(crate) strategy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) strategy: StrategyArgs,
     /// Show how each score came about
     #[arg(long)]
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) filters: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StrategyArgs {
+    /// How to choose: `highest_score` (default), `most_similar`, `most_reliable`, `most_used`, `simplest`,
+    /// `least_privilege`, `healthiest`, or weights and least values such as
+    /// `similarity=0.7,success_rate=0.3,success_rate>=0.9`; give several to fall back through
+    #[arg(long)]
+    pub(crate) strategy: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +84,8 @@ pub(crate) enum FormatName {
     OpenApi,
     #[value(name = "graphql")]
     Graphql,
+    #[value(name = "mcp")]
+    Mcp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,6 +109,7 @@ impl FilterArgs {
                 .map(|format| match format {
                     FormatName::OpenApi => Format::OpenApi,
                     FormatName::Graphql => Format::Graphql,
+                    FormatName::Mcp => Format::Mcp,
                 })
                 .collect(),
             max_complexity: self.max_complexity.map(|most| match most {

@@ -1,5 +1,7 @@
 //! How an executor writes its journal, and who learns of its runs.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use url::Url;
@@ -21,8 +23,22 @@ pub(crate) struct JournalArgs {
     /// How safely the journal of runs is written [default: full]
     #[arg(long, value_enum, env = "A2S_DURABILITY")]
     pub(crate) durability: Option<Durability>,
+    #[command(flatten)]
+    pub(crate) listeners: ListenerArgs,
+}
+
+/// Who learns of runs.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ListenerArgs {
     /// Send the spans of runs to a receiver of OpenTelemetry (OTLP over HTTP), at /v1/traces below
-    /// this address [or `OTEL_EXPORTER_OTLP_ENDPOINT`; docs/runs.md has all settings]
+    /// this address [or `OTEL_EXPORTER_OTLP_ENDPOINT`; docs/telemetry.md has all settings]
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<Url>,
+    /// Write every decision of the guardian and every tool step as a security event (OCSF) into this
+    /// file, one on each line
+    #[arg(long, value_name = "FILE", env = "A2S_OCSF_FILE")]
+    pub(crate) ocsf_file: Option<PathBuf>,
+    /// Send them to this address, as JSON arrays [headers that it wants: `A2S_OCSF_HEADERS`]
+    #[arg(long, value_name = "URL", env = "A2S_OCSF_ENDPOINT", hide_env_values = true)]
+    pub(crate) ocsf_endpoint: Option<Url>,
 }

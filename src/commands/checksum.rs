@@ -4,11 +4,10 @@
 use std::path::Path;
 
 use a2s::{CapabilityName, Diagnostic, Digest, StatedChecksum};
-use reqwest::Method;
-use reqwest::header::ACCEPT;
 use semver::VersionReq;
 use serde_json::{Value, json};
 
+use super::target::Target;
 use super::{document, shelf};
 use crate::client::Client;
 use crate::failure::{BAD_ARGUMENT, Exit, Failure};
@@ -102,15 +101,16 @@ async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Di
         .parse::<VersionReq>()
         .map_err(|error| wrong(format!("`{range}` is no range of versions: {error}")))?
         .to_string();
-    let path = ["v1", "capabilities", name.as_str(), &range];
-    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
-    let source = client.bytes(request).await.map_err(|failure| match failure.exit {
+    let target = Target { name, range: Some(range) };
+    let fetched = shelf::fetch(&target, client).await.map_err(|failure| match failure.exit {
         Exit::Bad => {
-            failure.with_hint(format!("Publish one, or see `a2s show {name}` for those there are."))
+            let name = &target.name;
+            let hint = format!("Publish one, or see `a2s show {name}` for those there are.");
+            failure.with_hint(hint)
         }
         Exit::Usage | Exit::Denied | Exit::Unreachable => failure,
     })?;
-    Ok(shelf::read(&source, &name)?.digest())
+    Ok(fetched.1.digest())
 }
 
 /// Puts the checksum into the file.

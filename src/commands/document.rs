@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use a2s::{Diagnostic, Document};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, Output, plain};
 
 /// Larger files are not read: no document is that large, and the compiler says so from the size.
 const MAX_READ: u64 = 2 << 20;
@@ -21,6 +25,38 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     };
     read.map_err(|error| Failure::file(path, &error))?;
     Ok(source)
+}
+
+/// Reads and compiles a document; `-` is standard input. What is wrong with it is printed.
+///
+/// # Errors
+/// When it cannot be read, or has errors.
+pub(super) fn open(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Document), Failure> {
+    let source = read(path)?;
+    let compilation = a2s::compile(&source);
+    match compilation.document {
+        Some(document) => Ok((source, document)),
+        None => {
+            let name = path.display().to_string();
+            Err(refuse(&name, &source, &compilation.diagnostics, output))
+        }
+    }
+}
+
+/// Prints why a file is no good.
+pub(super) fn refuse(
+    file: &str,
+    source: &[u8],
+    found: &[Diagnostic],
+    output: &mut Output,
+) -> Failure {
+    if output.is_json() {
+        output.json_line(&json!({ "file": file, "valid": false, "issues": found }));
+    } else {
+        output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(file)));
+        output.diagnostics(file, source, found.iter().filter(|diagnostic| diagnostic.is_error()));
+    }
+    Failure::told(Exit::Bad)
 }
 
 /// A file that is meant, or a place where files could not be looked for.

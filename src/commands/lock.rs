@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use a2s::api::Pin;
-use a2s::{CapabilityName, Diagnostic, Document, Need, Shelf};
+use a2s::{CapabilityName, Document, Shelf};
 use serde_json::json;
 
-use super::{document, shelf};
+use super::closure::{self, Closure};
+use super::document;
 use crate::cli::LockArgs;
 use crate::client::Client;
 use crate::failure::{Exit, Failure, LOCK};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain};
-
-/// The code of a pin on a version that was withdrawn.
-const YANKED: &str = "A2S065";
+use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain};
 
 pub(super) async fn lock(
     arguments: &LockArgs,
@@ -29,37 +27,11 @@ pub(super) async fn lock(
         let message = format!("{} is a lock", file.display());
         return Err(Failure::argument(message).with_hint("Name the document that it is of."));
     }
-    let source = document::read(file)?;
+    let (source, root) = document::open(file, output)?;
     let name = file.display().to_string();
-    let compilation = a2s::compile(&source);
-    let Some(root) = compilation.document else {
-        return Err(refuse(&name, &source, &compilation.diagnostics, output));
-    };
-    let mut shelf = Shelf::default();
-    match folder {
-        Some(folder) => put_up(folder, &mut shelf)?,
-        None if root.capability().dependencies.is_empty() => {}
-        None => {
-            shelf::fill(&mut shelf, &mut BTreeSet::new(), root.capability(), &client()?, drop)
-                .await?;
-        }
-    }
-    let (yanked, found): (Vec<_>, Vec<_>) =
-        shelf.link(root.capability()).into_iter().partition(|found| found.code == YANKED);
-    if found.iter().any(Diagnostic::is_error) {
-        return Err(refuse(&name, &source, &a2s::locate(&source, found), output));
-    }
-    // What was withdrawn after it was pinned can still be run, and so be locked.
-    for found in &yanked {
-        output.note(format_args!("{WARN}note{WARN:#}: {}", plain(&found.message)));
-    }
-    if let Some(Need::Versions(missing) | Need::Document(missing, _)) =
-        shelf.needs(&root.capability().dependencies).first()
-    {
-        let message = format!("`{missing}`, which `{name}` leads to, is not in the folder");
-        return Err(Failure::new(Exit::Bad, LOCK, message)
-            .with_hint("Put it there, or leave `--folder` out to ask the registry."));
-    }
+    let text = (name.as_str(), source.as_slice());
+    let Closure { shelf, .. } =
+        closure::gather(&root, text, folder.as_deref(), LOCK, client, output).await?;
     let lock = make(&root, shelf)?;
     let path = path_of(file);
     if *check { compare(&path, &name, &lock, output) } else { write(&path, &name, &lock, output) }
@@ -84,16 +56,6 @@ pub(super) fn read(path: &Path) -> Result<a2s::lock::Lock, Failure> {
         };
         Failure { diagnostics, ..Failure::new(Exit::Bad, LOCK, message) }
     })
-}
-
-/// Puts every good document of a folder on the shelf.
-fn put_up(folder: &Path, shelf: &mut Shelf) -> Result<(), Failure> {
-    for path in document::expand(&[folder.to_owned()])? {
-        if let Some(document) = a2s::compile(&document::read(&path)?).document {
-            shelf.add(&document);
-        }
-    }
-    Ok(())
 }
 
 /// The lock of a document that fits what is on the shelf. With nothing but the lock, every
@@ -234,15 +196,4 @@ fn to_json(path: &Path, file: &str, lock: &a2s::lock::Lock) -> serde_json::Value
         "capability": lock.capability(),
         "dependencies": lock.dependencies(),
     })
-}
-
-/// Prints why a file cannot be locked.
-fn refuse(file: &str, source: &[u8], found: &[Diagnostic], output: &mut Output) -> Failure {
-    if output.is_json() {
-        output.json_line(&json!({ "file": file, "valid": false, "issues": found }));
-    } else {
-        output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(file)));
-        output.diagnostics(file, source, found.iter().filter(|diagnostic| diagnostic.is_error()));
-    }
-    Failure::told(Exit::Bad)
 }

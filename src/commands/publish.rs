@@ -102,7 +102,7 @@ pub(crate) async fn publish_one(source: &[u8], client: &Client) -> Result<Publis
         .request(Method::POST, &["v1", "capabilities"])
         .header(CONTENT_TYPE, document::media_type(source))
         .body(source.to_vec());
-    client.json(request).await
+    Ok(client.json(request).await?)
 }
 
 /// The same documents, each behind those among them that it depends on. Documents that cannot be

@@ -7,27 +7,23 @@ mod view;
 
 use std::path::Path;
 
-use a2s::api::{Event, EventKind, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
+use a2s::api::{Event, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
 use a2s::{CapabilityName, Digest};
-use futures::StreamExt as _;
-use reqwest::header::ACCEPT;
-use reqwest::{Method, StatusCode};
+use agent::Executor;
 use semver::VersionReq;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::target::Target;
 use super::{document, lock};
 use crate::cli::RunArgs;
 use crate::client::Client;
-use crate::failure::{BAD_ANSWER, Exit, Failure, LOCK};
+use crate::failure::{Exit, Failure, LOCK};
 use crate::output::Output;
 
 pub(crate) use plan::print_plan;
 pub(super) use tree::Tree;
 pub(crate) use view::{print_event, print_result, shown};
-
-/// The longest event that is read: an answer of a service may be in it.
-const MAX_EVENT: usize = 64 << 20;
 
 pub(super) async fn run(
     arguments: RunArgs,
@@ -128,11 +124,11 @@ pub(crate) async fn start_and_watch(
 ) -> Result<Run, Failure> {
     let id = start(request, client).await?.id.to_string();
     watch_lines(&id, &mut 0, client, output).await?;
-    client.get(&["v1", "executions", &id]).await
+    Ok(client.get(&["v1", "executions", &id]).await?)
 }
 
 async fn start(request: &ExecutionRequest, client: &Client) -> Result<Run, Failure> {
-    client.post(&["v1", "executions"], request).await.map_err(with_own_exit)
+    Executor::new(client.clone()).start(request).await.map_err(|error| with_own_exit(error.into()))
 }
 
 /// Shows the events of a run behind number `seen`, and gives the run when it has ended or waits: as a
@@ -150,7 +146,7 @@ pub(super) async fn watch_from(
     } else {
         watch_lines(id, &mut seen, client, output).await?;
     }
-    client.get(&["v1", "executions", id]).await
+    Ok(client.get(&["v1", "executions", id]).await?)
 }
 
 async fn watch_lines(
@@ -175,69 +171,16 @@ pub(super) async fn follow(
     client: &Client,
     mut tell: impl FnMut(&Event),
 ) -> Result<(), Failure> {
-    // A stream that breaks is taken up again behind the last event that was seen.
-    while !follow_once(id, seen, client, &mut tell).await? {}
+    let id = id.parse::<Uuid>().map_err(|_| {
+        Failure::argument(format!("`{id}` is no id of a run"))
+            .with_hint("`a2s runs` lists the runs with their ids.")
+    })?;
+    let mut events = Executor::new(client.clone()).follow(id, *seen);
+    while let Some(event) = events.next().await? {
+        *seen = event.seq;
+        tell(&event);
+    }
     Ok(())
-}
-
-/// True when the run has ended or waits.
-async fn follow_once(
-    id: &str,
-    seen: &mut u64,
-    client: &Client,
-    tell: &mut impl FnMut(&Event),
-) -> Result<bool, Failure> {
-    let request = client
-        .request(Method::GET, &["v1", "executions", id, "events"])
-        .header(ACCEPT, "text/event-stream")
-        .header("last-event-id", seen.to_string());
-    let response = client.send(request).await?;
-    // Everything was told before, and nothing more will be.
-    let mut over = response.status() == StatusCode::NO_CONTENT;
-    let mut stream = response.bytes_stream();
-    let mut buffer = Vec::new();
-    while let Some(chunk) = stream.next().await {
-        let Ok(chunk) = chunk else { return Ok(false) };
-        buffer.extend_from_slice(&chunk);
-        if buffer.len() > MAX_EVENT {
-            return Err(Failure::new(Exit::Bad, BAD_ANSWER, "an event of the run is too large"));
-        }
-        while let Some(end) = find_blank_line(&buffer) {
-            let block: Vec<u8> = buffer.drain(..end).collect();
-            let Some(event) = read_event(&block)? else { continue };
-            *seen = event.seq;
-            tell(&event);
-            // Behind a run that waited more may have happened: the end of the stream tells.
-            over =
-                matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. });
-        }
-    }
-    Ok(over)
-}
-
-/// Where the next block of an event stream ends, its blank line included.
-fn find_blank_line(buffer: &[u8]) -> Option<usize> {
-    buffer.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 2)
-}
-
-/// The event of one block; comments and empty blocks have none.
-fn read_event(block: &[u8]) -> Result<Option<Event>, Failure> {
-    let text = String::from_utf8_lossy(block);
-    let data: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("data:"))
-        .map(|data| data.strip_prefix(' ').unwrap_or(data))
-        .collect();
-    if data.is_empty() {
-        return Ok(None);
-    }
-    serde_json::from_str(&data.join("\n")).map(Some).map_err(|error| {
-        Failure::new(
-            Exit::Bad,
-            BAD_ANSWER,
-            format!("an event of the run is not understood: {error}"),
-        )
-    })
 }
 
 /// The exit code of a run that did not succeed.
@@ -276,11 +219,13 @@ fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, Failure> {
         Some(file) => read_inputs_file(file)?,
         None => Map::new(),
     };
-    for input in &arguments.inputs {
-        let (name, value) = read_pair(input, "--input NAME=VALUE")?;
-        inputs.insert(name, value);
-    }
+    inputs.extend(read_pairs(&arguments.inputs)?);
     Ok(inputs)
+}
+
+/// Inputs that are given as `--input NAME=VALUE`.
+pub(super) fn read_pairs(inputs: &[String]) -> Result<Map<String, Value>, Failure> {
+    inputs.iter().map(|input| read_pair(input, "--input NAME=VALUE")).collect()
 }
 
 /// `name=value`, as it is written in `form`: the value is JSON when it can be read as JSON.

@@ -9,7 +9,7 @@ use super::run::{Tree, finish, follow, print_result, read_pair, watch_from};
 use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
 
 pub(super) async fn runs(
     arguments: RunsArgs,
@@ -112,7 +112,14 @@ async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), 
         let decisions: Vec<_> = step
             .decisions
             .iter()
-            .map(|decision| format!("{:?} {}", decision.phase, decision.decision).to_lowercase())
+            .map(|decision| {
+                let said = format!("{:?} {}", decision.phase, decision.decision).to_lowercase();
+                // The one of the same process is the guardian where nothing else is said.
+                match decision.guardian.as_deref() {
+                    None | Some("builtin") => said,
+                    Some(name) => format!("{said} by {}", plain(name)),
+                }
+            })
             .collect();
         let attempts = match step.attempts {
             0 => String::new(),

@@ -1,6 +1,6 @@
 //! `a2s search`: find capabilities by intent.
 
-mod strategy;
+pub(super) mod strategy;
 
 use a2s::api::{Hit, Nearest, SearchAnswer, SearchAnswers, SearchRequest, Term};
 
@@ -21,7 +21,7 @@ pub(super) async fn search(
     let mut request = SearchRequest {
         limit: Some(limit.min(LARGEST_PAGE)),
         cursor,
-        strategy: strategy::parse(&strategy)?,
+        strategy: strategy::parse(&strategy.strategy)?,
         filters: filters.into_filters(),
         ..SearchRequest::default()
     };

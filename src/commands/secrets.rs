@@ -12,7 +12,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::cli::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
-use crate::client::Client;
+use crate::client::{Client, check_private};
 use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output};
 
@@ -36,7 +36,7 @@ async fn set(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    client.check_private()?;
+    check_private(client)?;
     let (host, scheme) = (arguments.host.clone(), arguments.scheme.clone());
     let credential = read_credential(arguments)?;
     let path = ["v1", "secrets", host.as_str(), &scheme];

@@ -129,7 +129,7 @@ async fn get<T: serde::de::DeserializeOwned>(
     let limit = limit.min(LARGEST_PAGE).to_string();
     let mut query = vec![("limit", limit.as_str())];
     query.extend(after.map(|after| ("after", after)));
-    client.json(client.request(Method::GET, path).query(&query)).await
+    Ok(client.json(client.request(Method::GET, path).query(&query)).await?)
 }
 
 fn heading(service: &Service) -> String {

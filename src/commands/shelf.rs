@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::api::CapabilityVersions;
 use a2s::{Capability, CapabilityName, Document, Listing, Need, Shelf, Unit};
-use reqwest::Method;
-use reqwest::header::ACCEPT;
+use agent::Registry;
 
+use super::target::Target;
 use crate::client::Client;
 use crate::failure::{BAD_ANSWER, Exit, Failure};
 
@@ -47,7 +46,10 @@ pub(super) async fn fill(
                 return Err(Failure::new(Exit::Bad, BAD_ANSWER, message)
                     .with_hint("Let capabilities use fewer others."));
             }
-            let document = open(&name, &listing, client).await?;
+            let (version, digest) = (listing.version.to_string(), Some(listing.checksum));
+            // It has to be what the list of versions says.
+            let registry = Registry::new(client.clone());
+            let (document, _) = registry.document(&name, &version, digest).await?;
             shelf.open(listing.checksum, Arc::new(Unit::of(document.capability())));
             keep(document);
         }
@@ -56,11 +58,10 @@ pub(super) async fn fill(
 
 /// The published versions of a capability: none when it is not published.
 async fn versions(name: &CapabilityName, client: &Client) -> Result<Vec<Listing>, Failure> {
-    let answer = client.get::<CapabilityVersions>(&["v1", "capabilities", name.as_str()]).await;
-    let versions = match answer {
+    let versions = match Registry::new(client.clone()).versions(name).await {
         Ok(answer) => answer.versions,
-        Err(failure) if failure.code == NOT_PUBLISHED => Vec::new(),
-        Err(failure) => return Err(failure),
+        Err(error) if error.code() == Some(NOT_PUBLISHED) => Vec::new(),
+        Err(error) => return Err(error.into()),
     };
     let listing = |version: a2s::api::CapabilitySummary| Listing {
         version: version.version,
@@ -70,35 +71,16 @@ async fn versions(name: &CapabilityName, client: &Client) -> Result<Vec<Listing>
     Ok(versions.into_iter().map(listing).collect())
 }
 
-/// The document of a version, which has to be what the list of versions says.
-async fn open(
-    name: &CapabilityName,
-    listing: &Listing,
-    client: &Client,
-) -> Result<Document, Failure> {
-    let Listing { version, checksum, .. } = listing;
-    let path = ["v1", "capabilities", name.as_str(), &version.to_string()];
-    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
-    let document = read(&client.bytes(request).await?, name)?;
-    let capability = document.capability();
-    if document.digest() != *checksum || capability.name != *name {
-        let message = format!(
-            "the registry lists `{name}` {version} with {checksum}, but gives {}",
-            document.digest()
-        );
-        return Err(Failure::new(Exit::Bad, BAD_ANSWER, message)
-            .with_hint("The registry's data was changed; `a2s verify NAME@VERSION` says more."));
-    }
-    Ok(document)
-}
-
-/// The document that a registry gave.
+/// The version that the registry chooses. An exact one may be yanked: whoever names it has it.
 ///
 /// # Errors
-/// When it has errors: it could not have been published here.
-pub(super) fn read(source: &[u8], name: &CapabilityName) -> Result<Document, Failure> {
-    Document::open(source).map_err(|diagnostics| {
-        let message = format!("the registry gave a document of {name} that is not valid");
-        Failure { diagnostics, ..Failure::new(Exit::Bad, BAD_ANSWER, message) }
-    })
+/// When there is none, or the registry does not answer.
+pub(super) async fn fetch(
+    target: &Target,
+    client: &Client,
+) -> Result<(Vec<u8>, Document), Failure> {
+    let Target { name, range } = target;
+    let range = range.as_deref().unwrap_or("latest");
+    let (document, source) = Registry::new(client.clone()).document(name, range, None).await?;
+    Ok((source, document))
 }

@@ -4,16 +4,14 @@ use std::path::Path;
 
 use a2s::api::CapabilityVersions;
 use a2s::{Action, Block, Capability, Document, Field, Interface, OnError, Step};
-use reqwest::Method;
-use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use super::target::Target;
 use super::{document, shelf};
 use crate::cli::ShowArgs;
 use crate::client::Client;
-use crate::failure::{Exit, Failure};
-use crate::output::{BAD, BOLD, DIM, NAME, Output, WARN, plain};
+use crate::failure::Failure;
+use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 
 /// The most values of an `enum` that are listed.
 const MAX_CHOICES: usize = 8;
@@ -55,30 +53,14 @@ struct Shown {
 }
 
 fn from_file(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Shown), Failure> {
-    let source = document::read(path)?;
-    let compilation = a2s::compile(&source);
-    let Some(document) = compilation.document else {
-        let (name, found) = (path.display().to_string(), compilation.diagnostics);
-        if output.is_json() {
-            output.json_line(&json!({ "file": name, "valid": false, "issues": found }));
-        } else {
-            output.line(format_args!("{BAD}bad{BAD:#}   {}", plain(&name)));
-            output.diagnostics(&name, &source, found.iter().filter(|d| d.is_error()));
-        }
-        return Err(Failure::told(Exit::Bad));
-    };
+    let (source, document) = document::open(path, output)?;
     let interface = document.interface();
     Ok((source, Shown { document, interface, versions: None }))
 }
 
-/// The version that the registry chooses. An exact one may be yanked: whoever names it has it.
 async fn from_registry(target: Target, client: &Client) -> Result<(Vec<u8>, Shown), Failure> {
-    let Target { name, range } = target;
-    let range = range.as_deref().unwrap_or("latest");
-    let path = ["v1", "capabilities", name.as_str(), range];
-    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
-    let source = client.bytes(request).await?;
-    let document = shelf::read(&source, &name)?;
+    let (source, document) = shelf::fetch(&target, client).await?;
+    let name = &target.name;
     let versions = client.get(&["v1", "capabilities", name.as_str()]).await?;
     let interface = document.interface();
     Ok((source, Shown { document, interface, versions: Some(versions) }))

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use a2s::{Document, Example};
 use executor::{Outcome, Trial};
 use rayon::prelude::*;
-use reqwest::Method;
-use reqwest::header::ACCEPT;
 use tokio::runtime::Handle;
 
 use self::report::Counts;
@@ -121,12 +119,7 @@ async fn read(targets: &[String], client: &Client) -> Result<Vec<Subject>, Failu
 
 /// A document that the registry has.
 async fn fetch(target: &str, client: &Client) -> Result<Subject, Failure> {
-    let Target { name, range } = Target::parse(target)?;
-    let range = range.as_deref().unwrap_or("latest");
-    let path = ["v1", "capabilities", name.as_str(), range];
-    let request = client.request(Method::GET, &path).header(ACCEPT, a2s::api::YAML);
-    let source = client.bytes(request).await?;
-    let document = shelf::read(&source, &name)?;
+    let (source, document) = shelf::fetch(&Target::parse(target)?, client).await?;
     Ok(Subject { origin: target.to_owned(), source, document: Ok(Arc::new(document)) })
 }
 

@@ -10,16 +10,19 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::stack::{Journal, Outbound, RegistryPart, SecretKey};
-use super::{embedder, telemetry};
+use super::agent::AgentPart;
+use super::guardians::{self, Guardians};
+use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
+use super::{agent, embedder, telemetry};
 use crate::cli::{
-    Certificate, CheckAnswers, Durability, EmbedderArgs, FailMode, GuardianChoice, GuardingArgs,
-    JournalArgs, KeySource, LogFormat, OutboundArgs, ServeArgs,
+    AgentArgs, Certificate, CheckAnswers, Durability, EmbedderArgs, FailMode, GuardianChoice,
+    GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs, ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
-/// The vector engine warns of settings that do not matter in process.
-const DEFAULT_LOG: &str = "info,qdrant_edge=error";
+/// The vector engine warns of settings that do not matter in process; the MCP transport tells of every
+/// session.
+const DEFAULT_LOG: &str = "info,qdrant_edge=error,rmcp=warn";
 
 /// Where the environment has the key for stored credentials.
 const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
@@ -33,9 +36,11 @@ pub(super) struct File {
     allow_hosts: Vec<String>,
     log: Option<String>,
     log_format: Option<LogFormat>,
-    guardian: Option<GuardianChoice>,
+    #[serde(default)]
+    guardian: guardians::Section,
     guardian_fail: Option<FailMode>,
     policy: Option<PathBuf>,
+    shadow: Option<PathBuf>,
     registry: Option<Url>,
     #[serde(default)]
     upstreams: BTreeMap<Domain, Url>,
@@ -56,6 +61,16 @@ pub(super) struct File {
     telemetry: telemetry::Section,
     #[serde(default)]
     embedder: embedder::Section,
+    #[serde(default)]
+    agent: agent::Section,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an argument, which others can see, is no place for a key"
+)]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// What every service is told.
@@ -98,24 +113,29 @@ impl File {
 
     /// What turns texts into vectors.
     pub(super) fn registry_part(&self, arguments: &EmbedderArgs) -> Result<RegistryPart, Failure> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "an argument, which others can see, is no place for a key"
-        )]
-        let variable = |name: &str| std::env::var(name).ok();
         self.embedder.read(arguments, variable)
     }
 
-    pub(super) fn guardian(&self, arguments: &GuardingArgs) -> Option<GuardianChoice> {
-        arguments.guardian.clone().or_else(|| self.guardian.clone())
+    /// What the agent is told.
+    pub(super) fn agent(&self, arguments: &AgentArgs) -> Result<AgentPart, Failure> {
+        self.agent.read(arguments, variable)
     }
 
-    pub(super) fn guardian_fail(&self, arguments: &GuardingArgs) -> FailMode {
-        arguments.guardian_fail.or(self.guardian_fail).unwrap_or(FailMode::Closed)
+    /// Who guards steps; `default` when nobody says.
+    pub(super) fn guardians(
+        &self,
+        arguments: &GuardingArgs,
+        default: GuardianChoice,
+    ) -> Result<Guardians, Failure> {
+        self.guardian.read(arguments, self.guardian_fail, default)
     }
 
-    pub(super) fn policy(&self, argument: Option<PathBuf>) -> Option<PathBuf> {
-        argument.or_else(|| self.policy.clone())
+    /// The rules of our own guardian.
+    pub(super) fn rules(&self, arguments: PolicyArgs) -> Rules {
+        Rules {
+            policy: arguments.policy.or_else(|| self.policy.clone()),
+            shadow: arguments.shadow.or_else(|| self.shadow.clone()),
+        }
     }
 
     pub(super) fn registry(&self, argument: Option<Url>) -> Option<Url> {
@@ -153,7 +173,10 @@ impl File {
 
     /// How safely the journal is written, and who learns of runs.
     pub(super) fn journal(&self, arguments: &JournalArgs) -> Result<Journal, Failure> {
-        #[expect(clippy::disallowed_methods, reason = "these variables are OpenTelemetry's own")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "these variables are OpenTelemetry's own, or have keys"
+        )]
         let variable = |name: &str| std::env::var(name).ok();
         Ok(Journal {
             durability: match arguments.durability.or(self.durability) {
@@ -161,7 +184,7 @@ impl File {
                 Some(Durability::Normal) => executor::Durability::Normal,
                 Some(Durability::Memory) => executor::Durability::Memory,
             },
-            telemetry: self.telemetry.read(arguments.otlp_endpoint.as_ref(), variable)?,
+            telemetry: self.telemetry.read(&arguments.listeners, variable)?,
         })
     }
 

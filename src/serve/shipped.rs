@@ -52,6 +52,7 @@ shipped![
     "SearchVocaloidSongs",
     "SendNotification",
     "ShareMessage",
+    "WarnOfHighWater",
     "WeatherAlertCapability",
 ];
 

@@ -20,14 +20,16 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 use utoipa::OpenApi as _;
 
+use super::agent::AgentPart;
 use super::folder::Folder;
 use super::front::{Access, front};
+use super::guardians::Guardians;
 use super::keyring;
 use super::shipped::shipped;
-use crate::cli::{Certificate, FailMode};
-use crate::client::Client;
+use crate::cli::Certificate;
+use crate::client::client;
 use crate::clock::{self, System};
-use crate::commands::publish_one;
+use crate::commands::{faulty, publish_one};
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// How long runs and answers under way get when the process is told to stop.
@@ -42,8 +44,10 @@ const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) struct Parts {
     pub(crate) registry: Option<RegistryPart>,
     pub(crate) executor: Option<ExecutorPart>,
-    /// A guardian on its own, with its policy file when it has one.
-    pub(crate) guardian: Option<Option<PathBuf>>,
+    /// A guardian on its own.
+    pub(crate) guardian: Option<Rules>,
+    /// The agent, beside registry and executor.
+    pub(crate) agent: Option<AgentPart>,
     /// Whether the shipped documents are published when the registry is empty.
     pub(crate) ship: bool,
 }
@@ -67,7 +71,9 @@ impl Default for RegistryPart {
 pub(crate) struct ExecutorPart {
     /// Where the registry answers; none for the one of this process.
     pub(crate) registry: Option<Url>,
-    pub(crate) guardian: Guardian,
+    pub(crate) guardians: Guardians,
+    /// Those of the guardian of this process, when it is among them.
+    pub(crate) rules: Rules,
     pub(crate) outbound: Outbound,
     pub(crate) journal: Journal,
 }
@@ -101,35 +107,30 @@ pub(crate) enum SecretKey {
     Keyring,
 }
 
-/// Who is asked around every step.
-#[derive(Debug, Clone)]
-pub(crate) enum Guardian {
-    Builtin {
-        policy: Option<PathBuf>,
-        fail: FailMode,
-    },
-    /// The owner's token is never sent there: a guardian gets a token of its own.
-    Url {
-        url: Url,
-        token: Option<String>,
-        fail: FailMode,
-    },
-    Off,
+/// The files of our own guardian's rules.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rules {
+    /// Those in force; without a file everything is allowed, and recorded.
+    pub(crate) policy: Option<PathBuf>,
+    /// Those that are only tried.
+    pub(crate) shadow: Option<PathBuf>,
+}
+
+impl Rules {
+    pub(crate) fn is_some(&self) -> bool {
+        self.policy.is_some() || self.shadow.is_some()
+    }
 }
 
 impl Parts {
     pub(crate) fn is_unguarded(&self) -> bool {
-        self.executor.as_ref().is_some_and(|part| matches!(part.guardian, Guardian::Off))
+        self.executor.as_ref().is_some_and(|part| matches!(part.guardians, Guardians::Off))
     }
 
-    /// The policy of the guardian that runs in this process, when one does.
-    fn own_guardian(&self) -> Option<Option<PathBuf>> {
-        match (&self.guardian, self.executor.as_ref().map(|part| &part.guardian)) {
-            (Some(policy), _) | (None, Some(Guardian::Builtin { policy, .. })) => {
-                Some(policy.clone())
-            }
-            (None, Some(Guardian::Url { .. } | Guardian::Off) | None) => None,
-        }
+    /// The rules of the guardian that runs in this process, when one does.
+    fn own_guardian(&self) -> Option<Rules> {
+        let beside = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
+        self.guardian.clone().or_else(|| beside.map(|part| part.rules.clone()))
     }
 }
 
@@ -178,13 +179,15 @@ impl Stack {
             None => None,
         };
         let guardian = match own_guardian {
-            Some(policy) => {
+            Some(rules) => {
                 // Beside an executor it is as careful as that is asked to be.
                 let journal = parts.executor.as_ref().map(|part| part.journal.durability);
                 let sync = journal.unwrap_or_default() == executor::Durability::Full;
-                let app = open_guardian(&folder, policy.clone(), sync, &mut metrics)?;
+                let watched = rules.is_some();
+                let app = open_guardian(&folder, rules, &token, sync, &mut metrics)?;
                 routes = routes.merge(app.routes());
-                if policy.is_some() {
+                description.merge(guardian::App::openapi());
+                if watched {
                     tokio::spawn(watch_policy(app.clone(), stop.clone()));
                 }
                 Some(app)
@@ -193,7 +196,17 @@ impl Stack {
         };
         let executor = match parts.executor {
             Some(part) => {
-                let app = open_executor(&folder, part, &url, &token, &mut metrics).await?;
+                let secret = Secret::new(token.as_str());
+                let own_guardian = url.join("aos").map_err(|error| cannot_serve(&error))?;
+                let guardian = part.guardians.clone().into_config(&own_guardian, &secret);
+                if let Some(agent) = parts.agent {
+                    let own = client(&url, Some(token.clone()), None)?;
+                    let (app, mcp) = agent.open(own, &guardian, secret, &stop)?;
+                    routes = routes.merge(app.routes()).merge(mcp);
+                    description.merge(agent::App::openapi());
+                }
+                let app =
+                    open_executor(&folder, part, guardian, &url, &token, &mut metrics).await?;
                 routes = routes.merge(app.router());
                 description.merge(executor::App::openapi());
                 Some(app)
@@ -230,7 +243,7 @@ impl Stack {
 
     /// Publishes the shipped documents into a registry that has none.
     async fn publish_shipped(&self, token: String) -> Result<(), Failure> {
-        let client = Client::new(&self.url, Some(token), None)?;
+        let client = client(&self.url, Some(token), None)?;
         let list: a2s::api::CapabilityList = client.get(&["v1", "capabilities"]).await?;
         if !list.capabilities.is_empty() {
             return Ok(());
@@ -249,10 +262,11 @@ impl Stack {
 
     /// Stops everything: runs get [`GRACE`] to end, then their streams and the listener close.
     pub(crate) async fn stop(self) {
-        self.stop.cancel();
+        // Runs may need the guardian and the registry of this process until they have left.
         if let Some(executor) = &self.services.executor {
             executor.shutdown(GRACE).await;
         }
+        self.stop.cancel();
         let mut server = self.server;
         // A client that keeps its connection open does not keep the process.
         if tokio::time::timeout(GRACE, &mut server).await.is_err() {
@@ -312,28 +326,12 @@ async fn open_registry(
 async fn open_executor(
     folder: &Folder,
     part: ExecutorPart,
+    guardian: executor::Guardian,
     own_url: &Url,
     token: &str,
     metrics: &mut Registry,
 ) -> Result<executor::App, Failure> {
     let secret = Secret::new(token);
-    let guardian = match part.guardian {
-        Guardian::Off => executor::Guardian::Off,
-        Guardian::Url { url, token, fail } => executor::Guardian::At(executor::GuardianConfig {
-            fail: fail_mode(fail),
-            token: token.map(Secret::new),
-            ..executor::GuardianConfig::new(url)
-        }),
-        Guardian::Builtin { fail, .. } => {
-            let url = own_url.join("aos").map_err(|error| cannot_serve(&error))?;
-            executor::Guardian::At(executor::GuardianConfig {
-                name: "builtin".to_owned(),
-                fail: fail_mode(fail),
-                token: Some(secret.clone()),
-                ..executor::GuardianConfig::new(url)
-            })
-        }
-    };
     let registry = part.registry.unwrap_or_else(|| own_url.clone());
     let Outbound {
         upstreams,
@@ -397,17 +395,25 @@ const PRIVATE: [&str; 9] = [
 
 fn open_guardian(
     folder: &Folder,
-    policy: Option<PathBuf>,
+    rules: Rules,
+    token: &str,
     sync: bool,
     metrics: &mut Registry,
 ) -> Result<guardian::App, Failure> {
-    let told = policy.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()));
-    let policy = policy.map_or(guardian::PolicySource::AllowAll, guardian::PolicySource::File);
-    let config = guardian::Config { sync, ..guardian::Config::new(policy, folder.path()) };
+    use guardian::PolicySource;
+    let config = guardian::Config {
+        sync,
+        shadow: rules.shadow.map(PolicySource::File),
+        token: Some(guardian::Token::new(token)),
+        ..guardian::Config::new(
+            rules.policy.map_or(PolicySource::AllowAll, PolicySource::File),
+            folder.path(),
+        )
+    };
     let metrics = metrics.sub_registry_with_prefix("guardian");
-    guardian::App::open(config, clock::now, metrics).map_err(|error| {
-        let failure = cannot_serve(&error);
-        Failure { message: format!("{told}{}", failure.message), ..failure }
+    guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
+        guardian::Error::PolicyInvalid { path: Some(path), faults } => faulty(path, faults),
+        error => cannot_serve(error),
     })
 }
 
@@ -423,17 +429,10 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
             Ok(true) => tracing::info!("the policy changed and is in force"),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!(%error, "the policy changed, but has mistakes; the old one stays")
+                let error = causes(&error);
+                tracing::error!(error, "the policy changed, but has mistakes; the old one stays")
             }
         }
-    }
-}
-
-/// What silence of a guardian means to the executor.
-fn fail_mode(fail: FailMode) -> executor::FailMode {
-    match fail {
-        FailMode::Closed => executor::FailMode::Closed,
-        FailMode::Open => executor::FailMode::Open,
     }
 }
 
@@ -471,9 +470,12 @@ fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
 
 /// The operator who starts a service sees the causes, too, which callers of its API never do.
 fn cannot_serve(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Exit::Bad, CANNOT_SERVE, causes(error))
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
-    Failure::new(Exit::Bad, CANNOT_SERVE, causes.join(": "))
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// The head of the API description; the services add their parts.

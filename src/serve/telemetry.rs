@@ -1,15 +1,19 @@
-//! Who learns of runs: the flag over OpenTelemetry's own environment over the TOML file.
+//! Who learns of runs: the flag over the environment (for traces, OpenTelemetry's own) over the TOML
+//! file.
+
+use std::path::PathBuf;
 
 use a2s::Secret;
-use executor::{Export, Telemetry};
+use executor::{EventFile, Export, Telemetry};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use url::Url;
 
+use crate::cli::ListenerArgs;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
-/// What this service is called when nobody says it.
-const SERVICE: &str = "a2s";
+/// Where the environment has the headers that the receiver of security events wants.
+const OCSF_HEADERS: &str = "A2S_OCSF_HEADERS";
 
 /// `[telemetry]` of the TOML file.
 #[derive(Debug, Default, Deserialize)]
@@ -18,14 +22,18 @@ pub(super) struct Section {
     otlp_endpoint: Option<Url>,
     service_name: Option<String>,
     propagate: Option<bool>,
+    ocsf_file: Option<PathBuf>,
+    ocsf_file_bytes: Option<u64>,
+    ocsf_files_kept: Option<u32>,
+    ocsf_endpoint: Option<Url>,
 }
 
 impl Section {
-    /// The settings, where `flag` is an address to send to and `variable` reads the environment.
-    /// There a variable without a value is as good as none (OpenTelemetry, environment variables).
+    /// The settings, where `variable` reads the environment. There a variable without a value is as
+    /// good as none (OpenTelemetry, environment variables).
     pub(super) fn read(
         &self,
-        flag: Option<&Url>,
+        flags: &ListenerArgs,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Telemetry, Failure> {
         let variable = |name: &str| {
@@ -38,7 +46,7 @@ impl Section {
             url.set_path(&format!("{}/v1/traces", base.path().trim_end_matches('/')));
             url
         };
-        let endpoint = if let Some(base) = flag {
+        let endpoint = if let Some(base) = &flags.otlp_endpoint {
             Some(below(base))
         } else if let Some(whole) = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
             Some(read_url(whole)?)
@@ -51,18 +59,42 @@ impl Section {
             .or_else(|| variable("OTEL_EXPORTER_OTLP_HEADERS"));
         let service = variable("OTEL_SERVICE_NAME").map(|(_, name)| name);
         let service = service.or_else(|| self.service_name.clone());
-        let export = match endpoint {
-            None => None,
-            Some(endpoint) => Some(Export {
-                endpoint,
-                headers: headers.map(read_headers).transpose()?.unwrap_or_default(),
-                service: service.unwrap_or_else(|| SERVICE.to_owned()),
-            }),
+        let export = |endpoint, headers: Option<(String, String)>| {
+            let headers = headers.map(read_headers).transpose()?.unwrap_or_default();
+            Ok::<_, Failure>(Export { endpoint, headers })
         };
+        let ocsf = flags.ocsf_endpoint.as_ref().or(self.ocsf_endpoint.as_ref()).cloned();
         let default = Telemetry::default();
-        Ok(Telemetry { export, propagate: self.propagate.unwrap_or(default.propagate) })
+        Ok(Telemetry {
+            export: endpoint.map(|endpoint| export(endpoint, headers)).transpose()?,
+            ocsf_file: self.ocsf_file(flags)?,
+            ocsf_endpoint: ocsf
+                .map(|endpoint| export(endpoint, variable(OCSF_HEADERS)))
+                .transpose()?,
+            service: service.unwrap_or(default.service),
+            propagate: self.propagate.unwrap_or(default.propagate),
+        })
+    }
+
+    /// The file of security events.
+    fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<EventFile>, Failure> {
+        let path = flags.ocsf_file.as_ref().or(self.ocsf_file.as_ref());
+        let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
+            return Ok(None);
+        };
+        let default = EventFile::new(path.clone());
+        let keep = self.ocsf_files_kept.unwrap_or(default.keep);
+        if keep > MOST_FILES {
+            let message = format!("`ocsf-files-kept` is {MOST_FILES} at the most");
+            return Err(wrong(message));
+        }
+        let max_bytes = self.ocsf_file_bytes.unwrap_or(default.max_bytes);
+        Ok(Some(EventFile { max_bytes, keep, ..default }))
     }
 }
+
+/// The most full files that are kept: each of them is renamed whenever one is full.
+const MOST_FILES: u32 = 1_000;
 
 fn read_url((name, value): (String, String)) -> Result<Url, Failure> {
     // Not the value: a key may be in it.
@@ -83,7 +115,7 @@ fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secre
 
 fn wrong(message: String) -> Failure {
     Failure::new(Exit::Usage, CANNOT_SERVE, message)
-        .with_hint("`docs/runs.md` tells how traces are exported.")
+        .with_hint("`docs/telemetry.md` tells how traces and security events are exported.")
 }
 
 #[cfg(test)]
@@ -101,12 +133,13 @@ mod tests {
         variables: &[(&str, &str)],
     ) -> Result<Telemetry, Failure> {
         let section: Section = toml::from_str(file).unwrap();
-        let flag = flag.map(|flag| flag.parse().unwrap());
+        let otlp_endpoint = flag.map(|flag| flag.parse().unwrap());
+        let flags = ListenerArgs { otlp_endpoint, ..ListenerArgs::default() };
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        section.read(flag.as_ref(), variable)
+        section.read(&flags, variable)
     }
 
     fn endpoint(file: &str, flag: Option<&str>, variables: &[(&str, &str)]) -> Option<String> {
@@ -137,10 +170,38 @@ mod tests {
         let headers: Vec<_> =
             export.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         assert_eq!(headers, [("api-key", "a b="), ("x", "1")]);
-        assert_eq!((export.service.as_str(), telemetry.propagate), ("mine", false));
+        assert_eq!((telemetry.service.as_str(), telemetry.propagate), ("mine", false));
         let named = read(file, None, &[("OTEL_SERVICE_NAME", "theirs")]);
-        assert_eq!(named.export.unwrap().service, "theirs");
-        assert!(read("", None, &[]).propagate);
+        assert_eq!(named.service, "theirs");
+        let nothing = read("", None, &[]);
+        assert_eq!((nothing.service.as_str(), nothing.propagate), ("a2s", true));
+    }
+
+    #[test]
+    fn security_events_go_where_flags_or_the_file_say() {
+        let file = "ocsf-file = '/var/log/a'\nocsf-file-bytes = 7\nocsf-files-kept = 0\nocsf-endpoint = 'http://file/x'";
+        let section: Section = toml::from_str(file).unwrap();
+        let headers = |name: &str| (name == OCSF_HEADERS).then(|| "key=s3cret".to_owned());
+        let telemetry = section.read(&ListenerArgs::default(), headers).unwrap();
+        let expected = EventFile { path: "/var/log/a".into(), max_bytes: 7, keep: 0 };
+        assert_eq!(telemetry.ocsf_file, Some(expected));
+        let endpoint = telemetry.ocsf_endpoint.unwrap();
+        assert_eq!(endpoint.endpoint.as_str(), "http://file/x");
+        assert_eq!(endpoint.headers[0].1.reveal(), "s3cret");
+        assert!(telemetry.export.is_none());
+
+        let flags = ListenerArgs {
+            ocsf_file: Some("b".into()),
+            ocsf_endpoint: Some("http://flag/y".parse().unwrap()),
+            ..ListenerArgs::default()
+        };
+        let telemetry = section.read(&flags, |_| None).unwrap();
+        assert_eq!(telemetry.ocsf_file.unwrap().path, PathBuf::from("b"));
+        assert_eq!(telemetry.ocsf_endpoint.unwrap().endpoint.as_str(), "http://flag/y");
+        let alone = Section::default().read(&flags, |_| None).unwrap();
+        assert_eq!(alone.ocsf_file, Some(EventFile::new("b".into())));
+        let many: Section = toml::from_str("ocsf-file = 'a'\nocsf-files-kept = 1001").unwrap();
+        assert!(many.read(&ListenerArgs::default(), |_| None).is_err());
     }
 
     #[test]
@@ -149,9 +210,11 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "s3cret"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "s3cret/"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "s3cret"),
+            (OCSF_HEADERS, "s3cret"),
         ] {
             let flag = (name == "OTEL_EXPORTER_OTLP_HEADERS").then_some("http://a");
-            let failure = try_read("", flag, &[(name, value)]).unwrap_err();
+            let failure = try_read("ocsf-endpoint = 'http://a'", flag, &[(name, value)]);
+            let failure = failure.unwrap_err();
             assert!(failure.message.contains(name), "{}", failure.message);
             assert!(!failure.message.contains("s3cret"), "{}", failure.message);
         }

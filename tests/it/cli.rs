@@ -1,6 +1,9 @@
 //! The command as a user types it: transcripts of what it prints, and how it exits.
 
+mod bom;
+mod compose;
 mod graph;
+mod guardian;
 mod lock;
 mod planned;
 mod replay;
@@ -54,7 +57,7 @@ fn help_and_usage() {
     for command in [
         "demo", "up", "serve", "validate", "explain", "checksum", "verify", "publish", "search",
         "services", "graph", "show", "stats", "lock", "run", "runs", "new", "import", "fmt",
-        "schema", "test",
+        "schema", "test", "guardian", "bom",
     ] {
         assert!(help.stdout.contains(&format!("  {command} ")), "{command}");
         assert!(a2s(&[command, "--help"]).exits(0).stdout.contains("--json"), "{command}");

@@ -1,5 +1,5 @@
 //! `kill -9` in the middle of a run: finished steps are not repeated, and one whose outcome is
-//! unknown is repeated only where that is safe.
+//! unknown is repeated only where that is safe. And a stop that is asked for, which ends no run.
 
 mod every_step;
 mod publishing;
@@ -9,37 +9,39 @@ use std::sync::{Arc, Mutex};
 use axum::Json;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::harness::{RUNTIME, World};
 use crate::http;
 
-/// A service whose path `/slow` never answers the first time.
+/// A service whose path `/slow` answers the first time when it is let.
 pub(crate) struct Slow {
     pub(crate) url: String,
+    released: Arc<Notify>,
     /// Method and path of each request, as they come in.
     log: Arc<Mutex<Vec<String>>>,
     arrived: mpsc::UnboundedReceiver<String>,
 }
 
-type Shared = (Arc<Mutex<Vec<String>>>, mpsc::UnboundedSender<String>);
+type Shared = (Arc<Mutex<Vec<String>>>, mpsc::UnboundedSender<String>, Arc<Notify>);
 
 impl Slow {
     pub(crate) fn start() -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let (tell, arrived) = mpsc::unbounded_channel();
-        let router =
-            axum::Router::new().fallback(Self::answer).with_state((Arc::clone(&log), tell));
+        let released = Arc::new(Notify::new());
+        let state = (Arc::clone(&log), tell, Arc::clone(&released));
+        let router = axum::Router::new().fallback(Self::answer).with_state(state);
         let url = RUNTIME.block_on(async {
             let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
             tokio::spawn(async move { axum::serve(listener, router).await });
             url
         });
-        Self { url, log, arrived }
+        Self { url, released, log, arrived }
     }
 
-    async fn answer(State((log, tell)): State<Shared>, request: Request) -> Json<Value> {
+    async fn answer(State((log, tell, released)): State<Shared>, request: Request) -> Json<Value> {
         let line = format!("{} {}", request.method(), request.uri().path());
         let times = {
             let mut log = log.lock().unwrap();
@@ -48,7 +50,7 @@ impl Slow {
         };
         tell.send(line.clone()).unwrap();
         if line.ends_with("/slow") && times == 1 {
-            std::future::pending::<()>().await;
+            released.notified().await;
         }
         Json(json!({ "value": times }))
     }
@@ -93,29 +95,69 @@ pub(crate) fn document(method: &str) -> String {
     document.to_string()
 }
 
-/// Kills the services while the second step is under way, starts them again, and gives the run as
-/// it ends.
-fn crash_in(method: &str, slow: &mut Slow) -> (World, Value) {
+/// A run whose second step is under way, by its id.
+fn start(method: &str, slow: &mut Slow) -> (World, String) {
     let upstream = format!("slow.example={}", slow.url);
-    let mut world = World::up(&["--upstream", &upstream]);
+    let world = World::up(&["--upstream", &upstream]);
     let path = world.write("slow.json", &document(method));
     world.a2s(&["publish", &path]).exits(0);
-    let owner = format!("Bearer {}", world.token());
-    let headers = [("authorization", owner.as_str()), ("content-type", "application/json")];
-    let start = format!("{}v1/executions", world.url());
-    let (status, run) =
-        http::send("POST", &start, &headers, Some(r#"{"name": "Slow"}"#.to_owned()));
+    let (status, run) = start_another(world.url(), &world.token());
     assert_eq!(status, 202, "{run}");
-    let id = serde_json::from_str::<Value>(&run).unwrap()["id"].as_str().unwrap().to_owned();
     slow.wait_for(&format!("{} /slow", method.to_uppercase()));
-    world.kill();
-    world.start();
+    (world, run["id"].as_str().unwrap().to_owned())
+}
+
+fn start_another(url: &str, token: &str) -> (u16, Value) {
+    let owner = format!("Bearer {token}");
+    let headers = [("authorization", owner.as_str()), ("content-type", "application/json")];
+    let body = Some(r#"{"name": "Slow"}"#.to_owned());
+    let (status, answer) = http::send("POST", &format!("{url}v1/executions"), &headers, body);
+    (status, serde_json::from_str(&answer).unwrap())
+}
+
+/// The run as it ends.
+fn end(world: &World, id: &str) -> Value {
+    let owner = format!("Bearer {}", world.token());
+    let headers = [("authorization", owner.as_str())];
     // The stream ends when the run does.
     let url = format!("{}v1/executions/{id}", world.url());
     let (status, events) = http::get(&format!("{url}/events"), &headers);
     assert_eq!(status, 200, "{events}");
-    let (_, run) = http::get(&url, &headers);
-    (world, serde_json::from_str(&run).unwrap())
+    serde_json::from_str(&http::get(&url, &headers).1).unwrap()
+}
+
+/// Kills the services while the second step is under way, starts them again, and gives the run as
+/// it ends.
+fn crash_in(method: &str, slow: &mut Slow) -> (World, Value) {
+    let (mut world, id) = start(method, slow);
+    world.kill();
+    world.start();
+    let run = end(&world, &id);
+    (world, run)
+}
+
+#[test]
+fn a_run_ends_well_in_services_that_are_asked_to_stop() {
+    let mut slow = Slow::start();
+    let (mut world, id) = start("post", &mut slow);
+    let (url, token) = (world.url().to_owned(), world.token());
+    std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| world.stop());
+        // Nothing begins any more, but what has begun may still ask the guardian.
+        let refused = loop {
+            match start_another(&url, &token) {
+                (202, _) => {}
+                refused => break refused,
+            }
+        };
+        assert_eq!((refused.0, &refused.1["code"]), (503, &json!("A2S307")));
+        slow.released.notify_one();
+        stopping.join().unwrap();
+    });
+    world.start();
+    let run = end(&world, &id);
+    assert_eq!(run["status"], "succeeded", "{run}");
+    assert_eq!(slow.count("POST /slow"), 1);
 }
 
 #[test]

@@ -1,4 +1,8 @@
-//! A guardian that nobody here wrote: a few lines that follow the AOS text alone.
+//! Guardians that are not ours: what they are asked, and what becomes of what they say.
+
+mod of_python;
+
+mod several;
 
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +15,30 @@ use crate::harness::{RUNTIME, World, root};
 
 type Heard = Arc<Mutex<Vec<Value>>>;
 
-/// Allows everything and keeps what it was asked; changes the city of the weather request.
+/// Judges that nobody here wrote: the schema of the protocol in its mended form, and of the official
+/// file the one definition that is meant, as the whole of that does not compile.
+fn faults(schema: &str, definition: &str, message: &Value) -> Vec<String> {
+    let path = root().join("aos/tests/schema").join(schema);
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let schema = json!({
+        "$schema": schema["$schema"],
+        "$defs": schema["$defs"],
+        "$ref": format!("#/$defs/{definition}"),
+    });
+    let options = jsonschema::options().should_validate_formats(true);
+    let validator = options.build(&schema).unwrap();
+    validator
+        .iter_errors(message)
+        .map(|fault| format!("{}: {fault}", fault.instance_path()))
+        .collect()
+}
+
+/// Allows everything and keeps what it was asked; changes Paris in the weather request.
 async fn answer(State(heard): State<Heard>, Json(request): Json<Value>) -> Json<Value> {
     heard.lock().unwrap().push(request.clone());
     let mut result = json!({ "decision": "allow", "message": "fine" });
     let inputs = &request["params"]["toolCallRequest"]["inputs"];
-    if inputs[0]["name"] == "pathParameters.city" {
+    if inputs[0]["name"] == "pathParameters.city" && inputs[0]["value"] == "Paris" {
         let mut modified = request.clone();
         modified["params"]["toolCallRequest"]["inputs"][0]["value"] = json!("Rome");
         result = json!({ "decision": "modify", "message": "Rome is nicer", "modifiedRequest": modified });
@@ -47,19 +69,59 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
     let run = world.a2s(&arguments).exits(0).one();
     assert_eq!(world.standin("api.weather.com").received()[0].target, "/current/Rome");
 
-    let schema = root().join("aos/tests/schema/aos_schema.repaired.json");
-    let schema: Value = serde_json::from_slice(&std::fs::read(schema).unwrap()).unwrap();
-    let schema = json!({
-        "$schema": schema["$schema"], "$defs": schema["$defs"], "$ref": "#/$defs/ASOPRequest"
+    // And one that needs what is remembered.
+    world.a2s(&["state", "set", "location=Paris"]).exits(0);
+    world.a2s(&["run", "PostWeatherTweet", "--input", "message=Now:"]).exits(0);
+    // And one that an event starts.
+    let inputs = json!({"location": "Paris", "message": "Now:"});
+    let execution = json!({"name": "PostWeatherTweet", "inputs": inputs, "wait": true});
+    let body = json!({"event": {"type": "schedule", "id": "1"}, "execution": execution});
+    let started = RUNTIME.block_on(async {
+        let client = crate::http::client();
+        let request = client.post(format!("{}v1/triggers", world.url()));
+        let request = request.bearer_auth(world.token()).json(&body);
+        request.send().await.unwrap().json::<Value>().await.unwrap()
     });
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert_eq!(started["status"], "succeeded", "{started}");
+    // And what the service refuses; and what is only planned.
+    let fails =
+        ["run", "PostWeatherTweet", "--input", "location=Brokenville", "--input", "message=x"];
+    world.a2s(&fails).exits(1);
+    let dry = ["--dry-run", "--preview"];
+    world.a2s(&[&fails[..], &dry].concat()).exits(0);
     let heard = heard.lock().unwrap();
     let methods: Vec<_> = heard.iter().map(|message| message["method"].as_str().unwrap()).collect();
     let (before, after) = ("steps/toolCallRequest", "steps/toolCallResult");
-    assert_eq!(methods, [before, after, before, after]);
+    let steps = [before, after, before, after];
+    assert_eq!(methods[..4], steps);
+    assert_eq!(methods[4..6], ["steps/memoryStore", "steps/memoryContextRetrieval"]);
+    assert_eq!(methods[6..10], steps);
+    assert_eq!(methods[10], "steps/agentTrigger");
+    assert_eq!(methods[11..15], steps);
+    assert_eq!(methods[15..17], [before, after]);
+    let failed = &heard[16]["params"]["toolCallResult"]["result"];
+    assert_eq!(failed["isError"], true, "{failed}");
+    let mut planned = methods[17..].to_vec();
+    planned.sort_unstable();
+    assert_eq!(planned, ["ping", before]);
     for message in heard.iter() {
-        let errors: Vec<_> = validator.iter_errors(message).map(|e| e.to_string()).collect();
-        assert_eq!(errors, [""; 0], "{message}");
+        let definition = match message["method"].as_str().unwrap() {
+            "steps/toolCallRequest" => "ToolCallRequestStep",
+            "steps/toolCallResult" => "ToolCallResultStep",
+            "steps/memoryStore" => "MemoryStoreStep",
+            "steps/memoryContextRetrieval" => "MemoryContextRetrievalStep",
+            "steps/agentTrigger" => "AgentTriggerStep",
+            "ping" => "PingRequest",
+            other => panic!("{other} is validated by no definition here"),
+        };
+        assert_eq!(
+            faults("aos_schema.repaired.json", "ASOPRequest", message),
+            [""; 0],
+            "{message}"
+        );
+        assert_eq!(faults("aos_schema.json", definition, message), [""; 0], "{message}");
+    }
+    for message in &heard[..4] {
         let capability = &message["params"]["context"]["capability"];
         assert_eq!(capability["name"], "PostWeatherTweet");
         assert_eq!(capability["digest"], run["checksum"]);

@@ -62,7 +62,7 @@ impl Ran {
 }
 
 /// Replaces ids, times, ports and folders by what they are.
-fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     const RULES: [(&str, &str); 9] = [
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<id>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
@@ -121,6 +121,30 @@ pub(crate) fn a2s_reading(input: &str, environment: &[(&str, &str)], arguments: 
     }
 }
 
+/// What a script of `tests/python` makes of `input`, with the readers of others that are installed
+/// where `A2S_TEST_PYTHON` says; none without them.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub(crate) fn asked_others(script: &str, input: &[u8]) -> Option<String> {
+    let Some(folder) = std::env::var_os("A2S_TEST_PYTHON") else {
+        eprintln!("SKIPPED: A2S_TEST_PYTHON names no folder, so no reader of others was asked");
+        return None;
+    };
+    let mut reader = Command::new(Path::new(&folder).join("bin/python"))
+        .arg(root().join("tests/python").join(script))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = reader.stdin.take().unwrap();
+    // It may answer while it still reads.
+    let read = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input).unwrap());
+        reader.wait_with_output().unwrap()
+    });
+    assert!(read.status.success(), "{script} refuses it");
+    Some(String::from_utf8(read.stdout).unwrap())
+}
+
 /// The command, to be run with environment variables of its own and none of this process's.
 pub(crate) fn command(environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a2s"));
@@ -171,6 +195,12 @@ impl Server {
         Self { child, stdout, url, data }
     }
 
+    /// One service alone, on a data folder.
+    pub(crate) fn alone(name: &str, data: PathBuf, flags: &[&str]) -> Self {
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        Self::start(&["serve", name], data, &flags, quiet())
+    }
+
     /// Where it answers.
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -184,6 +214,48 @@ impl Server {
 }
 
 impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has stopped already is as good as killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `a2s mcp` as a process. It is killed when it is dropped.
+pub(crate) struct Bridge {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Bridge {
+    /// Starts a command that speaks MCP.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    /// Says a message.
+    pub(crate) fn say(&self, message: &Value) {
+        let mut stdin = self.child.stdin.as_ref().unwrap();
+        stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+    }
+
+    /// Hears the next message.
+    pub(crate) fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line:?}"))
+    }
+
+    /// Says that nothing more comes, and waits for the end.
+    pub(crate) fn end(mut self) -> std::process::ExitStatus {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Bridge {
     fn drop(&mut self) {
         // One that has stopped already is as good as killed.
         let _ = self.child.kill();
@@ -244,8 +316,7 @@ impl World {
 
     /// One service alone, on the same data folder.
     pub(crate) fn service(&self, name: &str, flags: &[&str]) -> Server {
-        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        Server::start(&["serve", name], self.data(), &flags, quiet())
+        Server::alone(name, self.data(), flags)
     }
 
     /// The flags that send connections to the stand-ins.
@@ -288,6 +359,37 @@ impl World {
     /// Where the services answer.
     pub(crate) fn url(&self) -> &str {
         self.server.as_ref().map_or("http://127.0.0.1:1/", |server| &server.url)
+    }
+
+    /// How many bytes of memory the services have now, where the system tells it.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// How many they have had at the most.
+    pub(crate) fn most_memory(&self) -> Option<u64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> Option<u64> {
+        let pid = self.server.as_ref()?.child.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+    }
+
+    /// `a2s mcp`, to be talked to.
+    pub(crate) fn bridge(&self) -> Bridge {
+        let data = self.data();
+        let mut child =
+            command(&[("A2S_URL", self.url()), ("A2S_DATA_DIR", data.to_str().unwrap())])
+                .arg("mcp")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Bridge { child, stdout }
     }
 
     /// The owner's token.

@@ -17,8 +17,7 @@ pub(crate) fn send(
     body: Option<String>,
 ) -> (u16, String) {
     RUNTIME.block_on(async {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut request = client.request(method.parse::<Method>().unwrap(), url);
+        let mut request = client().request(method.parse::<Method>().unwrap(), url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -28,4 +27,9 @@ pub(crate) fn send(
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     })
+}
+
+/// A client that asks nobody else for its way.
+pub(crate) fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
 }

@@ -6,6 +6,8 @@ mod harness;
 mod http;
 mod standin_of_task;
 
+mod a2a;
+mod agent;
 mod architecture;
 mod authoring;
 mod capabilities;
@@ -18,6 +20,7 @@ mod guardian;
 mod language;
 mod limits;
 mod live;
+mod mcp;
 mod schema;
 mod secrets;
 mod state;

@@ -6,6 +6,7 @@
 //! by a value made up from the schema of the answer.
 
 mod graphql;
+mod mcp;
 mod openapi;
 mod schema;
 mod tests;
@@ -205,6 +206,7 @@ impl Line {
         let values = match &self.task {
             Task::OpenApi(task) => openapi::check(task, request)?,
             Task::Graphql(task) => graphql::check(task, request)?,
+            Task::Mcp(task) => mcp::check(task, request)?,
         };
         for (place, template) in &self.inputs {
             let absent = |name: &str| self.given.absent.contains(name);
@@ -226,6 +228,7 @@ impl Line {
         match &self.task {
             Task::OpenApi(task) => openapi::answer(task, self.answer.as_ref()),
             Task::Graphql(task) => graphql::answer(task, self.answer.as_ref(), &self.outputs),
+            Task::Mcp(task) => mcp::answer(task, self.answer.as_ref()),
         }
     }
 }

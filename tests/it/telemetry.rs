@@ -1,16 +1,13 @@
 //! How a journal is written and who learns of runs, as an operator sets it.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
 
-use crate::harness::{RUNTIME, World, a2s};
+use crate::harness::{RUNTIME, World, a2s, asked_others};
 use crate::http;
 
 /// A receiver of OTLP: its address, and the path and body of each request.
@@ -54,28 +51,9 @@ fn runs_are_exported_as_the_file_says_and_sent_when_the_services_stop() {
         assert!(body.windows(expected.len()).any(|part| part == expected), "{expected:?}");
     }
     assert!(metrics.contains("a2s_executor_spans"), "{metrics}");
-    if let Some(request) = read_by_others(&body) {
-        check_as_read(&request, &run);
+    if let Some(request) = asked_others("read_traces.py", &body) {
+        check_as_read(&serde_json::from_str(&request).unwrap(), &run);
     }
-}
-
-/// A request of OTLP as the classes say that OpenTelemetry makes for Python; none without them.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn read_by_others(body: &[u8]) -> Option<Value> {
-    let Some(folder) = std::env::var_os("A2S_TEST_PYTHON") else {
-        eprintln!("SKIPPED: A2S_TEST_PYTHON names no folder, so no reader of others was asked");
-        return None;
-    };
-    let mut reader = Command::new(Path::new(&folder).join("bin/python"))
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_traces.py"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    reader.stdin.take().unwrap().write_all(body).unwrap();
-    let read = reader.wait_with_output().unwrap();
-    assert!(read.status.success(), "it cannot be read");
-    Some(serde_json::from_slice(&read.stdout).unwrap())
 }
 
 /// One trace with one root, of which every other span descends, each within the time of the root.
@@ -105,8 +83,63 @@ fn check_as_read(request: &Value, run: &Value) {
 }
 
 #[test]
+fn security_events_are_written_as_others_read_them() {
+    let mut world = World::down(&[]);
+    let policy = r#"
+version: 1
+default: allow
+rules:
+  - id: no-tweets
+    on: toolCallRequest
+    tool: PostWeatherTweet.postTweet
+    decision: deny
+    message: Nobody tweets today.
+    reason_codes: policy.social
+  - id: other-city
+    on: toolCallRequest
+    tool: PostWeatherTweet.getWeather
+    decision: modify
+    modify:
+      set: {pathParameters.city: Rome}
+"#;
+    let policy = world.write("policy.yaml", policy);
+    let file = world.folder().join("events.jsonl");
+    world.add_flags(&["--policy", &policy, "--ocsf-file", file.to_str().unwrap()]);
+    world.start();
+    world.a2s(&["run", "ListDogBreeds"]).exits(0);
+    world.a2s(&["state", "set", "location=Paris"]).exits(0);
+    world.a2s(&["run", "PostWeatherTweet", "--input", "message=Now:"]).exits(3);
+    world.stop();
+    let events = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> =
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let titles: Vec<_> = lines.iter().map(|event| event["message"].as_str().unwrap()).collect();
+    for title in [
+        "ListDogBreeds.listBreeds succeeded",
+        "steps/memoryStore: allow",
+        "steps/memoryContextRetrieval: allow",
+        "The guardian changed the request of PostWeatherTweet.getWeather",
+        "PostWeatherTweet.postTweet failed: A2S340",
+    ] {
+        assert!(titles.contains(&title), "{title} is not among {titles:#?}");
+    }
+    let denied = lines.iter().find(|event| event["severity"] == "High").unwrap();
+    assert_eq!(denied["finding_info"]["desc"], "Nobody tweets today.");
+    if let Some(checked) = asked_others("check_events.py", events.as_bytes()) {
+        let checked: Vec<_> = checked.lines().map(str::to_owned).collect();
+        let told = |event: &Value| format!("{} {}", event["class_uid"], event["type_uid"]);
+        assert_eq!(checked, lines.iter().map(told).collect::<Vec<_>>());
+        for class in ["6003 600302", "6003 600399", "2004 200401"] {
+            assert!(checked.iter().any(|told| told == class), "{class} is not among {checked:?}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_a_setting_is_refused() {
-    for flags in [["--durability", "some"], ["--otlp-endpoint", "nowhere"]] {
+    for flags in
+        [["--durability", "some"], ["--otlp-endpoint", "nowhere"], ["--ocsf-endpoint", "nowhere"]]
+    {
         let refused = a2s(&["up", "--listen", "127.0.0.1:0", flags[0], flags[1]]).exits(2);
         assert!(refused.stderr.contains(flags[0]), "{refused:?}");
     }

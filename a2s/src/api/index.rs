@@ -12,6 +12,8 @@ pub struct IndexStatus {
     pub dimensions: usize,
     /// How many capabilities are in it.
     pub points: usize,
+    /// How many changes its graph lacks. Searches compare so many capabilities one by one.
+    pub fresh: usize,
     /// The index that will take its place; null when none is being built.
     pub building: Option<IndexBuilding>,
 }

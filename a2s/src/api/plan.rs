@@ -59,11 +59,11 @@ pub struct PlanAnswer {
     /// The credentials that its requests go with, or lack: without those a run is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<PlannedCredential>,
-    /// How steps are guarded.
-    pub guarding: Guarding,
-    /// The guardian's policy, by whatever name the guardian has for its content, if it tells one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
+    /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
+    pub guarding: Vec<Guarding>,
+    /// The policy of each guardian that tells one, by whatever name it has for its content.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
     /// What a caller must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
@@ -152,8 +152,8 @@ pub enum Preview {
     /// It was asked, or could not be: the decision has `source: failed_closed` or `failed_open`
     /// then, as that of a run would.
     Decided {
-        /// What was decided.
-        decision: Decision,
+        /// What was decided, by each guardian that was asked, in order. If one denied, it is the last.
+        decisions: Vec<Decision>,
     },
     /// The inputs of the step are not known yet, so there is nothing to ask.
     Unknown {
@@ -202,7 +202,7 @@ pub struct PlannedLoop {
 pub enum PlannedStepKind {
     /// One request to a service.
     Task {
-        /// `OpenAPI` or `GraphQL`.
+        /// `OpenAPI`, `GraphQL` or `MCP`.
         format: String,
         /// `GET`, `POST`, …
         method: String,

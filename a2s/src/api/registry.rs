@@ -148,7 +148,7 @@ pub struct SearchFilters {
     #[schema(value_type = Option<Vec<String>>)]
     pub permissions: Option<Vec<Permission>>,
     /// Only capabilities that change nothing: every task is a safe HTTP method (RFC 9110, section
-    /// 9.2.1) or a GraphQL query.
+    /// 9.2.1) or a GraphQL query, or a tool of which its document says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Only capabilities with a task in one of these formats.

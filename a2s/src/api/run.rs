@@ -49,6 +49,28 @@ pub struct ExecutionRequest {
     pub wait: bool,
 }
 
+/// Start a run because something happened: a mail, a message, an hour. The guardian is asked about it
+/// (`steps/agentTrigger`), and an event that comes again starts nothing again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerRequest {
+    /// What happened.
+    pub event: TriggerEvent,
+    /// What is run then; its `inputs` are what was taken from the event. A plan cannot be.
+    pub execution: ExecutionRequest,
+}
+
+/// An event of a mail, chat or schedule system (AOS, 3.6.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerEvent {
+    /// Its kind, for instance `email` or `schedule`: 1 to 100 visible ASCII characters.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its id, which no other event of this kind has: 1 to 100 visible ASCII characters.
+    pub id: String,
+}
+
 /// Go on with a run that waits, because the outcome of a request is not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -110,13 +132,34 @@ pub enum Handler {
     Catch,
 }
 
-/// How the steps of a run are guarded.
+/// One of the guardians of a run's steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Guarding {
-    /// The guardian's address, `builtin`, or `off`.
+    /// What it is called: its name in the configuration, its address, or `builtin`.
     pub guardian: String,
-    /// What happens without an answer: `closed` (deny) or `open` (allow, recorded).
+    /// Where it answers, unless the name says it or it is the builtin one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// What happens without its answer: `closed` (deny) or `open` (allow, recorded).
     pub fail: String,
+    /// The same of the hooks for which it is another: `{"steps/toolCallResult": "open"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fail_hooks: BTreeMap<String, String>,
+}
+
+impl Guarding {
+    /// Whether something may pass without its answer.
+    #[must_use]
+    pub fn may_fail_open(&self) -> bool {
+        std::iter::once(&self.fail).chain(self.fail_hooks.values()).any(|fail| fail == "open")
+    }
+
+    /// What happens without its answer, in words: `closed, open for steps/toolCallResult`.
+    #[must_use]
+    pub fn fail_words(&self) -> String {
+        let own = self.fail_hooks.iter().map(|(hook, fail)| format!(", {fail} for {hook}"));
+        std::iter::once(self.fail.clone()).chain(own).collect()
+    }
 }
 
 /// The state of a run.
@@ -340,10 +383,16 @@ pub enum EventKind {
         /// Those of the inputs that nobody gave: they were remembered, and for how long.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         recalled: BTreeMap<String, StateScope>,
+        /// The event that has started it, when it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trigger: Option<Box<TriggerEvent>>,
+        /// What the guardian said before it began: of the event, and of what is remembered.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        decisions: Vec<Decision>,
         /// The session, as the guardian sees it.
         session: String,
-        /// How steps are guarded.
-        guarding: Guarding,
+        /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
+        guarding: Vec<Guarding>,
         /// Where connections for a host are sent instead.
         upstreams: BTreeMap<String, String>,
         /// The digest of the plan that was shown before, when it was started by its token.
@@ -391,7 +440,7 @@ pub enum EventKind {
         /// How many items there are.
         items: usize,
     },
-    /// The guardian was asked, or could not be.
+    /// A guardian was asked, or could not be.
     Decided {
         /// Path of the step.
         step: String,
@@ -428,6 +477,24 @@ pub enum EventKind {
         /// How long it took, in milliseconds.
         duration_ms: u64,
         /// Why none came; absent when one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Warning>,
+    },
+    /// A server of MCP wanted a session, as servers of older revisions do, before it takes the call
+    /// of a tool.
+    SessionOpened {
+        /// Path of the step.
+        step: String,
+        /// The attempt that it is for, from 1.
+        attempt: u32,
+        /// Host and port of the server.
+        host: String,
+        /// The revision of MCP that is spoken in it; absent when there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<String>,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+        /// Why there is none; absent when there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Warning>,
     },
@@ -538,11 +605,15 @@ pub enum EventKind {
     },
 }
 
-/// A guardian's decision about one tool step.
+/// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
+/// denial is the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// Before or after the request.
+    /// What it is about.
     pub phase: Phase,
+    /// The guardian, as `guarding` calls it; none when nobody guards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guardian: Option<String>,
     /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
     pub decision: String,
     /// Who decided.
@@ -565,6 +636,15 @@ pub enum Phase {
     Request,
     /// Before the result is used (`steps/toolCallResult`).
     Result,
+    /// Before an event starts a run (`steps/agentTrigger`).
+    Trigger,
+    /// Before what is remembered is used or written (`steps/memoryContextRetrieval`,
+    /// `steps/memoryStore`).
+    Memory,
+    /// Before an MCP message leaves (`protocols/MCP`), behind [`Phase::Request`].
+    McpOutbound,
+    /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`Phase::Result`].
+    McpInbound,
 }
 
 /// Who decided.
@@ -573,12 +653,25 @@ pub enum Phase {
 pub enum DecisionSource {
     /// The guardian answered.
     Guardian,
-    /// It did not, and that means deny.
+    /// It gave no answer that can be followed, and that means deny.
     FailedClosed,
-    /// It did not, and the configuration lets the step pass.
+    /// It gave none, and the configuration lets the step pass.
     FailedOpen,
     /// There is no guardian.
     Unguarded,
+}
+
+impl DecisionSource {
+    /// `guardian`, `failed_closed`, `failed_open` or `unguarded`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Guardian => "guardian",
+            Self::FailedClosed => "failed_closed",
+            Self::FailedOpen => "failed_open",
+            Self::Unguarded => "unguarded",
+        }
+    }
 }
 
 /// One value that a guardian changed.

@@ -97,5 +97,6 @@ fn is_needed(task: &Task, place: &Place) -> bool {
             .variables
             .iter()
             .any(|v| v.required && Place::Variable(v.name.clone()) == *place),
+        Task::Mcp(tool) => tool.required().any(|name| Place::Argument(name.to_owned()) == *place),
     }
 }

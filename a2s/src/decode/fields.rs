@@ -270,6 +270,8 @@ fn example(key: &str) -> Option<&'static str> {
         "task" => "task: {…}",
         "endpoint" => "endpoint: \"https://api.example.com/graphql\"",
         "query" => "query: \"{ … }\"",
+        "server" => "server: \"https://mcp.example.com/mcp\"",
+        "tool" => "tool: get_forecast",
         "capability" => "capability: GetWeather",
         "in" => "in: \"${cities}\"",
         "max_attempts" => "max_attempts: 3",

@@ -18,7 +18,7 @@ use crate::condition::Condition;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Action, Block, Output, Place, Step, ValueType};
 use crate::name::{CapabilityName, Domain, StepId};
-use crate::task::Task;
+use crate::task::{Format, Task};
 use crate::template::{Template, is_name};
 use crate::tree::Kind;
 
@@ -33,7 +33,7 @@ const MAX_MAPPING: usize = 200;
 pub(super) struct Decoder<'n, 'f> {
     tasks: Option<Taken<'n>>,
     /// The shared tasks that were read, by place and format; none for one with errors.
-    shared: BTreeMap<(String, task::Format), Option<Arc<Task>>>,
+    shared: BTreeMap<(String, Format), Option<Arc<Task>>>,
     domains: &'f [Domain],
     findings: &'f mut Findings,
     ids: BTreeMap<StepId, Position>,
@@ -346,7 +346,7 @@ impl<'n, 'f> Decoder<'n, 'f> {
                 &item.path,
                 item.node.position,
                 "a step with a task needs the field `format`",
-                "Write `format: OpenAPI` or `format: GraphQL`.",
+                "Write `format: OpenAPI`, `format: GraphQL` or `format: MCP`.",
             ),
             (Some(_), None) => {
                 fields.require("task", self.findings);

@@ -13,7 +13,7 @@ use crate::template::Template;
 pub type TaskInputs = IndexMap<Place, Template>;
 
 /// A place in a request. Written with dots, as a guardian sees it: `pathParameters.city`,
-/// `variables.text`, `body`.
+/// `variables.text`, `arguments.city`, `body`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// A path parameter of an OpenAPI operation.
@@ -28,6 +28,8 @@ pub enum Place {
     Body,
     /// A variable of a GraphQL operation.
     Variable(String),
+    /// An argument of an MCP tool.
+    Argument(String),
 }
 
 impl fmt::Display for Place {
@@ -39,6 +41,7 @@ impl fmt::Display for Place {
             Self::Cookie(name) => write!(f, "cookieParameters.{name}"),
             Self::Body => f.write_str("body"),
             Self::Variable(name) => write!(f, "variables.{name}"),
+            Self::Argument(name) => write!(f, "arguments.{name}"),
         }
     }
 }
@@ -58,6 +61,7 @@ impl FromStr for Place {
             "headerParameters" => Ok(Self::Header(name)),
             "cookieParameters" => Ok(Self::Cookie(name)),
             "variables" => Ok(Self::Variable(name)),
+            "arguments" => Ok(Self::Argument(name)),
             _ => Err(()),
         }
     }
@@ -77,8 +81,8 @@ pub struct Output {
 /// The part of an answer that holds a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutputSource {
-    /// The body: of an OpenAPI task its value, of a GraphQL task the whole response, of a
-    /// capability its result.
+    /// The body: of an OpenAPI task its value, of a GraphQL task the whole response, of an
+    /// MCP task what the tool gives, of a capability its result.
     Body(Query),
     /// The first header of this name, as text (1.1).
     Header(String),

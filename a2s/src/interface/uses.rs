@@ -70,13 +70,13 @@ impl<'u, 'n> Uses<'u, 'n> {
                 let Some(schema) = task.body.as_ref().and_then(|body| body.value_schema()) else {
                     return;
                 };
-                let book = Book { task, fuel: self.names.fuel };
+                let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
                 self.gather_below(template, &Type::of_schema(schema, book));
             }
             (Task::OpenApi(task), _) => {
                 let parameter = task.parameters.iter().find(|p| p.input_place() == *place);
                 let (Some(parameter), Some(name)) = (parameter, whole(template)) else { return };
-                let book = Book { task, fuel: self.names.fuel };
+                let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
                 let mut schema = self.writer.write(&Type::of_schema(&parameter.schema, book));
                 if let (Value::Object(members), Some(text)) = (&mut schema, &parameter.description)
                     && text.len() <= 1_000
@@ -92,10 +92,17 @@ impl<'u, 'n> Uses<'u, 'n> {
                     self.add(name, variable_schema(&variable.kind));
                 }
             }
+            (Task::Mcp(task), Place::Argument(name)) => {
+                let Some(schema) = task.argument_schema(name) else { return };
+                let book = Book { schemas: task.inputs(), fuel: self.names.fuel };
+                self.gather_below(template, &Type::of_schema(schema, book));
+            }
+            (Task::Mcp(_), _) => {}
         }
     }
 
-    /// Gathers the uses inside a body, or a part of it that takes values of this type.
+    /// Gathers the uses inside a body or an argument, or a part of it that takes values of this
+    /// type.
     fn gather_below(&mut self, template: &'n Template, takes: &Type<'n>) {
         if takes.is_unknown() {
             return;

@@ -10,9 +10,8 @@ use apollo_compiler::parser::Parser;
 use serde_json::Value;
 use url::Url;
 
-use super::security::{Reader, SecurityRequirement};
-use super::spot::Spot;
-use super::{Problem, check_header_name, decode_url};
+use super::security::{SecurityRequirement, read_security};
+use super::{Headers, Problem, decode_headers, decode_url};
 use crate::code;
 use crate::decode::{Fields, Findings, Site, Taken, short};
 use crate::diagnostic::did_you_mean;
@@ -106,30 +105,17 @@ pub(crate) fn decode_graphql(
     let persisted_query = fields.take_newer("persisted_query", findings);
     let partial_data = fields.take_newer("partial_data", findings);
     fields.finish(findings);
-    let security = decode_security(field, security.as_ref(), schemes.as_ref(), findings);
+    let code = code::BAD_GRAPHQL;
+    let security = read_security(field, security.as_ref(), schemes.as_ref(), code, findings);
 
     let endpoint = endpoint.and_then(|field| {
         let url = decode_url(field.string(findings)?);
         let url = url.map_err(|problem| report(&field, problem, findings)).ok()?;
         Some((url, Site { path: field.path.clone(), position: field.node.position }))
     });
-    let mut kept = BTreeMap::new();
-    for (header, entry) in headers.map_or_else(Vec::new, |headers| headers.entries(findings)) {
-        let Some(value) = entry.string(findings) else { continue };
-        let visible = value.chars().all(|c| c == ' ' || c.is_ascii_graphic());
-        match check_header_name(header) {
-            Ok(()) if visible => {
-                kept.insert(header.to_owned(), value.to_owned());
-            }
-            Ok(()) => {
-                let message = "a header value has visible ASCII characters only".to_owned();
-                report(&entry, (message, "Remove the others.".to_owned()), findings);
-            }
-            Err((message, hint)) => {
-                findings.error_with_hint(code::BAD_GRAPHQL, &entry.path, entry.key, message, hint)
-            }
-        }
-    }
+    let headers = headers.map_or_else(BTreeMap::new, |headers| {
+        decode_headers(&headers, Headers { code, own: |_| false }, findings)
+    });
     let query_field = query?;
     let text = query_field.string(findings)?;
     let document =
@@ -175,33 +161,13 @@ pub(crate) fn decode_graphql(
                 schema,
             })
             .collect(),
-        headers: kept,
+        headers,
         security,
         definitions,
         persisted_query,
         partial_data,
     };
     Some((task, site))
-}
-
-/// The ways to be let in, in OpenAPI's words: `security`, and the schemes by name beside it.
-fn decode_security(
-    task: &Taken<'_>,
-    security: Option<&Taken<'_>>,
-    schemes: Option<&Taken<'_>>,
-    findings: &mut Findings,
-) -> Vec<Vec<SecurityRequirement>> {
-    let Some(security) = security else { return Vec::new() };
-    let alternatives = security.items(findings);
-    let alternatives: Vec<_> = alternatives.iter().map(Spot::of).collect();
-    let reader = Reader {
-        root: Spot::of(task),
-        schemes: schemes.map(Spot::of),
-        place: "securitySchemes",
-        code: code::BAD_GRAPHQL,
-        findings,
-    };
-    reader.read(&alternatives, &Spot::of(security))
 }
 
 fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {

@@ -5,7 +5,6 @@ mod decode;
 mod field;
 mod parameter;
 mod path;
-mod sample;
 mod server;
 
 use std::sync::Arc;

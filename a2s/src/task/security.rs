@@ -1,6 +1,6 @@
 //! Security: who may ask, and by which credentials.
 //!
-//! OpenAPI's words, which GraphQL tasks use as well. A document says where a credential goes; which
+//! OpenAPI's words, which GraphQL and MCP tasks use as well. A document says where a credential goes; which
 //! credential that is, and to which hosts it may go, the person says who stores it.
 
 mod read;
@@ -13,7 +13,7 @@ use super::{is_header_name, is_set_for_requests};
 use crate::api::CredentialKind;
 use crate::decode::short;
 
-pub(super) use read::Reader;
+pub(super) use read::{Reader, read_security};
 
 /// The longest name of a scheme, in characters.
 const MAX_NAME: usize = 100;

@@ -6,23 +6,32 @@ use serde_json::Value;
 
 use crate::document::ValueType;
 
+/// How deep alternatives in a schema are followed.
+const MAX_DEPTH: usize = 4;
+
 /// A set of kinds of JSON values. Numbers are two kinds: whole ones and others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kinds(u8);
+pub struct Kinds(u8);
 
 impl Kinds {
     pub(crate) const NONE: Self = Self(0);
-    pub(crate) const NULL: Self = Self(1);
-    pub(crate) const BOOLEAN: Self = Self(1 << 1);
+    /// Null.
+    pub const NULL: Self = Self(1);
+    /// True and false.
+    pub const BOOLEAN: Self = Self(1 << 1);
     pub(crate) const INTEGER: Self = Self(1 << 2);
     const FRACTION: Self = Self(1 << 3);
-    pub(crate) const NUMBER: Self = Self(Self::INTEGER.0 | Self::FRACTION.0);
-    pub(crate) const STRING: Self = Self(1 << 4);
-    pub(crate) const ARRAY: Self = Self(1 << 5);
-    pub(crate) const OBJECT: Self = Self(1 << 6);
+    /// All numbers.
+    pub const NUMBER: Self = Self(Self::INTEGER.0 | Self::FRACTION.0);
+    /// Texts.
+    pub const STRING: Self = Self(1 << 4);
+    /// Lists.
+    pub const ARRAY: Self = Self(1 << 5);
+    /// Objects.
+    pub const OBJECT: Self = Self(1 << 6);
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
-    /// What is one text in an address or a header.
-    pub(crate) const SCALAR: Self = Self(Self::BOOLEAN.0 | Self::NUMBER.0 | Self::STRING.0);
+    /// What is one text in an address or a header: booleans, numbers and texts.
+    pub const SCALAR: Self = Self(Self::BOOLEAN.0 | Self::NUMBER.0 | Self::STRING.0);
 
     /// The names of types in JSON Schema.
     const NAMES: [(&'static str, Self); 7] = [
@@ -49,6 +58,53 @@ impl Kinds {
         }
     }
 
+    /// The kinds of values that a JSON Schema admits, as far as `type`, `enum`, `const` and
+    /// alternatives tell; all of them when nothing is known.
+    #[must_use]
+    pub fn of_schema(schema: &Value) -> Self {
+        Self::at(schema, 0)
+    }
+
+    fn at(schema: &Value, depth: usize) -> Self {
+        let all = |kinds: &mut dyn Iterator<Item = Self>| kinds.fold(Self::NONE, Self::or);
+        if let Some(kind) = schema.get("type") {
+            let names = kind.as_array().map_or_else(|| std::slice::from_ref(kind), Vec::as_slice);
+            let named = |name: &Value| name.as_str().and_then(Self::named).unwrap_or(Self::ANY);
+            return all(&mut names.iter().map(named));
+        }
+        if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+            return all(&mut choices.iter().map(Self::of));
+        }
+        if let Some(value) = schema.get("const") {
+            return Self::of(value);
+        }
+        let alternatives = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array());
+        match alternatives {
+            Some(alternatives) if depth < MAX_DEPTH => {
+                all(&mut alternatives.iter().map(|schema| Self::at(schema, depth + 1)))
+            }
+            Some(_) | None => Self::ANY,
+        }
+    }
+
+    /// Whether some value other than null is of both.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        self.and(other).without(Self::NULL) != Self::NONE
+    }
+
+    /// Whether anything is known.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self != Self::ANY
+    }
+
+    /// In the words of JSON Schema, `string or integer`; none when nothing is known.
+    #[must_use]
+    pub fn describe(self) -> Option<String> {
+        self.is_known().then(|| self.names().join(" or "))
+    }
+
     /// The kinds of a type of JSON Schema; none when there is no such type.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kinds)| *kinds)
@@ -63,6 +119,9 @@ impl Kinds {
             .collect();
         if names.contains(&"number") {
             names.retain(|name| *name != "integer");
+        } else if self.contains(Self::FRACTION) {
+            // Numbers with a fraction alone have no name of their own.
+            names.push("number");
         }
         names
     }
@@ -145,6 +204,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn kinds_are_read_from_schemas_and_told_in_their_words() {
+        let words = |schema: Value| Kinds::of_schema(&schema).describe();
+        assert_eq!(words(json!({"type": "string"})).unwrap(), "string");
+        assert_eq!(words(json!({"type": "number"})).unwrap(), "number");
+        assert_eq!(words(json!({"enum": [1, "a"]})).unwrap(), "string or integer");
+        assert_eq!(words(json!({"enum": [1.5]})).unwrap(), "number");
+        assert_eq!(
+            words(json!({"anyOf": [{"type": "array"}, {"const": null}]})).unwrap(),
+            "array or null"
+        );
+        assert_eq!(words(json!({})), None);
+        assert_eq!(words(json!({"type": "colour"})), None);
+        let meets =
+            |one: Value, other: Value| Kinds::of_schema(&one).meets(Kinds::of_schema(&other));
+        assert!(meets(json!({"type": "integer"}), json!({"type": ["number", "null"]})));
+        assert!(!meets(json!({"type": ["string", "null"]}), json!({"type": ["object", "null"]})));
+    }
 
     #[test]
     fn kinds_are_told_in_words() {

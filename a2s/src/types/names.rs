@@ -206,8 +206,12 @@ impl<'n> Names<'n> {
             return known.clone();
         }
         let answer = match &**task {
-            Task::OpenApi(task) => openapi_answer(Book { task, fuel: self.fuel }),
+            Task::OpenApi(task) => openapi_answer(task, self.fuel),
             Task::Graphql(task) => graphql_answer(task),
+            Task::Mcp(task) => {
+                let book = Book { schemas: task.outputs(), fuel: self.fuel };
+                Type::of_schema(&task.output_schema, book)
+            }
         };
         self.answers.borrow_mut().insert(&step.pointer, answer.clone());
         answer
@@ -220,7 +224,8 @@ impl<'n> Names<'n> {
             let mut responses = task.responses.iter();
             responses.find(|(status, _)| status.eq_ignore_ascii_case(name))
         });
-        response.map(|(_, response)| response_type(response, Book { task, fuel: self.fuel }))
+        let book = Book { schemas: task.into(), fuel: self.fuel };
+        response.map(|(_, response)| response_type(response, book))
     }
 
     /// What a template gives.
@@ -305,8 +310,8 @@ fn initial_type<'s>(kind: ValueType) -> Type<'s> {
 }
 
 /// The body of an answer that means success: unknown as soon as one of the answers does not tell.
-fn openapi_answer(book: Book<'_>) -> Type<'_> {
-    let responses = &book.task.responses;
+fn openapi_answer<'s>(task: &'s OpenApiTask, fuel: &'s Fuel) -> Type<'s> {
+    let (responses, book) = (&task.responses, Book { schemas: task.into(), fuel });
     let has_success = responses.iter().any(|(status, _)| status.starts_with('2'));
     let mut types = Vec::new();
     for (status, response) in responses {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::shape::{Body, Shape};
 use super::{Fuel, Kinds};
-use crate::task::OpenApiTask;
+use crate::task::Schemas;
 
 /// How deep schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`, `anyOf`.
 const MAX_DEPTH: usize = 16;
@@ -21,10 +21,10 @@ const MAX_REFS: usize = 8;
 
 static NULL: Value = Value::Null;
 
-/// A specification, and how much may still be read in it.
+/// What schemas stand in, and how much may still be read of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Book<'s> {
-    pub(crate) task: &'s OpenApiTask,
+    pub(crate) schemas: Schemas<'s>,
     pub(crate) fuel: &'s Fuel,
 }
 
@@ -68,7 +68,7 @@ impl<'s> Part<'s> {
 
     /// What its `$ref` leads to, when it has one that leads somewhere.
     pub(crate) fn target(self) -> Option<Self> {
-        let schema = self.book.task.schema_at(self.get("$ref")?.as_str()?)?;
+        let schema = self.book.schemas.at(self.get("$ref")?.as_str()?)?;
         Some(Self { schema, ..self })
     }
 

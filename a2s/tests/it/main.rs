@@ -8,4 +8,5 @@ mod findings;
 mod jsonpath;
 mod robust;
 mod samples;
+mod sentences;
 mod writer;

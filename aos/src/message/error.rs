@@ -70,7 +70,7 @@ impl ErrorObject {
             code::INVALID_PARAMS => "Invalid parameters",
             _ => "Internal error",
         };
-        Self { data: Some(data), ..Self::new(code, message.to_owned()) }
+        Self::new(code, message.to_owned(), data)
     }
 }
 

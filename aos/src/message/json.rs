@@ -316,13 +316,16 @@ impl<T: Read> Read for Option<T> {
 }
 
 /// An instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is
-/// read as UTC; what is printed always ends in `Z`.
+/// read as UTC; what is printed always ends in `Z`. A date alone is no instant.
 impl Read for jiff::Timestamp {
     fn read(value: Value) -> Result<Self, Invalid> {
         let text = String::read(value)?;
         let no_time = || Invalid::new("must be an ISO 8601 time such as 2025-01-24T15:30:45Z");
         if let Ok(timestamp) = text.parse() {
             return Ok(timestamp);
+        }
+        if !text.contains([':', 'T', 't']) {
+            return Err(no_time());
         }
         let local: jiff::civil::DateTime = text.parse().map_err(|_| no_time())?;
         let utc = local.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| no_time())?;

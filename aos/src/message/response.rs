@@ -105,8 +105,8 @@ objects! {
             /// What is wrong, in a few words.
             message "message": String,
         }
-        optional {
-            /// More about it.
+        sent {
+            /// More about it; `null` where there is nothing more.
             data "data": Value,
         }
     }

@@ -11,6 +11,21 @@ use super::part::{Part, Source, TextPart};
 
 objects! {
     /// `steps/agentTrigger`: an event is about to start the agent (text 4.1).
+    ///
+    /// ```
+    #[doc = include_str!("example_context.md")]
+    /// use aos::message::{AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Part, Request, TextPart, TriggerKind};
+    ///
+    /// let event = AgentTriggerEvent::new("email".into(), "mail-7".into());
+    /// let content = vec![Part::Text(TextPart::new("Your flight was cancelled."))];
+    /// let trigger = AgentTrigger::new(TriggerKind::Autonomous, event, content);
+    /// let question = Request::new("question-1", AgentTriggerStep::new(context, trigger));
+    ///
+    /// let sent = serde_json::to_value(&question)?;
+    /// assert_eq!(sent["method"], "steps/agentTrigger");
+    /// assert_eq!(sent["params"]["trigger"]["event"]["type"], "email");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     AgentTriggerStep {
         required {
             /// Who, where, when.
@@ -47,6 +62,22 @@ objects! {
     }
 
     /// `steps/message`: a message goes in or out (text 4.5).
+    ///
+    /// ```
+    #[doc = include_str!("example_context.md")]
+    /// use aos::message::{Message, MessageStep, Part, Request, Role, SiteSource, Source, TextPart};
+    ///
+    /// let text = vec![Part::Text(TextPart::new("The next train leaves at nine."))];
+    /// let answer = Message::new("message-2".into(), Role::Agent, text);
+    /// let mut step = MessageStep::new(context, answer);
+    /// step.citations = Some(vec![Source::Site(SiteSource::new("https://trains.example".into()))]);
+    /// let question = Request::new("question-1", step);
+    ///
+    /// let sent = serde_json::to_value(&question)?;
+    /// assert_eq!(sent["method"], "steps/message");
+    /// assert_eq!(sent["params"]["message"]["role"], "agent");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     MessageStep {
         required {
             /// Who, where, when.
@@ -79,6 +110,22 @@ objects! {
     }
 
     /// `steps/toolCallRequest`: a tool is about to be called (text 4.6).
+    ///
+    /// ```
+    #[doc = include_str!("example_context.md")]
+    /// use aos::message::{Request, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep};
+    ///
+    /// let inputs = vec![ToolArgumentValue::new("city".into(), "Paris".into())];
+    /// let call = ToolCallRequest::new("execution-1".into(), "weather".into(), inputs);
+    /// let mut step = ToolCallRequestStep::new(context, call);
+    /// step.reasoning = Some("They asked for the weather.".into());
+    /// let question = Request::new("question-1", step);
+    ///
+    /// let sent = serde_json::to_value(&question)?;
+    /// assert_eq!(sent["method"], "steps/toolCallRequest");
+    /// assert_eq!(sent["params"]["toolCallRequest"]["inputs"][0]["name"], "city");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     ToolCallRequestStep {
         required {
             /// Who, where, when.
@@ -129,6 +176,21 @@ objects! {
     }
 
     /// `steps/knowledgeRetrieval`: knowledge is about to be used (text 4.2).
+    ///
+    /// ```
+    #[doc = include_str!("example_context.md")]
+    /// use aos::message::{KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, Request};
+    ///
+    /// let found = vec![KnowledgeResult::new("timetable.csv".into(), "TGV,Paris,9:00".into())];
+    /// let mut step = KnowledgeStep::new(found);
+    /// step.query = Some("trains to Paris".into());
+    /// let question = Request::new("question-1", KnowledgeRetrievalStep::new(context, step));
+    ///
+    /// let sent = serde_json::to_value(&question)?;
+    /// assert_eq!(sent["method"], "steps/knowledgeRetrieval");
+    /// assert_eq!(sent["params"]["knowledgeStep"]["results"][0]["id"], "timetable.csv");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     KnowledgeRetrievalStep {
         required {
             /// Who, where, when.
@@ -173,6 +235,20 @@ objects! {
     }
 
     /// `steps/memoryStore` (text 4.3) and `steps/memoryContextRetrieval` (text 4.4).
+    ///
+    /// ```
+    #[doc = include_str!("example_context.md")]
+    /// use aos::message::{Call, MemoryStep, Request};
+    ///
+    /// let step = MemoryStep::new(context, vec!["prefers trains".into()]);
+    /// let write = Request::new("question-1", Call::memory_store(step.clone()));
+    /// let read = Request::new("question-2", Call::memory_context_retrieval(step));
+    ///
+    /// let sent = serde_json::to_value(&write)?;
+    /// assert_eq!((&sent["method"], &sent["params"]["memory"][0]), (&"steps/memoryStore".into(), &"prefers trains".into()));
+    /// assert_eq!(serde_json::to_value(&read)?["method"], "steps/memoryContextRetrieval");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     MemoryStep {
         required {
             /// Who, where, when.
@@ -214,6 +290,21 @@ words! {
 }
 
 /// `steps/toolCallResult`: the result of a tool is about to be used (text 4.6).
+///
+/// ```
+#[doc = include_str!("example_context.md")]
+/// use aos::message::{Request, TextPart, ToolCallResultStep, ToolResult};
+///
+/// let result = ToolResult::new(vec![TextPart::new(r#"{"celsius":18}"#)], false);
+/// let mut step = ToolCallResultStep::new(context, "execution-1", result);
+/// step.tool_id = Some("weather".into());
+/// let question = Request::new("question-2", step);
+///
+/// let sent = serde_json::to_value(&question)?;
+/// assert_eq!(sent["method"], "steps/toolCallResult");
+/// assert_eq!(sent["params"]["toolCallResult"]["executionId"], "execution-1");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCallResultStep {
     /// Who, where, when.
@@ -297,6 +388,27 @@ impl Serialize for ToolCallResultStep {
 }
 
 /// `protocols/MCP`: an MCP message is about to be sent, or has come in (text 4.10).
+///
+/// ```
+#[doc = include_str!("example_context.md")]
+/// use aos::message::{McpStep, Object, Request};
+/// use serde_json::json;
+///
+/// // Outbound: before the message goes to the server.
+/// let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "slots", "arguments": {}}});
+/// let call: Object = serde_json::from_value(call)?;
+/// let outbound = Request::new("question-1", McpStep { context: Some(context), ..McpStep::new(call) });
+///
+/// // Inbound: before the answer of the server is used.
+/// let answer: Object = serde_json::from_value(json!({"jsonrpc": "2.0", "id": 4, "result": {"content": "free at nine"}}))?;
+/// let inbound = Request::new("question-2", McpStep::new(answer));
+///
+/// let sent = serde_json::to_value(&outbound)?;
+/// assert_eq!(sent["method"], "protocols/MCP");
+/// assert_eq!(sent["params"]["message"]["method"], "tools/call");
+/// assert_eq!(serde_json::to_value(&inbound)?["params"]["message"]["result"]["content"], "free at nine");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpStep {
     /// The MCP message as it is.
@@ -322,8 +434,11 @@ impl Read for McpStep {
     fn read(value: Value) -> Result<Self, Invalid> {
         let mut members = Members::of(value)?;
         let is_bare = !members.contains("message")
-            && members.contains("jsonrpc")
-            && ["method", "result", "error"].iter().any(|name| members.contains(name));
+            && members.get("jsonrpc").is_some_and(|version| version == "2.0")
+            && (members.get("method").is_some_and(Value::is_string)
+                || ["result", "error"]
+                    .iter()
+                    .any(|name| members.get(name).is_some_and(Value::is_object)));
         if is_bare {
             return Ok(Self::new(members.rest()));
         }
@@ -348,11 +463,45 @@ impl Serialize for McpStep {
 }
 
 /// An A2A message is about to be sent, or has come in (text 4.8 and 4.9).
+///
+/// ```
+/// use aos::message::{A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Method, Object, Request};
+/// use serde_json::json;
+///
+/// let party = |name: &str, role| A2aParty {
+///     agent: Some(A2aAgent { name: Some(name.into()), ..A2aAgent::new() }),
+///     role: Some(role),
+///     ..A2aParty::new()
+/// };
+/// let mut between = A2aContext::new();
+/// between.from = Some(party("Travel desk", A2aRole::Client));
+/// between.to = Some(party("Hotel", A2aRole::Server));
+///
+/// // The same for each of the seven methods, and for the answers to them.
+/// for (method, name) in [
+///     (A2aMethod::MessageSend, "message/send"),
+///     (A2aMethod::MessageStream, "message/stream"),
+///     (A2aMethod::TaskGet, "task/get"),
+///     (A2aMethod::TaskCancel, "tasks/cancel"),
+///     (A2aMethod::TaskResubscribe, "tasks/resubscribe"),
+///     (A2aMethod::PushConfigSet, "task/pushNotificationConfig/set"),
+///     (A2aMethod::PushConfigGet, "task/pushNotificationConfig/get"),
+/// ] {
+///     let payload: Object = serde_json::from_value(json!({"jsonrpc": "2.0", "id": 1, "params": {"id": "task-1"}}))?;
+///     let question = Request::new("question-1", (method, A2aStep::new(payload, between.clone())));
+///     let sent = serde_json::to_value(&question)?;
+///     assert_eq!((&sent["method"], &sent["params"]["context"]["to"]["role"]), (&name.into(), &"server".into()));
+/// }
+/// // Two of them are `tasks/…` in the text. Both wordings are read.
+/// assert_eq!(Method::from_name("tasks/get"), Method::from_name("task/get"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct A2aStep {
     /// The A2A message as it is.
     pub payload: Object,
-    /// Between whom. Absent in the older wording `protocols/A2A`.
+    /// Between whom. The schema asks for it and the tables of the text do not have it, so it is read
+    /// as empty where it is missing. Absent in the older wording `protocols/A2A`.
     pub context: Option<A2aContext>,
     /// Why the agent does this.
     pub reasoning: Option<String>,
@@ -439,7 +588,7 @@ impl Read for A2aStep {
         let mut members = Members::of(value)?;
         Ok(Self {
             payload: members.required("payload")?,
-            context: Some(members.required("context")?),
+            context: Some(members.optional("context")?.unwrap_or_default()),
             reasoning: members.optional("reasoning")?,
             extra: members.rest(),
         })
@@ -453,6 +602,18 @@ impl Serialize for A2aStep {
 }
 
 /// `ping`: is the guardian there (text 4.7)?
+///
+/// ```
+/// use aos::message::{Ping, Request};
+///
+/// let time = "2026-01-02T03:04:05Z".parse().ok();
+/// let question = Request::new(1, Ping { timestamp: time, timeout: Some(2_000), metadata: None });
+///
+/// let sent = serde_json::to_value(&question)?;
+/// assert_eq!((&sent["method"], &sent["timestamp"]), (&"ping".into(), &"2026-01-02T03:04:05Z".into()));
+/// assert_eq!(sent["params"]["timeout"], 2_000);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ping {
     /// When it was asked. Schema and text put it in different places, so it is written in both.

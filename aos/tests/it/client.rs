@@ -18,7 +18,7 @@ use url::Url;
 
 /// What the guardian of a test does with a question.
 #[derive(Clone)]
-enum Reply {
+pub(crate) enum Reply {
     /// It answers with this as the `result`.
     Result(Value),
     /// It answers with this JSON.
@@ -32,7 +32,7 @@ enum Reply {
 }
 
 /// Serve on a free port until the test ends.
-async fn serve(router: Router) -> Url {
+pub(crate) async fn serve(router: Router) -> Url {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = Url::parse(&format!("http://{}/aos", listener.local_addr().unwrap())).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -40,7 +40,7 @@ async fn serve(router: Router) -> Url {
 }
 
 /// A guardian that answers each question with what `reply` makes of it.
-async fn guardian(reply: impl Fn(Value) -> Reply + Send + Sync + 'static) -> Url {
+pub(crate) async fn guardian(reply: impl Fn(Value) -> Reply + Send + Sync + 'static) -> Url {
     let reply = Arc::new(reply);
     let answer = move |body: Bytes| async move {
         let question: Value = serde_json::from_slice(&body).unwrap();
@@ -80,11 +80,11 @@ fn http(status: u16, content_type: &str, body: Body) -> Response<Body> {
     Response::builder().status(status).header("content-type", content_type).body(body).unwrap()
 }
 
-fn client(url: Url, fail_mode: FailMode) -> GuardianClient {
+pub(crate) fn client(url: Url, fail_mode: FailMode) -> GuardianClient {
     GuardianClient::new(url, Options { fail_mode, ..Options::default() }).unwrap()
 }
 
-fn context() -> StepContext {
+pub(crate) fn context() -> StepContext {
     let provider = AgentProvider::new("Example".to_owned(), "https://example.org/".to_owned());
     let [id, name, instructions, version] = ["a", "Agent", "Help.", "1"].map(str::to_owned);
     let agent =
@@ -98,19 +98,19 @@ fn context() -> StepContext {
     )
 }
 
-fn tool_call() -> Request {
+pub(crate) fn tool_call() -> Request {
     let inputs = vec![ToolArgumentValue::new("city".to_owned(), json!("Paris"))];
     let call = ToolCallRequest::new("x-1".to_owned(), "weather".to_owned(), inputs);
     Request::new("q-1", ToolCallRequestStep::new(context(), call))
 }
 
-fn tool_result() -> Request {
+pub(crate) fn tool_result() -> Request {
     let result = ToolResult::new(vec![TextPart::new("18 degrees")], false);
     Request::new("q-2", ToolCallResultStep::new(context(), "x-1", result))
 }
 
 /// The question with one member changed, as the answer of a guardian that modifies.
-fn modify(question: &Value, pointer: &str, value: Value) -> Reply {
+pub(crate) fn modify(question: &Value, pointer: &str, value: Value) -> Reply {
     let mut modified = question.clone();
     *modified.pointer_mut(pointer).unwrap() = value;
     Reply::Result(

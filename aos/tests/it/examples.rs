@@ -1,6 +1,6 @@
 //! Every documented form of a message is read, and what is none is refused with its code and place.
 
-use aos::message::{Body, Call, Limits, Method, Object, Request, Response};
+use aos::message::{Body, Call, Limits, Method, Object, Request, Response, code};
 use serde_json::{Value, json};
 
 /// The context as the hooks page shows it: without the `url` that the schema asks of an agent.
@@ -115,6 +115,28 @@ fn an_agent_without_url_is_read() {
     assert_eq!(question.call.context().unwrap().agent.url, "");
 }
 
+/// The objects as the text under its older name, ASOP, has them: no `url`, and `null` where a type
+/// may be missing.
+#[test]
+fn objects_of_the_older_name_are_read() {
+    let mut context = context();
+    context["agent"]["tools"] = json!([{
+        "name": "Trains", "id": "trains", "type": "function_call", "outputs": null,
+        "arguments": [{"name": "to", "type": "string", "mimeType": null, "required": true}]
+    }]);
+    context["agent"]["model"] = json!({"name": "M", "id": "m", "provider": {"name": "P"}});
+    context["agent"]["mcpServers"] = json!([{"name": "calendar", "version": "1"}]);
+    context["agent"]["resources"] = json!([{"name": "Trains", "id": "f-1", "content": "TGV"}]);
+    let data = json!([{"kind": "data", "data": [1, 2]}]);
+    let params =
+        json!({"context": context, "message": {"id": "m", "role": "system", "content": data}});
+    let question = read(&request("steps/message", params));
+    let agent = &question.call.context().unwrap().agent;
+    let tools = agent.tools.as_ref().unwrap();
+    assert_eq!(tools[0].arguments.as_ref().unwrap()[0].mime_type, None);
+    assert_eq!((tools[0].outputs.as_ref(), agent.url.as_str()), (None, ""));
+}
+
 #[test]
 fn a_flat_tool_result_is_the_nested_one() {
     let result = json!({"outputs": [{"kind": "text", "text": "9:00"}], "isError": false});
@@ -157,6 +179,11 @@ fn other_spellings_are_the_same_question() {
     }
     let beside = json!({"jsonrpc": "2.0", "id": "q-1", "method": "tasks/cancel", "payload": {"id": 1}, "context": a2a["context"]});
     check_same(&beside, &request("tasks/cancel", a2a));
+    // The tables of the text have no context.
+    check_same(
+        &request("message/send", json!({"payload": {"id": 1}})),
+        &request("message/send", json!({"payload": {"id": 1}, "context": {}})),
+    );
     let wrapped =
         request("protocols/A2A", json!({"message": {"method": "message/send"}, "reasoning": "r"}));
     check_same(&wrapped, &wrapped);
@@ -250,6 +277,7 @@ fn wrong_params_are_refused_with_their_place() {
     );
     check("/params/context/session", Some(json!({})), "params.context.session.id");
     check("/params/context/timestamp", Some(json!("yesterday")), "params.context.timestamp");
+    check("/params/context/timestamp", Some(json!("2026-03-04")), "params.context.timestamp");
     check("/params/context/traceparent", Some(json!("00-1")), "params.context.traceparent");
     check("/params/toolCallRequest/inputs", Some(json!({"a": 1})), "params.toolCallRequest.inputs");
     check("/params/toolCallRequest/inputs/0/name", None, "params.toolCallRequest.inputs[0].name");
@@ -309,6 +337,30 @@ fn a_modification_takes_only_what_the_hook_covers() {
     assert!(question.with_modification(memory).unwrap_err().contains("steps/memoryStore"));
     let ping = read(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     assert!(ping.with_modification(ping.clone()).is_err());
+}
+
+/// What has no version, or neither a method nor an outcome, is no message of JSON-RPC.
+#[test]
+fn what_is_no_mcp_message_is_not_taken_for_one() {
+    for params in [
+        json!({"id": 1, "method": "tools/list"}),
+        json!({"jsonrpc": null, "id": 1, "method": "tools/list"}),
+        json!({"jsonrpc": "1.0", "id": 1, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": null}),
+        json!({"jsonrpc": "2.0", "id": 1}),
+    ] {
+        let message =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "protocols/MCP", "params": params});
+        check_refused(&message.to_string(), code::INVALID_PARAMS, &json!(1), "params.message");
+    }
+}
+
+#[test]
+fn an_error_is_read_as_it_was_written() {
+    let refused =
+        Request::from_slice(br#"{"jsonrpc":"2.0","id":1,"method":"none"}"#, Limits::default());
+    let response = refused.unwrap_err().to_response();
+    assert_eq!(Response::from_slice(&response.to_vec(), Limits::default()), Ok(response));
 }
 
 #[test]

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::generate::requests;
 
-const REPAIRED: &str = include_str!("../schema/aos_schema.repaired.json");
+pub(crate) const REPAIRED: &str = include_str!("../schema/aos_schema.repaired.json");
 const OFFICIAL: &str = include_str!("../schema/aos_schema.json");
 
 /// A validator for one definition. The root of the file has no rule of its own and accepts anything.
-fn validator(schema: &str, definition: &str) -> Validator {
+pub(crate) fn validator(schema: &str, definition: &str) -> Validator {
     let mut schema: Value = serde_json::from_str(schema).unwrap();
     schema["$ref"] = Value::from(format!("#/$defs/{definition}"));
     jsonschema::options()
@@ -38,7 +38,7 @@ fn official_definition(call: &Call) -> Option<&'static str> {
     }
 }
 
-fn assert_valid(validator: &Validator, message: &[u8]) {
+pub(crate) fn assert_valid(validator: &Validator, message: &[u8]) {
     let message: Value = serde_json::from_slice(message).unwrap();
     let faults: Vec<_> =
         validator.iter_errors(&message).map(|e| format!("{}: {e}", e.instance_path())).collect();
@@ -88,7 +88,7 @@ fn every_response_validates() {
         Body::Decision(explained(Decision::Allow)),
         Body::Decision(explained(Decision::Deny)),
         Body::Pong(pong),
-        Body::Error(ErrorObject::new(-32001, "busy".to_owned())),
+        Body::Error(ErrorObject::new(-32001, "busy".to_owned(), Value::Null)),
     ];
     for code in
         [code::PARSE_ERROR, code::INVALID_REQUEST, code::METHOD_NOT_FOUND, code::INVALID_PARAMS]

@@ -13,10 +13,11 @@ use crate::clock::{execution_id, milliseconds_between};
 use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
-use crate::outbound::{Failure, Fetch, Pause, Wait};
+use crate::outbound::{Failure, Fetch, NoSession, Opening, Pause, Wait};
 use crate::plan::Unit;
 use crate::request::{
-    self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, read_response,
+    self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, message_of,
+    read_response, wants_session,
 };
 use crate::run::exchange::{Asked, Exchange, Kept};
 use crate::scope::Scope;
@@ -103,7 +104,7 @@ impl<'r> Engine<'r> {
             asked = way.gate.ask_request(&asker, contract, given) => asked,
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
-        self.record_decision(&asker, asked.decision);
+        self.record_decisions(&asker, asked.decisions);
         let request = asked.verdict.map_err(|error| self.failed(path, error))?;
 
         let address = hides_address.then(|| request::address(task).1);
@@ -112,6 +113,7 @@ impl<'r> Engine<'r> {
         let (answer, head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
+                let response = self.admit(way, &asker, unit, step, task, response, attempt).await?;
                 let answer = self.read(task, &response);
                 let answer = answer.and_then(|body| {
                     self.check_answer(path, contract, &response, &body).map(|()| body)
@@ -129,11 +131,39 @@ impl<'r> Engine<'r> {
         };
         // Not cut short by a halt: the request had its effect, and what came of it is recorded.
         let asked = way.gate.ask_result(&asker, task, answer).await;
-        self.record_decision(&asker, asked.decision);
+        self.record_decisions(&asker, asked.decisions);
         let status = head.as_ref().map(|head| head.status);
         let body = asked.verdict.map(Permitted::into_inner);
         let body = body.map_err(|error| self.failed_at(path, error, Some(attempt), status))?;
         Ok(Answer { body, head })
+    }
+
+    /// Asks the guardians about the message that a server of MCP has answered with, before it is
+    /// read; what is secret in it is learnt first. Any other answer is what it is.
+    #[expect(clippy::too_many_arguments, reason = "an answer, and whose it is")]
+    async fn admit(
+        &self,
+        way: Way<'_>,
+        asker: &Asker<'_>,
+        unit: &'r Unit,
+        step: &'r Step,
+        task: &Task,
+        response: RawResponse,
+        attempt: u32,
+    ) -> Result<RawResponse, Stop> {
+        let message = if let Task::Mcp(_) = task { message_of(&response) } else { None };
+        let Some(message) = message else { return Ok(response) };
+        if let Ok(body) = read_response(task, &response) {
+            let head = Head { status: response.status, headers: response.headers.clone() };
+            let answer = Answer { body, head: Some(head) };
+            self.learn_outputs(asker.step, unit, step.action.outputs(), &answer)?;
+        }
+        let asked = way.gate.ask_message(asker, task, message).await;
+        self.record_decisions(asker, asked.decisions);
+        let message = asked.verdict.map(Permitted::into_inner).map_err(|error| {
+            self.failed_at(asker.step, error, Some(attempt), Some(response.status))
+        })?;
+        Ok(response.with_message(&message))
     }
 
     /// Holds an answer to what its operation declares, as far as that is wanted.
@@ -200,6 +230,8 @@ impl<'r> Engine<'r> {
         let mut whole: Option<Permitted<PreparedRequest>> = None;
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
         let mut renewed = false;
+        // What a server of MCP has said to a call outside of a session.
+        let mut refusal: Option<RawResponse> = None;
         loop {
             let request = whole.as_ref().unwrap_or(request);
             attempt += 1;
@@ -225,6 +257,39 @@ impl<'r> Engine<'r> {
                 self.rest(path, attempt, pause, halt).await?;
                 continue;
             }
+            let mut session = None;
+            if refusal.is_some() || outbound.wants_session(request) {
+                let on_opening = |opening: Opening| self.note_opening(path, attempt, opening);
+                let time = halt.remaining();
+                let opened = tokio::select! {
+                    biased;
+                    why = halt.halted() => return Err(Stop::Halted(why)),
+                    opened = Box::pin(
+                        outbound.open_session(request, &authorization, time, &on_opening)
+                    ) => opened,
+                };
+                match opened {
+                    Ok(opened) => session = Some(opened),
+                    Err(NoSession { failure, status }) => {
+                        // The refusal meant what it said.
+                        if let (Some(refusal), Some(_)) = (refusal.take(), status) {
+                            return Ok((Ok(refusal), attempt));
+                        }
+                        if status == Some(401) && authorization.refused().await && !renewed {
+                            renewed = true;
+                            self.note_renewal(path, attempt);
+                            continue;
+                        }
+                        let (now, random) = (self.clock.now(), self.ids.random());
+                        let pause = retries.pause(true, attempt, Err(&failure), now, random);
+                        let Some(pause) = pause else { return Ok((Err(failure), attempt)) };
+                        self.rest(path, attempt, pause, halt).await?;
+                        continue;
+                    }
+                }
+            }
+            let inside = session.as_ref().and_then(|session| request.in_session(session));
+            let request = inside.as_ref().unwrap_or(request);
             let on_wait = |wait: Wait| self.note_wait(path, wait);
             let turn = tokio::select! {
                 // A halt goes first: nothing is begun behind it.
@@ -280,16 +345,26 @@ impl<'r> Engine<'r> {
                     }
                 }
             }
+            if let Some(session) = &session {
+                outbound.close_session(request, session, &authorization).await;
+            }
             let is_refused = matches!(&outcome, Ok(response) if response.status == 401);
             // A token that was kept may have been taken back meanwhile: once a new one is tried.
             if is_refused && authorization.refused().await && repeat_safe && !renewed {
                 renewed = true;
-                self.journal.note(EventKind::Retrying {
-                    step: path.to_owned(),
-                    attempt,
-                    reason: "the service refused the token; a new one is fetched".to_owned(),
-                    pause_ms: 0,
-                });
+                self.note_renewal(path, attempt);
+                continue;
+            }
+            if session.is_none()
+                && request.may_need_session()
+                && refusal.is_none()
+                && let Ok(response) = &outcome
+                && wants_session(response)
+            {
+                // It was refused before any tool was run: nothing has been done.
+                self.effects.fetch_sub(effect, Ordering::Relaxed);
+                self.note_again(path, attempt, "the server wants a session");
+                refusal = Some(response.clone());
                 continue;
             }
             if let Ok(response) = &outcome
@@ -298,12 +373,7 @@ impl<'r> Engine<'r> {
             {
                 // The service knows the hash of the query only: it has done nothing.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);
-                self.journal.note(EventKind::Retrying {
-                    step: path.to_owned(),
-                    attempt,
-                    reason: "the service asks for the query itself".to_owned(),
-                    pause_ms: 0,
-                });
+                self.note_again(path, attempt, "the service asks for the query itself");
                 whole = Some(written_out);
                 continue;
             }
@@ -326,6 +396,33 @@ impl<'r> Engine<'r> {
             () = tokio::time::sleep(pause.length) => Ok(()),
             why = halt.halted() => Err(Stop::Halted(why)),
         }
+    }
+
+    fn note_renewal(&self, path: &str, attempt: u32) {
+        self.note_again(path, attempt, "the service refused the token; a new one is fetched");
+    }
+
+    /// Another attempt follows at once.
+    fn note_again(&self, path: &str, attempt: u32, reason: &str) {
+        self.journal.note(EventKind::Retrying {
+            step: path.to_owned(),
+            attempt,
+            reason: reason.to_owned(),
+            pause_ms: 0,
+        });
+    }
+
+    /// A session was to be opened.
+    fn note_opening(&self, path: &str, attempt: u32, opening: Opening) {
+        let Opening { host, revision, duration_ms, failure } = opening;
+        self.journal.note(EventKind::SessionOpened {
+            step: path.to_owned(),
+            attempt,
+            host,
+            revision: revision.map(str::to_owned),
+            duration_ms,
+            failure: failure.map(Error::into_warning),
+        });
     }
 
     /// A token was asked for.
@@ -355,13 +452,13 @@ impl<'r> Engine<'r> {
         });
     }
 
-    fn record_decision(&self, asker: &Asker<'_>, decision: Option<Decision>) {
-        let Some(decision) = decision else { return };
-        self.metrics.decided(&decision);
-        self.journal.note(EventKind::Decided {
-            step: asker.step.to_owned(),
-            execution_id: asker.execution_id,
-            decision,
-        });
+    fn record_decisions(&self, asker: &Asker<'_>, decisions: Vec<Decision>) {
+        for decision in decisions {
+            self.journal.note(EventKind::Decided {
+                step: asker.step.to_owned(),
+                execution_id: asker.execution_id,
+                decision,
+            });
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Answers made up from what an operation declares: always the same for the same operation.
 
-use a2s::{MediaType, OpenApiTask, Output, OutputSource, Task};
+use a2s::{MediaType, OpenApiTask, Output, OutputSource, Schemas, Task};
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::response::{json, name_type, to_bytes};
+use super::response::{json, name_type, to_bytes, tool_result};
 use crate::request::RawResponse;
 
 /// The most examples of a description that are tried.
@@ -26,6 +26,12 @@ pub(super) fn responses<'t>(
             let of = |value: &Value| response(200, HeaderMap::new(), &json(), value);
             Box::new(sample.into_iter().filter_map(move |value| of(&value)))
         }
+        Task::Mcp(task) => {
+            let samples = task.outputs().samples(&task.output_schema);
+            let samples = samples.take_while(|_| !task.output_schema.is_null());
+            let of = |value: &Value| response(200, HeaderMap::new(), &json(), &tool_result(value));
+            Box::new(samples.filter_map(move |value| of(&value)))
+        }
     }
 }
 
@@ -42,7 +48,7 @@ fn of_operation<'t>(
     };
     let schema = media.get("schema").unwrap_or(&Value::Null);
     let shown = shown(task, media);
-    let values = shown.into_iter().chain(task.samples(schema));
+    let values = shown.into_iter().chain(Schemas::from(task).samples(schema));
     Box::new(values.filter_map(move |value| response(status, headers.clone(), &media_type, &value)))
 }
 
@@ -111,7 +117,7 @@ fn headers_of(task: &OpenApiTask, declared: &Value, outputs: &[Output]) -> Heade
         let value = shown(task, header).into_iter().next();
         let value = value.unwrap_or_else(|| {
             let schema = header.get("schema").unwrap_or(&Value::Null);
-            task.samples(schema).next().unwrap_or_default()
+            Schemas::from(task).samples(schema).next().unwrap_or_default()
         });
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&text))

@@ -22,18 +22,36 @@ pub(super) fn to_response(task: &Task, answer: &Answer) -> Result<RawResponse, S
     }
     let mut response =
         RawResponse { status: answer.status, headers, body: Vec::new().into(), redirects: 0 };
-    if answer.body.is_null() {
+    let body = match task {
+        Task::Mcp(_) if (200..300).contains(&answer.status) => &tool_result(&answer.body),
+        Task::OpenApi(_) | Task::Graphql(_) | Task::Mcp(_) => &answer.body,
+    };
+    if body.is_null() {
         return Ok(response);
     }
     let media_type = match response.content_type() {
         Some(named) => {
             MediaType::parse(named).ok_or_else(|| "`content-type` is no media type".to_owned())?
         }
-        None => usual_type(task, answer.status, &answer.body),
+        None => usual_type(task, answer.status, body),
     };
-    response.body = to_bytes(&media_type, &answer.body)?.into();
+    response.body = to_bytes(&media_type, body)?.into();
     name_type(&mut response, &media_type);
     Ok(response)
+}
+
+/// What a server of MCP sends when its tool gives `value`. One that says `isError` is a result as a
+/// whole: that of a tool which failed.
+pub(super) fn tool_result(value: &Value) -> Value {
+    let result = match value {
+        Value::Null => serde_json::json!({"content": []}),
+        failed if failed.get("isError") == Some(&Value::Bool(true)) => failed.clone(),
+        value => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            serde_json::json!({"content": [{"type": "text", "text": text}], "structuredContent": value})
+        }
+    };
+    serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": result})
 }
 
 /// Says what the body of an answer is, unless it says so itself.

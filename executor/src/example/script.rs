@@ -238,6 +238,9 @@ fn misfits(contract: &Contract, response: &RawResponse) -> Option<String> {
     {
         return None;
     }
+    if let (Task::Mcp(_), false) = (contract.task(), is_success) {
+        return None;
+    }
     let value = match read_response(contract.task(), response) {
         Ok(value) => value,
         Err(_) if is_success => return None,

@@ -118,6 +118,37 @@ async fn an_example_passes_when_its_answers_lead_to_its_output() {
     assert_eq!(steps.count(), 1);
 }
 
+/// A capability that calls a tool, with what its task says besides.
+fn caller(schema: &str, examples: &str) -> Arc<Document> {
+    let task = format!("{{server: 'https://api.example/mcp', tool: look{schema}}}");
+    document(
+        "Call",
+        &format!(
+            "execution:\n  type: sequence\n  steps:\n    - id: call\n      format: MCP\n      task: {task}\n\
+             \x20     input_mapping: {{arguments: {{city: Bern}}}}\n      output_mapping: {{high: '$.high'}}\n\
+             examples:\n{examples}"
+        ),
+    )
+}
+
+#[tokio::test]
+async fn a_tool_gives_what_the_example_or_its_schema_says() {
+    let schema = ", outputSchema: {type: object, properties: {high: {type: integer, minimum: 7}}, required: [high]}";
+    let examples = "  - {inputs: {}, answers: {call: {body: {high: 9}}}, output: {high: 9}}\n\
+                    \x20 - {inputs: {}, output: {high: 7}}\n\
+                    \x20 - {inputs: {}, answers: {call: {body: {isError: true, content: [{type: text, text: no}]}}}}\n\
+                    \x20 - {inputs: {}, answers: {call: {status: 503}}}\n";
+    let outcomes = run(&[caller(schema, examples)]).await;
+    check(&outcomes[0], &[]);
+    check(&outcomes[1], &[]);
+    assert_eq!(outcomes[1].made_up, ["call"]);
+    check(&outcomes[2], &["call A2S361 the tool reports an error: no"]);
+    check(&outcomes[3], &["call A2S357 the service answered with status 503"]);
+    // Nothing is known of what the tool gives.
+    let outcome = run_one(&[caller("", "  - {inputs: {}}\n")]).await;
+    assert!(told(&outcome)[0].starts_with("call A2S329 no answer can be made up"), "{outcome:?}");
+}
+
 #[tokio::test]
 async fn inputs_are_held_to_the_capability_and_to_the_request() {
     let examples = "  - {inputs: {id: 100}, answers: {read: {body: {id: 1, name: one}}}}\n";
@@ -127,6 +158,31 @@ async fn inputs_are_held_to_the_capability_and_to_the_request() {
         failures[0].starts_with("read A2S328 the value of `pathParameters.id`"),
         "{failures:?}"
     );
+}
+
+#[tokio::test]
+async fn an_input_that_only_a_used_capability_needs_has_to_be_given() {
+    let steps = "dependencies: [{capability: Read, version: ^1.0.0}]\nexecution:\n  type: sequence\n  steps:\n\
+        \x20   - {id: use, type: capability, use: Read, output_mapping: {name: '$.name'}}\n";
+    let user = document(
+        "User",
+        &format!("{steps}examples:\n  - {{inputs: {{}}}}\n  - {{inputs: {{id: 1}}}}\n"),
+    );
+    let child = reader(THING, "", "  - {inputs: {id: 1}}\n");
+    let outcomes = run(&[user, child]).await;
+    check(&outcomes[0], &["- A2S320 `User` needs `id`"]);
+    assert!(outcomes[0].events.is_empty());
+    check(&outcomes[1], &[]);
+}
+
+#[tokio::test]
+async fn behind_a_wrong_answer_no_result_is_judged() {
+    let answers = "{read: {status: 404, body: {}}}";
+    let examples =
+        format!("  - {{inputs: {{id: 1}}, answers: {answers}, output: {{name: other}}}}\n");
+    let handled = "      on_error: continue\n";
+    let outcome = run_one(&[reader(THING, handled, &examples)]).await;
+    assert!(matches!(outcome.failures[..], [Fault::Error(_)]), "{:?}", told(&outcome));
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! What a guardian's `modify` makes of inputs and results. Pure.
 
-use std::fmt::Display;
-
 use a2s::Place;
 use a2s::api::Change;
 use aos::message::{Call, Request, ToolCallResultStep};
@@ -14,39 +12,43 @@ use crate::request::one_line;
 use crate::secrets::{has_placeholder, restore};
 
 /// The most characters of a value's text that a change of a result shows.
-const MAX_SHOWN: usize = 200;
+pub(super) const MAX_SHOWN: usize = 200;
 /// The most changes of a result that are recorded.
 const MAX_CHANGES: usize = 20;
 /// What stands for a value of a result before the change: the guardian changed it so that it is
 /// not seen.
-const WITHHELD: &str = "(withheld)";
+pub(super) const WITHHELD: &str = "(withheld)";
 
-/// A modification that cannot be followed, which is a deny.
-pub(super) fn unusable(reason: impl Display) -> Error {
-    let message = format!("the guardian's modification cannot be used: {reason}");
-    Error::new(Kind::GuardianModification, message)
-}
+/// Why a modification cannot be used, which is a denial.
+pub(super) type Unusable = String;
 
 /// The inputs that a guardian wants instead of `inputs`, and what differs. Its list is whole: an
 /// input that it leaves out is gone.
 pub(super) fn modified_inputs(
     inputs: &IndexMap<Place, Value>,
     modified: &Request,
-) -> Result<(IndexMap<Place, Value>, Vec<Change>), Error> {
+) -> Result<(IndexMap<Place, Value>, Vec<Change>), Unusable> {
     let Call::ToolCallRequest(step) = &modified.call else {
-        return Err(unusable("it is not about a tool call"));
+        return Err("it is not about a tool call".to_owned());
     };
     let mut new = IndexMap::new();
     for input in &step.tool_call_request.inputs {
         let name = || one_line(&input.name, MAX_SHOWN);
-        let place: Place = input
-            .name
-            .parse()
-            .map_err(|()| unusable(format_args!("no input is called `{}`", name())))?;
+        let place: Place =
+            input.name.parse().map_err(|()| format!("no input is called `{}`", name()))?;
         if new.insert(place, input.value.clone()).is_some() {
-            return Err(unusable(format_args!("the input `{}` is there twice", name())));
+            return Err(format!("the input `{}` is there twice", name()));
         }
     }
+    let changes = changes_of(inputs, &new);
+    Ok((new, changes))
+}
+
+/// What differs between inputs.
+pub(super) fn changes_of(
+    before: &IndexMap<Place, Value>,
+    after: &IndexMap<Place, Value>,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut note = |place: &Place, from: Option<&Value>, to: Option<&Value>| {
         if from != to {
@@ -54,22 +56,23 @@ pub(super) fn modified_inputs(
             changes.push(Change { name: place.to_string(), from, to });
         }
     };
-    for (place, from) in inputs {
-        note(place, Some(from), new.get(place));
+    for (place, from) in before {
+        note(place, Some(from), after.get(place));
     }
-    for (place, to) in new.iter().filter(|(place, _)| !inputs.contains_key(*place)) {
+    for (place, to) in after.iter().filter(|(place, _)| !before.contains_key(*place)) {
         note(place, None, Some(to));
     }
-    Ok((new, changes))
+    changes
 }
 
 /// Inputs that a guardian made of those that it was shown, with their true values: a secret that it
-/// left in place is there again.
+/// left in place is there again. `has_secrets` says whether a placeholder can mean one: there were
+/// secrets among the inputs of the step, before any guardian had changed them.
 pub(super) fn restore_inputs(
     inputs: Inputs<'_>,
     modified: IndexMap<Place, Value>,
-) -> Result<IndexMap<Place, Value>, Error> {
-    let has_secrets = inputs.shown != inputs.truth;
+    has_secrets: bool,
+) -> Result<IndexMap<Place, Value>, Unusable> {
     let restored = modified.into_iter().map(|(place, made)| {
         let truth = inputs.truth.get(&place);
         let value = match (inputs.shown.get(&place), truth) {
@@ -78,8 +81,7 @@ pub(super) fn restore_inputs(
         };
         // Sending the placeholder itself would be neither what was meant nor what was allowed.
         if has_secrets && has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
-            let reason = format_args!("`{place}` has a secret at another place than before");
-            return Err(unusable(reason));
+            return Err(format!("`{place}` has a secret at another place than before"));
         }
         Ok((place, value))
     });
@@ -90,15 +92,15 @@ pub(super) fn restore_inputs(
 pub(super) fn modified_result(
     result: &Result<Value, Error>,
     modified: &Request,
-) -> Result<(Result<Value, Error>, Vec<Change>), Error> {
+) -> Result<(Result<Value, Error>, Vec<Change>), Unusable> {
     let Call::ToolCallResult(step) = &modified.call else {
-        return Err(unusable("it is not about a result"));
+        return Err("it is not about a result".to_owned());
     };
     let text = only_text(step)?;
     match (result, step.result.is_error) {
         (Ok(before), false) => {
             let after: Value = serde_json::from_str(text)
-                .map_err(|error| unusable(format_args!("the result is not JSON: {error}")))?;
+                .map_err(|error| format!("the result is not JSON: {error}"))?;
             let mut changes = Vec::new();
             note_changes("outputs", before, &after, &mut changes);
             Ok((Ok(after), changes))
@@ -112,22 +114,20 @@ pub(super) fn modified_result(
             let message = one_line(text, 4 * MAX_SHOWN);
             Ok((Err(Error { message, ..error.clone() }), Vec::new()))
         }
-        (Err(_), false) => Err(unusable("a failed step cannot be made to succeed")),
+        (Err(_), false) => Err("a failed step cannot be made to succeed".to_owned()),
     }
 }
 
-fn only_text(step: &ToolCallResultStep) -> Result<&str, Error> {
+fn only_text(step: &ToolCallResultStep) -> Result<&str, Unusable> {
     match step.result.outputs.as_slice() {
         [part] => Ok(&part.text),
-        parts => {
-            Err(unusable(format_args!("the result has {} outputs instead of one", parts.len())))
-        }
+        parts => Err(format!("the result has {} outputs instead of one", parts.len())),
     }
 }
 
 /// Notes where two results differ, member by member. What stood there before is not told: a
 /// journal that kept it would undo a redaction.
-fn note_changes(name: &str, before: &Value, after: &Value, changes: &mut Vec<Change>) {
+pub(super) fn note_changes(name: &str, before: &Value, after: &Value, changes: &mut Vec<Change>) {
     if before == after || MAX_CHANGES <= changes.len() {
         return;
     }

@@ -2,8 +2,8 @@
 
 use a2s::{CapabilityName, Place, Task};
 use aos::message::{
-    Agent, AgentProvider, Session, StepContext, TextPart, ToolArgumentValue, ToolCallRequest,
-    ToolCallRequestStep, ToolCallResultStep, ToolResult,
+    Agent, AgentProvider, McpStep, Session, StepContext, TextPart, ToolArgumentValue,
+    ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Asker, Call, Occasion};
 use crate::error::Error;
-use crate::request;
+use crate::request::{self, Message};
 
 /// The question before a request leaves.
 pub(super) fn about_request(
@@ -34,6 +34,26 @@ pub(super) fn about_request(
         Occasion::Run => reasoning(asker),
         Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),
     });
+    step.into()
+}
+
+/// The question before an MCP message leaves, or before one that came in is read. The text has no
+/// place for what a message belongs to; the schema lets it stand beside it.
+pub(super) fn about_message(
+    asker: &Asker<'_>,
+    task: &Task,
+    message: Message,
+    occasion: Occasion,
+    now: Timestamp,
+) -> Call {
+    let mut step = McpStep::new(message);
+    step.context = Some(context(asker, task, occasion, now));
+    step.reasoning = Some(match occasion {
+        Occasion::Run => reasoning(asker),
+        Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),
+    });
+    step.extra.insert("executionId".to_owned(), json!(asker.execution_id));
+    step.extra.insert("toolId".to_owned(), json!(tool_id(&asker.capability.name, asker.step)));
     step.into()
 }
 
@@ -104,7 +124,7 @@ fn context(asker: &Asker<'_>, task: &Task, occasion: Occasion, now: Timestamp) -
 
 /// This executor as an agent. It is not hosted under one address: the schema wants a URL, and a
 /// URN is one.
-fn agent() -> Agent {
+pub(crate) fn agent() -> Agent {
     let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
     Agent::new(
         "a2s-executor".to_owned(),

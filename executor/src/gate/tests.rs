@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
+use a2s::api::{Change, Phase};
 use a2s::{Method, Secret};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::net::TcpListener;
 use url::Url;
 
 use super::*;
-use crate::config::{Config, GuardianConfig};
+use crate::config::{Config, FailMode, GuardianConfig};
+use crate::error::Kind;
 use crate::outbound::Outbound;
 use crate::request::fixture::{Still, inputs, openapi};
 use crate::vault::Vault;
@@ -43,12 +46,31 @@ async fn start_guardian(
         answer(question)
     };
     let address = serve(Router::new().fallback(handler)).await;
-    (GuardianConfig::new(Url::parse(&format!("http://{address}/aos")).unwrap()), asked)
+    let config = GuardianConfig::new(Url::parse(&format!("http://{address}/aos")).unwrap());
+    // Long, so that only a fault runs into it: a late answer may be let pass.
+    (GuardianConfig { timeout: Duration::from_secs(60), ..config }, asked)
 }
 
 fn gate(config: GuardianConfig, fail: FailMode) -> Gate {
-    let guardian = Guardian::At(GuardianConfig { fail, ..config });
-    Gate::new(&guardian, Arc::new(Still), Arc::new(Still)).unwrap()
+    open_gate(&Guardian::At(vec![GuardianConfig { fail: fail.into(), ..config }])).unwrap()
+}
+
+fn open_gate(guardian: &Guardian) -> Result<Gate, Error> {
+    let metrics = Metrics::register(&mut Registry::default());
+    Gate::new(guardian, metrics, Arc::new(Still), Arc::new(Still))
+}
+
+impl Gate {
+    /// A gate that nobody guards.
+    pub(crate) fn for_all() -> Self {
+        open_gate(&Guardian::Off).unwrap()
+    }
+}
+
+/// What the only guardian has decided.
+fn only(mut decisions: Vec<Decision>) -> Decision {
+    assert_eq!(decisions.len(), 1, "{decisions:?}");
+    decisions.remove(0)
 }
 
 fn pin(name: &str) -> Pin {
@@ -166,7 +188,7 @@ impl Service {
             }
             Err(error) => (Err(error.kind), Some(error)),
         };
-        let decision = asked.decision.unwrap();
+        let decision = only(asked.decisions);
         let seen = Seen {
             decision: decision.decision.clone(),
             source: decision.source,
@@ -270,7 +292,7 @@ async fn a_modification_that_cannot_be_used_is_a_deny_in_either_mode() {
             let wanted = wanted.clone();
             let (config, _) = start_guardian(move |question| set_inputs(&question, &wanted)).await;
             let (seen, decision, error) = service.pass(&gate(config, fail)).await;
-            check_stopped(&seen, DecisionSource::Guardian, Kind::GuardianModification, case);
+            check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianModification, case);
             assert_eq!(decision.message, error.unwrap().message, "{case}");
             assert!(decision.message.starts_with("the guardian's modification cannot be used"));
         }
@@ -376,12 +398,12 @@ async fn a_silent_guardian_means_no_unless_configured_otherwise() {
 #[tokio::test]
 async fn without_a_guardian_steps_pass_and_the_record_says_so() {
     let service = Service::start().await;
-    let gate = Gate::new(&Guardian::Off, Arc::new(Still), Arc::new(Still)).unwrap();
+    let gate = Gate::for_all();
     let (seen, ..) = service.pass(&gate).await;
     check_sent(&seen, "unguarded", DecisionSource::Unguarded, AS_ASKED, "off");
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let asked = gate.ask_result(&asker(&capability, &root), &task(), Ok(json!(1))).await;
-    assert_eq!(asked.decision.unwrap().decision, "unguarded");
+    assert_eq!(only(asked.decisions).decision, "unguarded");
     assert_eq!(asked.verdict.unwrap().into_inner(), json!(1));
 }
 
@@ -391,7 +413,7 @@ async fn inputs_that_fit_no_request_are_not_asked_about() {
     let gate = gate(config, CLOSED);
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let answer = gate.ask_request(&asker(&capability, &root), &contract(), open(&inputs([]))).await;
-    assert_eq!(answer.decision, None);
+    assert_eq!(answer.decisions, []);
     assert_eq!(answer.verdict.unwrap_err().kind, Kind::InvalidInput);
     assert!(asked.lock().unwrap().is_empty());
 }
@@ -470,7 +492,7 @@ async fn pass_result(
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let gate = gate(config, fail);
     let asked = gate.ask_result(&asker(&capability, &root), &task(), result).await;
-    (asked.decision.unwrap(), asked.verdict.map(Permitted::into_inner))
+    (only(asked.decisions), asked.verdict.map(Permitted::into_inner))
 }
 
 fn failure() -> Error {
@@ -581,7 +603,7 @@ async fn without_a_usable_answer_a_result_is_not_used_unless_configured_otherwis
 fn a_token_that_fits_no_header_is_refused() {
     let url = Url::parse("http://127.0.0.1:1/").unwrap();
     let token = Some(Secret::new("a\r\nb"));
-    let guardian = Guardian::At(GuardianConfig { token, ..GuardianConfig::new(url) });
-    let refused = Gate::new(&guardian, Arc::new(Still), Arc::new(Still)).unwrap_err();
+    let guardian = Guardian::At(vec![GuardianConfig { token, ..GuardianConfig::new(url) }]);
+    let refused = open_gate(&guardian).unwrap_err();
     assert_eq!(refused.kind, Kind::Configuration);
 }

@@ -134,7 +134,7 @@ async fn set(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<StateEntry>, Error> {
     let value: Value = read_json(body)?;
-    app.runs().states().set(holder, name, value).await.map(Json)
+    app.runs().remember(holder, name, value).await.map(Json)
 }
 
 async fn remove(app: &App, holder: &Holder, name: &str) -> Result<StatusCode, Error> {

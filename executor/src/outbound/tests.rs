@@ -60,7 +60,7 @@ impl Outbound {
 }
 
 pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
-    let gate = Gate::new(&Guardian::Off, Arc::new(Still), Arc::new(Still)).unwrap();
+    let gate = Gate::for_all();
     let pin = a2s::api::Pin {
         name: "Test".parse().unwrap(),
         version: semver::Version::new(1, 0, 0),

@@ -34,6 +34,11 @@ impl Plan {
         planned
     }
 
+    /// Whether any step asks who is let in.
+    pub(crate) fn wants_credentials(&self) -> bool {
+        !self.accesses().is_empty()
+    }
+
     /// Refuses a plan with a step that lacks credentials, so that no run stops halfway for them.
     ///
     /// # Errors

@@ -153,9 +153,8 @@ fn chains_and_steps_are_bounded() {
 
 fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanAnswer {
     let plan = Plan::new(&library(sources), 100).unwrap();
-    let guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
-    plan.render(inputs.as_object().unwrap(), BTreeMap::new(), guarding, &Held::default(), |_| None)
-        .unwrap()
+    let inputs = inputs.as_object().unwrap();
+    plan.render(inputs, BTreeMap::new(), Vec::new(), &Held::default(), |_| None).unwrap()
 }
 
 #[test]
@@ -407,9 +406,9 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
         planned += 1;
         for inputs in [json!({}), json!({"a": "x", "secret": "s3cret", "list": ["s3cret"]})] {
             let inputs = inputs.as_object().unwrap();
-            let guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
-            let answer =
-                plan.render(inputs, BTreeMap::new(), guarding, &Held::default(), |_| None).unwrap();
+            let answer = plan
+                .render(inputs, BTreeMap::new(), Vec::new(), &Held::default(), |_| None)
+                .unwrap();
             let text = json!(answer).to_string();
             assert!(!text.contains("s3cret"), "{text}");
             assert_eq!(json!(answer), json!(serde_json::from_str::<PlanAnswer>(&text).unwrap()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use a2s::{GraphqlTask, MediaType, OpenApiTask, OperationParameter, Place, Task};
+use a2s::{GraphqlTask, McpTask, MediaType, OpenApiTask, OperationParameter, Place, Task};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
@@ -21,8 +21,9 @@ type Lazy = OnceLock<Option<Check>>;
 #[derive(Debug)]
 pub(crate) struct Contract {
     task: Arc<Task>,
-    /// One for each parameter or variable, in the order of the task.
+    /// One for each parameter, variable or argument, in the order of the task.
     inputs: Vec<Lazy>,
+    /// Of the body, or of all arguments together.
     body: Lazy,
     /// One for each media type of each response, in the order of the task.
     answers: Vec<Lazy>,
@@ -55,6 +56,7 @@ impl Contract {
         let (inputs, answers) = match &*task {
             Task::OpenApi(task) => (task.parameters.len(), declared(task).count()),
             Task::Graphql(task) => (task.variables.len(), 0),
+            Task::Mcp(task) => (task.arguments().count(), 1),
         };
         let lazy = |count| std::iter::repeat_with(Lazy::new).take(count).collect();
         Self { inputs: lazy(inputs), answers: lazy(answers), body: Lazy::new(), task }
@@ -73,6 +75,7 @@ impl Contract {
         match &*self.task {
             Task::OpenApi(task) => self.check_operation(task, inputs),
             Task::Graphql(task) => self.check_variables(task, inputs),
+            Task::Mcp(task) => self.check_arguments(task, inputs),
         }
     }
 
@@ -122,10 +125,44 @@ impl Contract {
         Ok(())
     }
 
+    /// Holds each argument to its own schema, which tells best what is wrong, and then all of them
+    /// to the whole.
+    fn check_arguments(
+        &self,
+        task: &McpTask,
+        inputs: &IndexMap<Place, Value>,
+    ) -> Result<(), Error> {
+        let check = |check: &Check, value: &Value| check.misfits(value);
+        for (name, lazy) in task.arguments().zip(&self.inputs) {
+            let place = Place::Argument(name.to_owned());
+            let (Some(value), Some(schema)) = (inputs.get(&place), task.argument_schema(name))
+            else {
+                continue;
+            };
+            let compiled =
+                lazy.get_or_init(|| Check::of_schema(task.inputs(), schema, Direction::Request));
+            fits(place, compiled.as_ref().map_or_else(Vec::new, |own| check(own, value)))?;
+        }
+        let whole = self.body.get_or_init(|| {
+            Check::of_schema(task.inputs(), &task.input_schema, Direction::Request)
+        });
+        let Some(whole) = whole else { return Ok(()) };
+        let arguments = inputs.iter().filter_map(|(place, value)| match place {
+            Place::Argument(name) => Some((name.clone(), value.clone())),
+            _ => None,
+        });
+        let misfits = check(whole, &Value::Object(arguments.collect()));
+        if misfits.is_empty() { Ok(()) } else { Err(Error::Arguments(misfits)) }
+    }
+
     /// What of an answer is not as the operation declares it: its status, its media type, or its
     /// value. Nothing for a GraphQL task, whose service answers for its own types.
     pub(crate) fn check_answer(&self, response: &RawResponse, value: &Value) -> Vec<Misfit> {
-        let Task::OpenApi(task) = &*self.task else { return Vec::new() };
+        let task = match &*self.task {
+            Task::OpenApi(task) => task,
+            Task::Graphql(_) => return Vec::new(),
+            Task::Mcp(task) => return self.check_content(task, value),
+        };
         let Some(status) = declared_status(task, response.status) else {
             let reason = format!("has the status {}, which is not declared", response.status);
             return vec![Misfit::of_whole(reason, "responses")];
@@ -150,8 +187,19 @@ impl Contract {
         let Some(check) = self.answers.get(one.index).filter(|_| came.is_json()) else {
             return Vec::new();
         };
-        let check =
-            check.get_or_init(|| Check::of_schema(task, one.schema, Direction::Response)).as_ref();
+        let check = check
+            .get_or_init(|| Check::of_schema(&**task, one.schema, Direction::Response))
+            .as_ref();
+        check.map_or_else(Vec::new, |check| check.misfits(value))
+    }
+
+    /// What a tool gives is held to its `outputSchema`.
+    fn check_content(&self, task: &McpTask, value: &Value) -> Vec<Misfit> {
+        let check = self.answers.first().and_then(|lazy| {
+            let compile =
+                || Check::of_schema(task.outputs(), &task.output_schema, Direction::Response);
+            lazy.get_or_init(compile).as_ref()
+        });
         check.map_or_else(Vec::new, |check| check.misfits(value))
     }
 }

@@ -1,33 +1,6 @@
-//! Foreign text, made fit to be shown: one line, bounded, nothing that moves the cursor.
+//! The start of foreign bytes, made fit to be shown.
 
-/// The first `limit` characters of `text` on one line, without control characters and without
-/// those that change how the text around them is shown. An ellipsis says that there was more.
-pub(crate) fn one_line(text: &str, limit: usize) -> String {
-    let mut line = String::new();
-    let mut shown = 0;
-    let mut is_gap = false;
-    for c in text.chars() {
-        if c.is_whitespace() {
-            is_gap = !line.is_empty();
-            continue;
-        }
-        if !is_shown(c) {
-            continue;
-        }
-        if limit <= shown + usize::from(is_gap) {
-            line.push('…');
-            break;
-        }
-        if is_gap {
-            line.push(' ');
-            shown += 1;
-            is_gap = false;
-        }
-        line.push(c);
-        shown += 1;
-    }
-    line
-}
+pub(crate) use a2s::{is_shown, one_line};
 
 /// The start of a body.
 pub(super) fn start_of(body: &[u8], limit: usize) -> String {
@@ -36,31 +9,12 @@ pub(super) fn start_of(body: &[u8], limit: usize) -> String {
     one_line(&String::from_utf8_lossy(start), limit)
 }
 
-/// Whether a character of foreign text is shown, if only as a gap.
-pub(crate) fn is_shown(c: char) -> bool {
-    c.is_whitespace() || !(c.is_control() || is_invisible(c))
-}
-
-/// Joiners, direction marks, separators, and the sign for bytes that are no text.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffd}'
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_stays_on_one_line_and_within_bounds() {
-        assert_eq!(one_line("  a\r\n\t b\u{1b}[2J\u{202e}c ", 20), "a b[2Jc");
-        assert_eq!(one_line("abc", 3), "abc");
-        assert_eq!(one_line("abcd", 3), "abc…");
-        assert_eq!(one_line("ab cd", 3), "ab…");
-        assert_eq!(one_line("\u{fffd}\0", 3), "");
+    fn the_start_of_a_body_is_text_within_bounds() {
         assert_eq!(start_of("é".repeat(500).as_bytes(), 3), "ééé…");
         assert_eq!(start_of(&[0xff, 0xfe, b'x', 0], 9), "x");
     }

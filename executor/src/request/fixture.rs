@@ -75,7 +75,7 @@ pub(crate) fn parameter(place: &Place) -> Option<OperationParameter> {
         Place::Query(name) => (name, ParameterPlace::Query),
         Place::Header(name) => (name, ParameterPlace::Header),
         Place::Cookie(name) => (name, ParameterPlace::Cookie),
-        Place::Body | Place::Variable(_) => return None,
+        Place::Body | Place::Variable(_) | Place::Argument(_) => return None,
     };
     Some(OperationParameter {
         name,

@@ -1,5 +1,7 @@
 //! GraphQL tasks: one operation posted as JSON (GraphQL over HTTP, "Request").
 
+use std::collections::BTreeMap;
+
 use a2s::{Digest, GraphqlTask, Place};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -31,7 +33,7 @@ pub(super) fn prepare(
     let mut headers = HeaderMap::new();
     let accepted = "application/graphql-response+json, application/json;q=0.9";
     headers.insert(ACCEPT, HeaderValue::from_static(accepted));
-    write_headers(task, &mut headers)?;
+    write_headers(&task.headers, &mut headers)?;
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let variables = collect_variables(task, inputs)?;
     // A persisted query is named by its SHA-256 first; the service asks for the rest.
@@ -62,6 +64,7 @@ pub(super) fn prepare(
         headers,
         body: Some(body),
         whole_body,
+        session_body: None,
         repeat_safe: false,
         own_trace: false,
         access: None,
@@ -81,6 +84,7 @@ fn collect_variables(
             | Place::Query(_)
             | Place::Header(_)
             | Place::Cookie(_)
+            | Place::Argument(_)
             | Place::Body => None,
         };
         let declared = declared.ok_or_else(|| Error::Unknown(place.clone()))?;
@@ -96,8 +100,12 @@ fn collect_variables(
     }
 }
 
-fn write_headers(task: &GraphqlTask, headers: &mut HeaderMap) -> Result<(), Error> {
-    for (name, text) in &task.headers {
+/// Writes the headers that a document sets.
+pub(super) fn write_headers(
+    own: &BTreeMap<String, String>,
+    headers: &mut HeaderMap,
+) -> Result<(), Error> {
+    for (name, text) in own {
         let known = HeaderName::from_bytes(name.as_bytes()).ok();
         let known = known.filter(|name| !is_reserved_header(name));
         match (known, header_value(text)) {

@@ -58,6 +58,7 @@ pub(super) fn prepare(
         headers,
         body,
         whole_body: None,
+        session_body: None,
         repeat_safe: false,
         own_trace: false,
         access: None,

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::contract::declaration_of;
 use super::excerpt::{one_line, start_of};
+use super::mcp::{MESSAGE_TYPE, Message, read_mcp};
 use super::text::decode;
 use crate::error::{Error, Kind};
 
 /// The most characters of an answer that an error shows.
-const EXCERPT_CHARS: usize = 200;
+pub(super) const EXCERPT_CHARS: usize = 200;
 /// The most errors of a GraphQL answer that an error shows.
 const SHOWN_ERRORS: usize = 3;
 
@@ -45,12 +46,19 @@ impl RawResponse {
         named.filter(|media_type| !media_type.is_range())
     }
 
+    /// The same answer with another message of MCP in it.
+    pub(crate) fn with_message(mut self, message: &Message) -> Self {
+        self.body = Value::Object(message.clone()).to_string().into();
+        self.headers.insert(CONTENT_TYPE, MESSAGE_TYPE);
+        self
+    }
+
     /// Size of the body in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.body.len() as u64
     }
 
-    fn is_success(&self) -> bool {
+    pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
@@ -96,6 +104,34 @@ pub(crate) enum ResponseError {
         /// Whether there was data beside the errors.
         partial: bool,
     },
+    /// The tool of an MCP server says that it failed.
+    #[error("the tool reports an error: {said}")]
+    McpTool {
+        /// What it says, for whoever chooses the arguments.
+        said: String,
+    },
+    /// An MCP server refuses a call.
+    #[error("the MCP server answered with the error {code}: {message}")]
+    Mcp {
+        /// The code of JSON-RPC.
+        code: i64,
+        /// What it says.
+        message: String,
+    },
+    /// An MCP server answers a call with something else than its result.
+    #[error("the MCP server {wants}, and a step is one call and one answer")]
+    McpUnfinished {
+        /// What it does instead.
+        wants: String,
+    },
+    /// Not an MCP answer.
+    #[error("the service did not answer as MCP: {reason}{}", said(.excerpt))]
+    NotMcp {
+        /// What is wrong.
+        reason: &'static str,
+        /// The start of what it said.
+        excerpt: String,
+    },
     /// Not a GraphQL answer.
     #[error("the service did not answer as GraphQL: {reason}{}", said(.excerpt))]
     NotGraphql {
@@ -124,7 +160,11 @@ impl From<ResponseError> for Error {
             ResponseError::Status { .. } => Kind::StatusError,
             ResponseError::NotJson { .. }
             | ResponseError::Malformed { .. }
-            | ResponseError::NotGraphql { .. } => Kind::NotJson,
+            | ResponseError::NotGraphql { .. }
+            | ResponseError::NotMcp { .. } => Kind::NotJson,
+            ResponseError::McpTool { .. } => Kind::McpToolFailed,
+            ResponseError::Mcp { .. } => Kind::McpError,
+            ResponseError::McpUnfinished { .. } => Kind::McpUnfinished,
             ResponseError::Graphql { .. } => Kind::GraphqlErrors,
         };
         Self::new(kind, error.to_string())
@@ -133,18 +173,20 @@ impl From<ResponseError> for Error {
 
 /// The value of an answer. Of an OpenAPI task it is the body, read by its media type: JSON as what
 /// it says, text (XML, too) as a string, anything else as `{base64, content_type}`, and null when
-/// it is empty. Of a GraphQL task it is the whole answer.
+/// it is empty. Of a GraphQL task it is the whole answer, of an MCP task
+/// what the tool gives.
 ///
 /// # Errors
 /// When the status is not success, what is said to be JSON is none (or is nested more than 128
-/// deep), or a GraphQL answer has errors, with or without data beside them, and the task does not
-/// take partial data.
+/// deep), a GraphQL answer has errors, with or without data beside them, and the task does not
+/// take partial data, or an MCP server refuses the call, its tool failed, or it wants more.
 pub(crate) fn read_response(task: &Task, response: &RawResponse) -> Result<Value, ResponseError> {
     match task {
         Task::OpenApi(_) if !response.is_success() => Err(status_error(response)),
         Task::OpenApi(_) if response.body.is_empty() => Ok(Value::Null),
         Task::OpenApi(task) => read_body(task, response),
         Task::Graphql(task) => read_graphql(task, response),
+        Task::Mcp(_) => read_mcp(response),
     }
 }
 
@@ -196,11 +238,11 @@ fn is_structure(schema: &Value) -> bool {
         || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array")
 }
 
-fn without_mark(body: &[u8]) -> &[u8] {
+pub(super) fn without_mark(body: &[u8]) -> &[u8] {
     body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
 
-fn status_error(response: &RawResponse) -> ResponseError {
+pub(super) fn status_error(response: &RawResponse) -> ResponseError {
     let retry_after = response.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     ResponseError::Status {
         status: response.status,

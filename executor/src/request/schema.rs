@@ -11,7 +11,7 @@ mod parts;
 mod reading;
 mod words;
 
-use a2s::OpenApiTask;
+use a2s::Schemas;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 
@@ -52,18 +52,18 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// The check of a schema of an OpenAPI task; none when the schema asks for nothing, or cannot
-    /// be read.
-    pub(crate) fn of_schema(
-        task: &OpenApiTask,
-        schema: &Value,
+    /// The check of a schema of a task; none when the schema asks for nothing, or cannot be read.
+    pub(crate) fn of_schema<'t>(
+        schemas: impl Into<Schemas<'t>>,
+        schema: &'t Value,
         direction: Direction,
     ) -> Option<Self> {
         let asks = schema.as_object().is_some_and(|members| !members.is_empty());
         if !asks && *schema != Value::Bool(false) {
             return None;
         }
-        let dialect::Translation { schema, origins } = dialect::translate(task, schema, direction);
+        let dialect::Translation { schema, origins } =
+            dialect::translate(schemas.into(), schema, direction);
         Self::compiled(schema, origins)
     }
 

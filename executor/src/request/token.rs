@@ -34,6 +34,7 @@ pub(crate) fn token_request(url: &Url, grant: Grant, scopes: &[String]) -> Prepa
         headers: HEADERS.clone(),
         body: Some(Bytes::from(form.finish())),
         whole_body: None,
+        session_body: None,
         // What a server does with a refresh token that it sees twice is its own business.
         repeat_safe: false,
         own_trace: false,

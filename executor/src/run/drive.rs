@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::request::Contracts;
 use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
-use crate::telemetry::{RunTrace, Trace, trace_of};
+use crate::telemetry::RunTrace;
 
 /// Old runs that are forgotten at a time, so that others need not wait for the database.
 const FORGET_BATCH: usize = 500;
@@ -43,7 +43,7 @@ impl Runs {
         let mut tasks = lock(&self.tasks);
         // Tasks that have ended are forgotten here, so that the set does not grow.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(Arc::clone(self).drive(drive));
+        self.drivers.spawn(&mut tasks, Arc::clone(self).drive(drive));
     }
 
     /// Drives a run until it ends or must be left.
@@ -57,7 +57,7 @@ impl Runs {
 
     /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
     async fn leave(&self, run: Uuid, live: Arc<Live>, last_event: Option<EventKind>) {
-        let mut over = false;
+        let mut rest = None;
         if let Some(kind) = last_event {
             let (status, duration_ms) = match &kind {
                 EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
@@ -65,7 +65,7 @@ impl Runs {
             };
             match live.journal.commit(kind).await {
                 Ok(()) => {
-                    over = status.is_final();
+                    rest = Some(status);
                     if let Some(ended) = live.journal.state() {
                         // Nobody else sets it.
                         let _ = live.ended.set(ended);
@@ -79,15 +79,17 @@ impl Runs {
         lock(&self.live).remove(&run);
         // Whoever waits for the run learns of its end when its journal goes.
         drop(live);
-        if over {
-            self.tell_end(run).await;
+        match rest {
+            Some(status) if status.is_final() => self.tell_end(run).await,
+            Some(_) => self.tell_rest(run).await,
+            None => {}
         }
     }
 
     /// Walks the plan of a run, and gives what is to be recorded then.
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
         let Drive { run, live, plan, start, progress, slot: _ } = drive;
-        let exported = self.exporter.is_some();
+        let exported = self.listeners.take_spans();
         let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
         let trace = self.config.telemetry.propagate.then_some(trace);
         let engine = Engine {
@@ -134,19 +136,20 @@ impl Runs {
 
     /// Tells those who want to know how a run ended. That this fails changes nothing for the run.
     pub(super) async fn tell_end(&self, run: Uuid) {
-        if let Some(exporter) = &self.exporter {
-            match self.read_all(run).await {
-                Ok(events) => {
-                    let trace = trace_of(&events).filter(Trace::is_sampled);
-                    trace.into_iter().for_each(|trace| exporter.offer(trace));
-                }
-                Err(error) => {
-                    tracing::warn!(%run, %error, "a run was not told as a trace");
-                }
-            }
-        }
+        self.tell_rest(run).await;
         // One that fails is repeated later.
         let _ = self.report(run).await;
+    }
+
+    /// Tells listeners of a run that is over or waits.
+    async fn tell_rest(&self, run: Uuid) {
+        if !self.listeners.is_anybody_there() {
+            return;
+        }
+        match self.read_all(run).await {
+            Ok(events) => self.listeners.tell_run(&events),
+            Err(error) => tracing::warn!(%run, %error, "nobody is told of a run"),
+        }
     }
 
     /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, takes over

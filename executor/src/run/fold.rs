@@ -129,6 +129,7 @@ impl RunState {
             | EventKind::BranchTaken { .. }
             | EventKind::Throttled { .. }
             | EventKind::TokenRequested { .. }
+            | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
             EventKind::RunResumed {} => {
@@ -352,6 +353,7 @@ impl Progress {
             | EventKind::Decided { .. }
             | EventKind::Throttled { .. }
             | EventKind::TokenRequested { .. }
+            | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Warned { .. }
             | EventKind::RunWaiting { .. }

@@ -1,5 +1,6 @@
 //! Plans: showing what a run would do, and running what was shown, once and only as it was shown.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use a2s::Digest;
@@ -40,17 +41,17 @@ pub(super) struct Redeemed {
 impl Runs {
     /// Shows what a run would do, with a token that runs exactly this.
     pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
-        let (prepared, policy) = tokio::join!(self.prepare(request), self.gate.policy());
+        let (prepared, policies) = tokio::join!(self.prepare(request), self.gate.policies());
         let prepared = prepared?;
         let guarding = self.config.guardian.guarding();
         let Prepared { plan, inputs, recalled, held, .. } = &prepared;
         let upstream_of = |url: &_| self.outbound.upstream_of(url);
         let mut answer = plan.render(inputs, recalled.clone(), guarding, held, upstream_of)?;
-        answer.policy.clone_from(&policy);
+        answer.policies.clone_from(&policies);
         if request.preview {
             self.preview(request, &prepared, &mut answer.steps).await?;
         }
-        match self.keep(request, &prepared, policy).await {
+        match self.keep(request, &prepared, policies).await {
             Ok(Ticket { token, expires_at, digest }) => {
                 answer.token = Some(token);
                 answer.expires_at = Some(expires_at);
@@ -70,10 +71,10 @@ impl Runs {
         &self,
         request: &PlanRequest,
         prepared: &Prepared,
-        policy: Option<String>,
+        policies: BTreeMap<String, String>,
     ) -> Result<Ticket, Error> {
         prepared.check()?;
-        let basis = self.basis(request, prepared, policy)?;
+        let basis = self.basis(request, prepared, policies)?;
         let digest = basis.digest();
         let digest = digest.map_err(|error| Error::new(Kind::InvalidInput, error.to_string()))?;
         let shown = Shown { request: request.clone(), basis };
@@ -133,13 +134,13 @@ impl Runs {
     /// [`Kind::PlanDiffers`], with everything that differs.
     pub(super) async fn prepare_as_shown(&self, shown: &Shown) -> Result<Prepared, Error> {
         let Shown { request, basis: was } = shown;
-        let (resolved, policy) = tokio::join!(self.resolve(request.into()), self.gate.policy());
+        let (resolved, policies) = tokio::join!(self.resolve(request.into()), self.gate.policies());
         let (library, plan) = resolved.map_err(|error| no_longer(Vec::new(), error))?;
         let content = Content::of(&library, &plan);
         let completed = self.complete(request, library, plan).await;
         let prepared =
             completed.map_err(|error| no_longer(was.content.differences(&content), error))?;
-        let is = self.basis(request, &prepared, policy)?;
+        let is = self.basis(request, &prepared, policies)?;
         let found = differences(was, &is);
         if found.is_empty() { Ok(prepared) } else { Err(differ(&found)) }
     }

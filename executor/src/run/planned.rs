@@ -43,10 +43,10 @@ pub(super) struct Basis {
     pub(super) hosts: BTreeMap<String, Option<String>>,
     /// The credentials that requests go with.
     pub(super) credentials: Vec<Used>,
-    /// How steps are guarded.
-    pub(super) guarding: Guarding,
-    /// The guardian's policy, if it tells which it has.
-    pub(super) policy: Option<String>,
+    /// Who guards its steps, in order.
+    pub(super) guarding: Vec<Guarding>,
+    /// The policy of each guardian that tells which it has.
+    pub(super) policies: BTreeMap<String, String>,
 }
 
 /// The contents of all capabilities of a run.
@@ -149,7 +149,7 @@ impl Basis {
     /// # Errors
     /// When an input is a number without a canonical form.
     pub(super) fn digest(&self) -> Result<Digest, DigestError> {
-        let Self { content, inputs, recalled, session, hosts, credentials, guarding, policy } =
+        let Self { content, inputs, recalled, session, hosts, credentials, guarding, policies } =
             self;
         let Content { capability, dependencies, choices } = content;
         let value = json!({
@@ -163,7 +163,7 @@ impl Basis {
             "hosts": hosts,
             "credentials": credentials,
             "guarding": guarding,
-            "policy": policy,
+            "policies": policies,
         });
         canonical_json(&value).map(|bytes| Digest::of_bytes(&bytes))
     }
@@ -188,15 +188,7 @@ pub(super) fn differences(was: &Basis, is: &Basis) -> Vec<String> {
         }
     }
     found.extend(differences_of_credentials(&was.credentials, &is.credentials));
-    let mut differ = |what: &str, was: &str, is: &str| {
-        if was != is {
-            found.push(format!("the {what} is {is} now, and was {was}"));
-        }
-    };
-    differ("guardian", &was.guarding.guardian, &is.guarding.guardian);
-    differ("guardian's fail mode", &was.guarding.fail, &is.guarding.fail);
-    let told = |policy: &Option<String>| policy.clone().unwrap_or_else(|| "not told".to_owned());
-    differ("guardian's policy", &told(&was.policy), &told(&is.policy));
+    found.extend(differences_of_guardians(was, is));
     if was.session != is.session {
         found.push("the session is another one".to_owned());
     }
@@ -222,6 +214,40 @@ fn differences_of_inputs(was: &Basis, is: &Basis) -> Vec<String> {
         })
     };
     names.into_iter().filter_map(difference).collect()
+}
+
+fn differences_of_guardians(was: &Basis, is: &Basis) -> Vec<String> {
+    let names = |guarding: &[Guarding]| {
+        let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
+        if names.is_empty() { "off".to_owned() } else { names.join(", then ") }
+    };
+    let (before, after) = (names(&was.guarding), names(&is.guarding));
+    let mut found = Vec::new();
+    if before != after {
+        found.push(format!("the guardian is {after} now, and was {before}"));
+    }
+    for is in &is.guarding {
+        let was = was.guarding.iter().find(|was| was.guardian == is.guardian);
+        if let Some(was) = was.filter(|was| *was != is) {
+            let name = &is.guardian;
+            if was.address != is.address {
+                found.push(format!("the guardian {name} answers at another address now"));
+            }
+            let (was, is) = (was.fail_words(), is.fail_words());
+            if was != is {
+                found.push(format!("the fail mode of guardian {name} is {is} now, and was {was}"));
+            }
+        }
+    }
+    let told = |policy: Option<&String>| policy.map_or("not told", String::as_str).to_owned();
+    for name in union(&was.policies, &is.policies) {
+        let (was, is) = (was.policies.get(name), is.policies.get(name));
+        if was != is {
+            let (was, is) = (told(was), told(is));
+            found.push(format!("the policy of guardian {name} is {is} now, and was {was}"));
+        }
+    }
+    found
 }
 
 fn differences_of_credentials(was: &[Used], is: &[Used]) -> Vec<String> {

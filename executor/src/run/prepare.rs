@@ -73,7 +73,10 @@ impl Runs {
         let inputs = plan.root.complete(&inputs);
         let hosts = plan.hosts().into_iter();
         let hosts = hosts.map(|(host, url)| (host, self.outbound.upstream_of(&url))).collect();
-        let held = self.outbound.held().await?;
+        let held = match plan.wants_credentials() {
+            true => self.outbound.held().await?,
+            false => Held::default(),
+        };
         Ok(Prepared { library, plan, inputs, recalled: scopes, held, hosts })
     }
 
@@ -103,7 +106,7 @@ impl Runs {
         &self,
         request: &PlanRequest,
         prepared: &Prepared,
-        policy: Option<String>,
+        policies: BTreeMap<String, String>,
     ) -> Result<Basis, Error> {
         let Prepared { library, plan, inputs, recalled, held, hosts } = prepared;
         let secrets = Secrets::default();
@@ -116,7 +119,7 @@ impl Runs {
             hosts: hosts.clone(),
             credentials: Used::of(plan.credentials(held)),
             guarding: self.config.guardian.guarding(),
-            policy,
+            policies,
         })
     }
 }

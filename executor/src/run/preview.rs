@@ -105,9 +105,9 @@ impl Runs {
             Err(error) => Err(error),
         };
         let preview = match decided {
-            Ok(mut decision) => {
-                secrets.mask_decision(&mut decision);
-                Preview::Decided { decision }
+            Ok(mut decisions) => {
+                decisions.iter_mut().for_each(|decision| secrets.mask_decision(decision));
+                Preview::Decided { decisions }
             }
             Err(error) => Preview::NotAsked { reason: secrets.mask_text(&error.message) },
         };

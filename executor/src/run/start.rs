@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use a2s::Digest;
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext};
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext, TriggerEvent};
 use uuid::Uuid;
 
 use super::Runs;
+use super::beginning::Guarded;
 use super::drive::Drive;
 use super::fold::{Progress, RunState, Start};
 use super::hidden::Hidden;
@@ -19,10 +20,12 @@ use crate::error::{Error, Kind};
 use crate::secrets::{Secrets, hidden};
 
 impl Runs {
-    /// Starts a run for a caller who is in `trace`, or finds the one that `key` has started.
+    /// Starts a run for a caller who is in `trace`, or finds the one that `key` has started. An
+    /// `event` that has started it is told to the guardian first.
     pub(crate) async fn start(
         self: &Arc<Self>,
         request: ExecutionRequest,
+        event: Option<TriggerEvent>,
         key: Option<String>,
         trace: Option<TraceContext>,
     ) -> Result<Run, Error> {
@@ -39,8 +42,15 @@ impl Runs {
             let most = self.config.limits.max_runs;
             Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
         })?;
+        let mut guarded = Guarded::new(self, new_run_id(&self.clock, &self.ids), trace.as_ref());
         let (prepared, session, redeemed) = match wanted {
-            Wanted::Capability(asked) => (self.prepare(&asked).await?, asked.session, None),
+            Wanted::Capability(mut asked) => {
+                let (library, plan) = self.resolve((&asked).into()).await?;
+                if let Some(event) = &event {
+                    guarded.judge_event(event, &plan, &mut asked).await?;
+                }
+                (self.complete(&asked, library, plan).await?, asked.session, None)
+            }
             Wanted::Plan(redeemed) => {
                 let redeemed = (*redeemed)?;
                 let prepared = self.prepare_as_shown(&redeemed.shown).await?;
@@ -48,6 +58,8 @@ impl Runs {
             }
         };
         prepared.check()?;
+        let prepared = guarded.judge_recalled(prepared, session.as_deref()).await?;
+        let Guarded { run, decisions, .. } = guarded;
         let Prepared { library, plan, inputs, recalled, hosts, .. } = prepared;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let shown = plan.root.shown(&inputs, &secrets)?;
@@ -56,13 +68,14 @@ impl Runs {
         let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
         let digest = |redeemed: &Redeemed| redeemed.shown.basis.digest().ok();
 
-        let run = new_run_id(&self.clock, &self.ids);
         let mut started = EventKind::RunStarted {
             capability: plan.root.pin.clone(),
             dependencies: plan.dependencies.clone(),
             inputs: shown,
             secrets: secret.clone(),
             recalled,
+            trigger: event.map(Box::new),
+            decisions,
             session: session.clone().unwrap_or_else(|| run.to_string()),
             guarding: self.config.guardian.guarding(),
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),

@@ -55,7 +55,7 @@ impl RunTrace {
     }
 
     /// The span of the run itself.
-    pub(super) fn root(&self) -> SpanId {
+    pub(crate) fn root(&self) -> SpanId {
         self.span("run")
     }
 
@@ -72,6 +72,11 @@ impl RunTrace {
     /// The span in which a result is judged.
     pub(super) fn result(&self, path: &str) -> SpanId {
         self.span(&format!("result {path}"))
+    }
+
+    /// The span of something that is no step of a run.
+    pub(super) fn aside(&self, name: &str) -> SpanId {
+        self.span(&format!("aside {name}"))
     }
 
     /// The headers by which somebody who is asked on behalf of `span` continues the trace.

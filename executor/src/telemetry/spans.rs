@@ -3,6 +3,8 @@
 //! | span | is | below |
 //! |---|---|---|
 //! | `acs.turn` | the run | the caller's span |
+//! | `acs.agent.trigger` | the guardian's look at the event that started it | `acs.turn` |
+//! | `acs.memory.retrieval` | the guardian's look at what is remembered for its inputs | `acs.turn` |
 //! | `a2s.sequence`, `a2s.parallel`, `a2s.condition`, `a2s.capability`, `a2s.for_each` | a step that has steps or iterations | the step around it |
 //! | `gen_ai.tool.call` | a task step, or an iteration of one | the step around it |
 //! | `gen_ai.tool.result` | the guardian's look at a result | its `gen_ai.tool.call` |
@@ -10,20 +12,31 @@
 //!
 //! Names that begin with `acs` and `gen_ai` are those of the Agent Control Standard's mapping to
 //! OpenTelemetry (v0.1.0, `trace/otel-mapping.json`); a decision is a span event `acs.decision`.
-//! Values never get in: of an address, what the query says is left out; of a decision, the
-//! guardian's words; of an error, all but its code.
+//! Of an address, what the query says is left out; of an error, all but its code. Why a guardian did
+//! not simply allow is told in its own words (`acs.reasoning`), as the journal has them.
+//!
+//! What was decided without a run is one span of its own: an event or a memory that was refused
+//! before there was one, and what somebody wanted to have remembered (`acs.memory.store`).
 
-use std::collections::BTreeMap;
+mod alone;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Handler, Phase, Pin, Resolution, RunError, around,
+    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, Resolution, RunError,
 };
 use jiff::Timestamp;
 
+use super::aside::Matter;
 use super::context::RunTrace;
 use super::span::{Attributes, Span, SpanKind, Value, number, short, text};
+use super::steps::Steps;
 use crate::error::Kind;
 use crate::gate::tool_id;
+
+use alone::span_about;
+pub(crate) use alone::trace_aside;
+
+/// Who decides when nobody guards.
+const OFF: &str = "off";
 
 /// A run as a system that traces sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +50,17 @@ pub(crate) struct Trace {
 /// None when there is no beginning.
 pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
     let (first, rest) = events.split_first()?;
-    let EventKind::RunStarted { capability, session, guarding, trace, .. } = &first.kind else {
+    let EventKind::RunStarted {
+        capability,
+        session,
+        guarding,
+        decisions,
+        trace,
+        trigger,
+        recalled,
+        ..
+    } = &first.kind
+    else {
         return None;
     };
     let context = RunTrace::of(first.run, trace.as_deref(), true);
@@ -49,17 +72,20 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
         ("acs.turn.id", text(&first.run)),
         ("acs.turn.triggered_by", text("agent_loop")),
         ("acs.session.id", text(session)),
-        ("a2s.guardian", text(&guarding.guardian)),
-        ("a2s.guardian.fail", text(&guarding.fail)),
     ];
+    root.attributes.extend(guardians(guarding));
     root.describe(capability);
-    let mut folding = Folding {
-        context,
-        spans: vec![root],
-        steps: BTreeMap::new(),
-        capability,
-        evaluator: &guarding.guardian,
-    };
+    let mut spans = vec![root];
+    let parent = Some(context.root());
+    let matters = [
+        trigger.as_deref().map(|event| (Phase::Trigger, Matter::Event(event))),
+        (!recalled.is_empty()).then_some((Phase::Memory, Matter::Recalled(recalled.len()))),
+    ];
+    for (phase, matter) in matters.into_iter().flatten() {
+        let said = decisions.iter().filter(|decision| decision.phase == phase);
+        spans.push(span_about(&context, parent, &matter, first.at, said));
+    }
+    let mut folding = Folding { context, spans, steps: Steps::of(capability) };
     rest.iter().for_each(|event| folding.apply(event));
     let Folding { context, mut spans, .. } = folding;
     spans.retain(|span| span.end.is_some());
@@ -78,16 +104,11 @@ struct Folding<'e> {
     context: RunTrace,
     /// The run first.
     spans: Vec<Span>,
-    /// By path.
-    steps: BTreeMap<&'e str, Open<'e>>,
-    /// What runs.
-    capability: &'e Pin,
-    /// Who decides.
-    evaluator: &'e str,
+    steps: Steps<'e, Open>,
 }
 
 /// A step: where its spans are among all.
-struct Open<'e> {
+struct Open {
     span: usize,
     /// Requests that were sent.
     sent: u32,
@@ -96,8 +117,6 @@ struct Open<'e> {
     result: Option<usize>,
     /// When the last answer came.
     answered: Option<Timestamp>,
-    /// The capability whose document has the steps below it.
-    within: &'e Pin,
 }
 
 impl<'e> Folding<'e> {
@@ -106,7 +125,7 @@ impl<'e> Folding<'e> {
         match &event.kind {
             EventKind::RunStarted { .. } => {}
             EventKind::RunResumed {} => {
-                let open: Vec<_> = self.steps.values().filter_map(|step| step.attempt).collect();
+                let open: Vec<_> = self.steps.iter().filter_map(|(_, step)| step.attempt).collect();
                 open.into_iter().for_each(|attempt| self.give_up(attempt, at, "interrupted"));
                 self.spans[0].tell(at, "a2s.resumed", vec![]);
             }
@@ -114,7 +133,7 @@ impl<'e> Folding<'e> {
                 self.begin(step, kind, capability.as_ref(), at);
             }
             EventKind::ItemsTaken { step, items } => {
-                let Some(open) = self.steps.get(step.as_str()) else { return };
+                let Some(open) = self.steps.get(step) else { return };
                 let span = &mut self.spans[open.span];
                 // It calls nothing itself; its iterations do.
                 "a2s.for_each".clone_into(&mut span.name);
@@ -124,16 +143,16 @@ impl<'e> Folding<'e> {
                 self.span(step).tell(at, "a2s.branch", vec![("a2s.value", Value::Truth(*value))]);
             }
             EventKind::Decided { step, execution_id, decision } => {
-                let told = self.decision(decision);
-                let span = match decision.phase {
-                    Phase::Request => self.span(step),
-                    Phase::Result => self.result(step, at),
+                let told = told(decision);
+                let (span, id) = match decision.phase {
+                    Phase::Result | Phase::McpInbound => {
+                        (self.result(step, at), "acs.request_id_ref")
+                    }
+                    Phase::Request | Phase::McpOutbound | Phase::Trigger | Phase::Memory => {
+                        (self.span(step), "gen_ai.tool.call.id")
+                    }
                 };
-                let (id, correlates) = match decision.phase {
-                    Phase::Request => ("gen_ai.tool.call.id", execution_id),
-                    Phase::Result => ("acs.request_id_ref", execution_id),
-                };
-                span.put(id, text(correlates));
+                span.put(id, text(execution_id));
                 span.tell(at, "acs.decision", told);
             }
             EventKind::Throttled { step, host, reason, wait_ms } => {
@@ -155,9 +174,18 @@ impl<'e> Folding<'e> {
                 told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
                 self.span(step).tell(at, "a2s.token", told);
             }
+            EventKind::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
+                let mut told =
+                    vec![("server.address", text(host)), ("a2s.duration_ms", number(*duration_ms))];
+                let revision = revision.as_ref();
+                told.extend(revision.map(|revision| ("mcp.protocol.version", text(revision))));
+                let failure = failure.as_ref();
+                told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
+                self.span(step).tell(at, "a2s.session", told);
+            }
             EventKind::Sending { step, attempt, method, url, upstream, request_digest, .. } => {
                 let next = self.spans.len();
-                let Some(open) = self.steps.get_mut(step.as_str()) else { return };
+                let Some(open) = self.steps.get_mut(step) else { return };
                 // Attempts are numbered on behind a restart: one number is one request.
                 if *attempt <= open.sent {
                     return;
@@ -170,7 +198,7 @@ impl<'e> Folding<'e> {
                 self.spans.push(span);
             }
             EventKind::Received { step, status, bytes, .. } => {
-                let Some(open) = self.steps.get_mut(step.as_str()) else { return };
+                let Some(open) = self.steps.get_mut(step) else { return };
                 open.answered = Some(at);
                 let Some(attempt) = open.attempt.take() else { return };
                 let span = &mut self.spans[attempt];
@@ -219,7 +247,7 @@ impl<'e> Folding<'e> {
                     Handler::Continue => "continue",
                     Handler::Catch => "catch",
                 };
-                if let Some(open) = self.steps.get(step.as_str()) {
+                if let Some(open) = self.steps.get(step) {
                     self.spans[open.span].put("a2s.handled", text(by));
                 }
             }
@@ -243,13 +271,11 @@ impl<'e> Folding<'e> {
 
     /// The span of a step that began.
     fn begin(&mut self, path: &'e str, kind: &str, uses: Option<&'e Pin>, at: Timestamp) {
-        if self.steps.contains_key(path) {
+        if self.steps.contains(path) {
             return;
         }
-        let (parent, within) = match self.around(path) {
-            Some(open) => (self.spans[open.span].id, open.within),
-            None => (self.spans[0].id, self.capability),
-        };
+        let around = self.steps.around(path).map_or(0, |(_, step)| step.kept.span);
+        let (parent, document) = (self.spans[around].id, self.steps.document_of(path));
         let name = match kind {
             "task" => "gen_ai.tool.call",
             "capability" => "a2s.capability",
@@ -262,24 +288,17 @@ impl<'e> Folding<'e> {
         span.put("a2s.step", text(path));
         if kind == "task" {
             span.put("gen_ai.operation.name", text("execute_tool"));
-            span.put("gen_ai.tool.name", text(&tool_id(&within.name, path)));
-            span.put("acs.capability", text(&within.name));
-            span.put("acs.tool.version", text(&within.version));
+            span.put("gen_ai.tool.name", text(&tool_id(&document.name, path)));
+            span.put("acs.capability", text(&document.name));
+            span.put("acs.tool.version", text(&document.version));
         }
         if let Some(uses) = uses {
             span.describe(uses);
         }
-        let within = uses.unwrap_or(within);
-        let open = Open {
-            span: self.spans.len(),
-            sent: 0,
-            attempt: None,
-            result: None,
-            answered: None,
-            within,
-        };
+        let open =
+            Open { span: self.spans.len(), sent: 0, attempt: None, result: None, answered: None };
         self.spans.push(span);
-        self.steps.insert(path, open);
+        self.steps.begin(path, uses, open);
     }
 
     /// The span in which the result of a step is judged; it begins with the answer.
@@ -341,40 +360,49 @@ impl<'e> Folding<'e> {
         }
     }
 
-    fn decision(&self, decision: &Decision) -> Attributes {
-        let source = match decision.source {
-            DecisionSource::Guardian => "guardian",
-            DecisionSource::FailedClosed => "failed_closed",
-            DecisionSource::FailedOpen => "failed_open",
-            DecisionSource::Unguarded => "unguarded",
-        };
-        let mut told = vec![
-            ("acs.decision", text(&decision.decision)),
-            ("acs.evaluator", text(self.evaluator)),
-            ("a2s.decision.source", text(source)),
-        ];
-        if !decision.reason_codes.is_empty() {
-            let codes = decision.reason_codes.iter().map(|code| short(code)).collect();
-            told.push(("acs.reason_codes", Value::Texts(codes)));
-        }
-        if !decision.changes.is_empty() {
-            told.push(("a2s.decision.changes", number(decision.changes.len())));
-        }
-        told
-    }
-
     /// The span of a step, or of what is around it when it never began.
     fn span(&mut self, path: &str) -> &mut Span {
-        let open = self.steps.get(path).or_else(|| self.around(path));
-        let index = open.map_or(0, |open| open.span);
+        let around = || self.steps.around(path).map(|(_, step)| &step.kept);
+        let index = self.steps.get(path).or_else(around).map_or(0, |open| open.span);
         &mut self.spans[index]
     }
+}
 
-    /// The nearest step around a path that has begun.
-    fn around(&self, path: &str) -> Option<&Open<'e>> {
-        let mut outwards = std::iter::successors(around(path), |path| around(path));
-        outwards.find_map(|path| self.steps.get(path))
+/// A decision as a span event.
+fn told(decision: &Decision) -> Attributes {
+    let mut told = vec![
+        ("acs.decision", text(&decision.decision)),
+        ("acs.evaluator", text(decision.guardian.as_deref().unwrap_or(OFF))),
+        ("a2s.decision.source", text(decision.source.as_str())),
+    ];
+    if is_reasoned(decision) {
+        told.push(("acs.reasoning", text(&decision.message)));
     }
+    if !decision.reason_codes.is_empty() {
+        let codes = decision.reason_codes.iter().map(|code| short(code)).collect();
+        told.push(("acs.reason_codes", Value::Texts(codes)));
+    }
+    if !decision.changes.is_empty() {
+        told.push(("a2s.decision.changes", number(decision.changes.len())));
+    }
+    told
+}
+
+/// Whether somebody will want to know why: it is no plain yes.
+fn is_reasoned(decision: &Decision) -> bool {
+    let is_yes = decision.decision == "allow" && decision.source == DecisionSource::Guardian;
+    !is_yes && decision.source != DecisionSource::Unguarded && !decision.message.is_empty()
+}
+
+/// Who guards a run, and what silence means.
+fn guardians(guarding: &[Guarding]) -> Attributes {
+    let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
+    let fails: Vec<_> = guarding.iter().map(Guarding::fail_words).collect();
+    let or = |text: String, nobody: &str| if text.is_empty() { nobody.to_owned() } else { text };
+    vec![
+        ("a2s.guardian", text(&or(names.join(", "), OFF))),
+        ("a2s.guardian.fail", text(&or(fails.join("; "), "open"))),
+    ]
 }
 
 /// The Agent Control Standard's word for how a tool's call ended.

@@ -25,7 +25,7 @@ use super::credentials::{guarded, set};
 use super::world::{
     World, allow, call, deny, events, run, sequence, serve, start, task, wait_for, with,
 };
-use crate::{App, FailMode, Guardian};
+use crate::{App, EventFile, FailMode};
 
 /// Each has characters that are spelt differently in addresses, JSON and base64 where its kind
 /// allows that, and a core that every spelling of the first two keeps.
@@ -245,6 +245,8 @@ fn log() -> Log {
 /// A world with a parrot for a service, and a capability for each of `paths`.
 async fn world(paths: &[&str]) -> (World, Arc<Parrot>) {
     let mut world = World::new().await;
+    let file = world.config.database.with_file_name("events.jsonl");
+    world.config.telemetry.ocsf_file = Some(EventFile::new(file));
     let service = Arc::new(Parrot::default());
     let address = serve(Router::new().fallback(parrot).with_state(Arc::clone(&service))).await;
     let upstream = format!("http://{address}/").parse().unwrap();
@@ -282,6 +284,10 @@ async fn search_rest(app: App, world: &World) {
     search("a database in use", &world.database_bytes());
     app.shutdown(std::time::Duration::from_secs(5)).await;
     search("the database", &world.database_bytes());
+    let file = world.config.telemetry.ocsf_file.as_ref().unwrap();
+    let events = std::fs::read(&file.path).unwrap();
+    assert!(!events.is_empty(), "no security event was written");
+    search("security events", &events);
     let log = log().0.lock().unwrap().clone();
     assert!(log.len() > 10_000, "nothing was logged");
     search("the log", &log);
@@ -465,8 +471,8 @@ async fn no_surface_tells_a_credential_when_somebody_steps_in() {
     for (fail, status) in
         [(FailMode::Closed, RunStatus::Denied), (FailMode::Open, RunStatus::Succeeded)]
     {
-        let Guardian::At(guardian) = &mut world.config.guardian else { panic!() };
-        (guardian.url, guardian.fail) = (World::nowhere().await, fail);
+        let guardian = world.guarded_by();
+        (guardian.url, guardian.fail) = (World::nowhere().await, fail.into());
         let app = world.open().await;
         let ended = run(&app, "Silent", json!({})).await;
         assert_eq!(ended.status, status, "{:?}", ended.error);

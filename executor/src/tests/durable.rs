@@ -32,6 +32,7 @@ async fn after_a_crash_finished_steps_are_not_repeated_and_a_read_in_doubt_is() 
     let id = start(&app, "Three", json!({"word": "hello"})).await;
     world.service.arrived("GET /hold/middle", 1).await;
     app.crash().await;
+    world.service.idle().await;
     // It needs no registry to go on: what was started is what is resumed.
     world.registry.tamper("Three", |published| published.source = b"gone".to_vec());
 
@@ -76,6 +77,7 @@ async fn after_a_crash_a_post_in_doubt_waits_for_a_person() {
     let id = start(&app, "Three", json!({"word": "hello"})).await;
     world.service.arrived("POST /hold/middle", 1).await;
     app.crash().await;
+    world.service.idle().await;
 
     let app = world.open().await;
     let told = events(&app, id).await;
@@ -91,6 +93,7 @@ async fn after_a_crash_a_post_in_doubt_waits_for_a_person() {
 
     // It waits through restarts, until somebody ends it.
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
     let path = format!("/v1/executions/{id}/cancel");
@@ -126,6 +129,7 @@ async fn a_parallel_block_goes_on_where_it_was() {
     )
     .await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     world.service.release("open");
     assert_gapless(&events(&app, id).await);
@@ -151,6 +155,7 @@ async fn a_branch_in_doubt_waits_while_the_branch_beside_it_ends() {
     world.service.arrived("POST /hold/doubt", 1).await;
     world.service.arrived("GET /hold/open", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     world.service.release("open");
     let lines = transcript(&events(&app, id).await);
@@ -227,6 +232,7 @@ async fn what_is_in_doubt_is_told_even_when_the_run_was_cancelled() {
     // The post is awaited, so the run is still under way when the executor dies.
     call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     events(&app, id).await;
     // What is in doubt goes before what is wished: somebody must look.
@@ -244,6 +250,7 @@ async fn a_wish_to_cancel_outlives_a_crash() {
     let before = read_events(&app, id).await;
     call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
     app.crash().await;
+    world.service.idle().await;
     // As if it had died a moment earlier, before the second post left.
     let sending =
         |event: &Event| matches!(&event.kind, EventKind::Sending { step, .. } if step == "middle");
@@ -323,6 +330,7 @@ async fn a_changed_document_in_the_database_is_not_resumed() {
     let id = start(&app, "Three", json!({"word": "hello"})).await;
     world.service.arrived("GET /hold/middle", 1).await;
     app.crash().await;
+    world.service.idle().await;
     world.change_stored_document("Three for tests", "three for tests").await;
     let app = world.open().await;
     events(&app, id).await;

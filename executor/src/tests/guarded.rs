@@ -101,7 +101,7 @@ async fn a_modified_request_is_sent_and_recorded() {
 async fn a_silent_guardian_means_that_nothing_is_sent() {
     let mut world = World::new().await;
     publish(&world);
-    let Guardian::At(guardian) = &mut world.config.guardian else { panic!() };
+    let guardian = world.guarded_by();
     guardian.url = World::nowhere().await;
     let app = world.open().await;
     let run = run(&app, "Two", json!({"word": "x"})).await;
@@ -118,9 +118,9 @@ async fn a_silent_guardian_means_that_nothing_is_sent() {
 async fn failing_open_is_a_choice_that_every_event_shows() {
     let mut world = World::new().await;
     publish(&world);
-    let Guardian::At(guardian) = &mut world.config.guardian else { panic!() };
+    let guardian = world.guarded_by();
     guardian.url = World::nowhere().await;
-    guardian.fail = FailMode::Open;
+    guardian.fail = FailMode::Open.into();
     let app = world.open().await;
     let run = run(&app, "Two", json!({"word": "x"})).await;
     assert_eq!(run.status, RunStatus::Succeeded);

@@ -289,6 +289,7 @@ async fn nothing_goes_on_behind_an_unknown_outcome() {
     let id = start(&app, "Held", json!({})).await;
     world.service.arrived("POST /hold/x", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     events(&app, id).await;
     let run = read(&app, id).await;

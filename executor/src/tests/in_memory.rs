@@ -44,6 +44,7 @@ async fn a_run_in_memory_is_a_run_like_any_other_until_the_process_ends() {
     assert_eq!(world.count_rows("run").await, 0);
     assert_eq!(world.count_rows("event").await, 0);
     app.crash().await;
+    world.service.idle().await;
 
     let app = world.open().await;
     let gone = call(&app, Method::GET, &format!("/v1/executions/{id}"), &[], Value::Null).await;

@@ -130,6 +130,7 @@ async fn the_same_key_gives_the_same_run_however_often_its_plan_is_sent() {
     // Long after the plan has ended, too.
     world.pass(MINUTES * 120);
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     assert_eq!(run_plan(&app, &first, &key).await.run().id, *ids.first().unwrap());
     // Without the key, or with another plan under it, it is another request.
@@ -157,12 +158,14 @@ async fn a_plan_ends_after_a_quarter_of_an_hour() {
 
     // What has ended is emptied, and forgotten a while later.
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     assert_eq!(run_plan(&app, &late, &[]).await.problem().1, "A2S376");
     assert_eq!(world.count_rows("plan WHERE sealed IS NOT NULL").await, 0);
     assert_eq!(world.count_rows("plan").await, 2);
     world.pass(MINUTES * 60);
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     assert_eq!(world.count_rows("plan").await, 0);
     assert_eq!(run_plan(&app, &late, &[]).await.problem().1, "A2S375");
@@ -283,36 +286,42 @@ async fn upstreams_the_guardian_its_fail_mode_and_its_policy_are_part_of_a_plan(
     world.guardian.tell_policy("strict");
     let app = world.open().await;
     let shown = plan(&app, echo()).await;
-    assert_eq!(shown.policy.as_deref(), Some("strict"));
+    let name = shown.guarding[0].guardian.clone();
+    assert_eq!(shown.policies[&name], "strict");
     let token = shown.token.unwrap();
     world.guardian.tell_policy("lax");
-    assert_eq!(differences(&app, &token).await, "the guardian's policy is lax now, and was strict");
+    let differs = format!("the policy of guardian {name} is lax now, and was strict");
+    assert_eq!(differences(&app, &token).await, differs);
     world.guardian.tell_policy("strict");
     app.crash().await;
+    world.service.idle().await;
 
     let before = world.config.clone();
     let host = Domain::new("api.example").unwrap();
     world.config.upstreams.insert(host.clone(), "http://127.0.0.1:9/".parse().unwrap());
-    let Guardian::At(guardian) = &mut world.config.guardian else { panic!() };
-    guardian.fail = FailMode::Open;
+    let guardian = world.guarded_by();
+    guardian.fail = FailMode::Open.into();
     let app = world.open().await;
     let was = &before.upstreams[&host];
     assert_eq!(
         differences(&app, &token).await,
         format!(
             "connections for api.example go to http://127.0.0.1:9/ now, and went to {was}; \
-             the guardian's fail mode is open now, and was closed"
+             the fail mode of guardian {name} is open now, and was closed"
         )
     );
     app.crash().await;
+    world.service.idle().await;
     world.config.upstreams.remove(&host);
     world.config.guardian = Guardian::Off;
     let app = world.open().await;
     let told = differences(&app, &token).await;
     assert!(told.contains(&format!("go to the host itself now, and went to {was}")), "{told}");
     assert!(told.contains("the guardian is off now, and was http://127.0.0.1:"), "{told}");
-    assert!(told.contains("the guardian's policy is not told now, and was strict"), "{told}");
+    let policy = format!("the policy of guardian {name} is not told now, and was strict");
+    assert!(told.contains(&policy), "{told}");
     app.crash().await;
+    world.service.idle().await;
 
     world.config = before;
     let app = world.open().await;
@@ -391,6 +400,7 @@ async fn what_fails_in_the_middle_loses_neither_plan_nor_run() {
     let body = json!({"plan": token});
     let id = call(&app, Method::POST, "/v1/executions", &[], body).await.run().id;
     app.crash().await;
+    world.service.idle().await;
     // Both are there behind a crash.
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunFinished { .. })).await;
@@ -439,6 +449,7 @@ async fn nothing_of_a_secret_input_is_in_a_plan_or_in_what_is_stored_of_it() {
     assert_eq!(plan(&app, request("another one")).await.digest, shown.digest);
     assert_eq!(plan(&app, request(SECRET)).await.digest, shown.digest);
     app.crash().await;
+    world.service.idle().await;
 
     // It needs to be given no second time, and is used.
     let app = world.open().await;
@@ -469,6 +480,7 @@ async fn a_stored_plan_that_was_moved_or_sealed_with_another_key_starts_nothing(
     assert_succeeded(&run_plan(&app, &first, &[]).await.run());
     let third = token(&app, echo()).await;
     app.crash().await;
+    world.service.idle().await;
     let mut world = world;
     let key = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
     world.config.secret_key = crate::SecretKey::Given(Secret::new(key));
@@ -544,6 +556,7 @@ proptest! {
             let another = plan(&app, request(&other, false)).await;
             assert_eq!(first.digest == another.digest, city == other);
             app.crash().await;
+            world.service.idle().await;
             let app = world.open().await;
             assert_eq!(plan(&app, request(&city, false)).await.digest, first.digest);
         });

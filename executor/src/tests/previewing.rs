@@ -19,7 +19,10 @@ fn said(plan: &PlanAnswer) -> Vec<(String, String)> {
     fn hear(step: &str, preview: Option<&Preview>, said: &mut Vec<(String, String)>) {
         let heard = match preview {
             None => return,
-            Some(Preview::Decided { decision }) => decision.decision.clone(),
+            Some(Preview::Decided { decisions }) => {
+                assert_eq!(decisions.len(), 1);
+                decisions[0].decision.clone()
+            }
             Some(Preview::Unknown { needs }) => format!("needs {}", needs.join(", ")),
             Some(Preview::NotAsked { reason }) => reason.clone(),
             Some(Preview::Each { items }) => {
@@ -193,7 +196,8 @@ async fn a_modification_is_shown_and_changes_nothing() {
     });
     let app = world.open().await;
     let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
-    let Some(Preview::Decided { decision }) = &plan.steps[0].preview else { panic!() };
+    let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
+    let [decision] = &decisions[..] else { panic!("{decisions:?}") };
     assert_eq!((decision.decision.as_str(), decision.message.as_str()), ("modify", "elsewhere"));
     assert_eq!(decision.reason_codes, ["moved"]);
     let change = &decision.changes[0];
@@ -214,16 +218,18 @@ async fn a_guardian_that_does_not_answer_is_shown_as_that() {
         (FailMode::Closed, "deny", DecisionSource::FailedClosed),
         (FailMode::Open, "allow", DecisionSource::FailedOpen),
     ] {
-        let Guardian::At(guardian) = &mut world.config.guardian else { panic!() };
+        let guardian = world.guarded_by();
         guardian.url = World::nowhere().await;
-        guardian.fail = fail;
+        guardian.fail = fail.into();
         let app = world.open().await;
         let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
-        let Some(Preview::Decided { decision }) = &plan.steps[0].preview else { panic!() };
+        let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
+        let [decision] = &decisions[..] else { panic!("{decisions:?}") };
         assert_eq!((decision.decision.as_str(), decision.source), (decided, source));
         assert!(decision.message.contains("cannot be reached"), "{}", decision.message);
         assert!(decision.reason_codes.contains(&"guardian_unreachable".to_owned()));
         app.crash().await;
+        world.service.idle().await;
     }
     world.config.guardian = Guardian::Off;
     let app = world.open().await;

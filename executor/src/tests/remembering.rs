@@ -77,6 +77,7 @@ async fn values_are_kept_over_a_restart_and_forgotten_on_demand() {
     put(&app, "/v1/state/a", json!({"deep": [2, null]})).await;
     put(&app, "/v1/sessions/s%2F1/state/b", json!([])).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     assert_eq!(remembered(&app, "/v1/state").await, json!({"a": {"deep": [2, null]}}));
     assert_eq!(remembered(&app, "/v1/sessions/s%2F1/state").await, json!({"b": []}));

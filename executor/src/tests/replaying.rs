@@ -367,6 +367,7 @@ async fn what_a_person_decided_holds_in_a_replay() {
     let id = start(&app, "Trip", json!({})).await;
     world.service.arrived("POST /hold/pay", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     events(&app, id).await;
     let decision = json!({"decision": "set", "outputs": {"paid": "by hand"}});

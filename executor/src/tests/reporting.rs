@@ -62,6 +62,7 @@ async fn a_session_and_an_executor_are_told_apart_without_their_names() {
     assert_eq!(none["session"], Value::Null);
     assert!(!one.to_string().contains("alice"));
     app.crash().await;
+    world.service.idle().await;
     // Its name outlives the process.
     let app = world.open().await;
     run(&app, "Good", json!({})).await;
@@ -80,6 +81,7 @@ async fn what_was_not_reported_is_reported_after_a_restart() {
     let first = world.registry.outcome().await.0;
     assert_eq!(first["run"], json!(id));
     app.crash().await;
+    world.service.idle().await;
 
     world.registry.refuse_outcomes(false);
     let _app = world.open().await;

@@ -365,6 +365,11 @@ async fn everything_about_runs_needs_the_token() {
         (Method::POST, format!("/v1/executions/{id}/cancel"), Value::Null),
         (Method::POST, format!("/v1/executions/{id}/resume"), json!({"decision": "skip"})),
         (Method::POST, format!("/v1/executions/{id}/replay"), json!({})),
+        (
+            Method::POST,
+            "/v1/triggers".to_owned(),
+            json!({"event": {"type": "email", "id": "1"}, "execution": body}),
+        ),
         (Method::POST, "/v1/plans".to_owned(), body),
         (Method::GET, "/v1/hosts".to_owned(), Value::Null),
         (Method::GET, "/v1/state".to_owned(), Value::Null),
@@ -379,7 +384,7 @@ async fn everything_about_runs_needs_the_token() {
     ];
     let paths = App::openapi().paths.paths;
     let guarded = paths.keys().filter(|path| path.starts_with("/v1/")).count();
-    assert_eq!(guarded, 14, "a new route needs a line above");
+    assert_eq!(guarded, 15, "a new route needs a line above");
     for (method, path, body) in requests {
         for headers in [
             &[][..],
@@ -447,7 +452,7 @@ async fn a_plan_shows_what_is_known_and_sends_nothing() {
     assert_eq!(plan.dependencies.len(), 1);
     let upstream = plan.hosts["api.example"].as_deref();
     assert!(upstream.is_some_and(|upstream| upstream.starts_with("http://127.0.0.1:")));
-    assert_eq!(plan.guarding.fail, "closed");
+    assert_eq!(plan.guarding[0].fail, "closed");
     let PlannedStepKind::Capability { capability, inputs, steps } = &plan.steps[0].kind else {
         panic!()
     };
@@ -551,7 +556,8 @@ async fn every_kind_of_body_arrives_as_its_media_type_has_it() {
 
 #[tokio::test]
 async fn what_happens_is_counted() {
-    let world = World::new().await;
+    let mut world = World::new().await;
+    "company".clone_into(&mut world.guarded_by().name);
     publish_echo(&world);
     let app = world.open().await;
     run(&app, "Echo", json!({"word": "x"})).await;
@@ -564,8 +570,8 @@ async fn what_happens_is_counted() {
         "runs_live 0",
         "steps_total{kind=\"task\",outcome=\"succeeded\"} 1",
         "requests_total{status=\"2xx\"} 1",
-        "decisions_total{phase=\"request\",decision=\"allow\",source=\"guardian\"} 1",
-        "decisions_total{phase=\"result\",decision=\"allow\",source=\"guardian\"} 1",
+        "decisions_total{hook=\"steps/toolCallRequest\",guardian=\"company\",decision=\"allow\",source=\"guardian\"} 1",
+        "decisions_total{hook=\"steps/toolCallResult\",guardian=\"company\",decision=\"allow\",source=\"guardian\"} 1",
         "reports_total{status=\"sent\"} 1",
         "run_seconds_count 1",
     ] {
@@ -591,5 +597,5 @@ fn every_route_is_described_with_its_answers() {
             "{id}"
         );
     }
-    assert_eq!(ids.len(), 21);
+    assert_eq!(ids.len(), 22);
 }

@@ -29,6 +29,7 @@ async fn in_doubt(world: &World) -> (App, Uuid) {
     let id = start(&app, "Pay", json!({})).await;
     world.service.arrived("POST /hold/pay", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     events(&app, id).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
@@ -80,6 +81,7 @@ async fn what_took_effect_is_not_sent_again() {
     // It survives the next crash, as any finished step does.
     let told = events(&app, id).await;
     app.crash().await;
+    world.service.idle().await;
     let resolved =
         told.iter().position(|event| transcript(std::slice::from_ref(event))[0] == "pay: Set");
     world.rewrite_journal(&told[..=resolved.unwrap()]).await;
@@ -114,6 +116,7 @@ async fn one_of_several_is_named() {
     world.service.arrived("POST /hold/a", 1).await;
     world.service.arrived("POST /hold/b", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     events(&app, id).await;
     let (status, code, problem) = resume(&app, id, json!({"decision": "skip"})).await.problem();

@@ -118,6 +118,7 @@ async fn after_a_crash_only_open_iterations_are_run_with_the_ids_they_had() {
     )
     .await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     for word in ["a", "c", "d"] {
         world.service.release(word);
@@ -154,6 +155,7 @@ async fn an_iteration_in_doubt_waits_and_no_further_one_begins() {
     let id = start(&app, "Held", json!({})).await;
     world.service.arrived("POST /hold/x", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     events(&app, id).await;
     let run = read(&app, id).await;
@@ -181,6 +183,7 @@ async fn what_a_tolerant_block_ignored_stays_ignored() {
     wait_for(&app, id, |kind| matches!(kind, EventKind::ErrorHandled { .. })).await;
     world.service.arrived("GET /hold/open", 1).await;
     app.crash().await;
+    world.service.idle().await;
     let app = world.open().await;
     world.service.release("open");
     let lines = transcript(&events(&app, id).await);

@@ -328,6 +328,7 @@ async fn died(world: &World, name: &str, held: &str) -> Uuid {
     let id = start(&app, name, json!({"token": TOKEN})).await;
     world.service.arrived(held, 1).await;
     app.crash().await;
+    world.service.idle().await;
     id
 }
 
@@ -424,6 +425,7 @@ async fn a_masked_output_comes_back_as_it_was() {
     let id = start(&app, "Login", json!({})).await;
     world.service.arrived("GET /hold/x", 1).await;
     app.crash().await;
+    world.service.idle().await;
     assert_untold("the database", &database(&world));
     world.service.release("x");
     let app = world.open().await;
@@ -446,6 +448,7 @@ async fn a_lost_run_that_was_to_be_cancelled_is_cancelled() {
     world.service.arrived("POST /hold/x", 1).await;
     call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
     app.crash().await;
+    world.service.idle().await;
     world.config.secret_key = key(2);
     let app = world.open().await;
     events(&app, id).await;

@@ -49,8 +49,8 @@ impl Collector {
         world.config.telemetry.export = Some(Export {
             endpoint: format!("http://{address}/v1/traces").parse().unwrap(),
             headers: vec![("x-api-key".to_owned(), Secret::new("open-sesame"))],
-            service: "test".to_owned(),
         });
+        world.config.telemetry.service = "test".to_owned();
         collector
     }
 
@@ -221,6 +221,7 @@ async fn the_trace_of_a_caller_goes_on_behind_a_crash() {
     let id = call(&app, Method::POST, "/v1/executions", &headers, body).await.run().id;
     world.service.arrived("GET /hold/a", 1).await;
     app.crash().await;
+    world.service.idle().await;
     world.pass(Duration::from_secs(60));
 
     let app = world.open().await;
@@ -374,15 +375,78 @@ async fn spans_tell_names_and_codes_and_never_values() {
 
     let spans = collector.spans();
     let told = format!("{spans:?}");
-    for value in ["plain words", "not today"] {
-        assert!(!told.contains(value), "{told}");
-    }
+    assert!(!told.contains("plain words"), "{told}");
     let call = spans.iter().find(|span| span.name == "gen_ai.tool.call").unwrap();
     let status = call.status.as_ref().unwrap();
     let code = Kind::GuardianDeniedRequest.code().id;
     assert_eq!((status.code, status.message.as_str()), (2, code));
     assert_eq!(text(call, "error.type"), code);
-    assert_eq!(call.events[0].name, "acs.decision");
+    let decision = &call.events[0];
+    assert_eq!(decision.name, "acs.decision");
+    // The guardian's own words, as the journal has them.
+    let why = decision.attributes.iter().find(|attribute| attribute.key == "acs.reasoning");
+    assert!(format!("{why:?}").contains("not today"), "{decision:?}");
+}
+
+#[tokio::test]
+async fn events_and_memories_are_spans_with_their_decisions() {
+    let mut world = World::new().await;
+    let collector = Collector::default().of(&mut world).await;
+    let step = task("say", "POST /say", json!({"body": {"text": "${words}"}}), json!({"x": "$"}));
+    world.registry.publish("Say", "1.0.0", &json!({"execution": sequence(json!([step]))}));
+    let app = world.open().await;
+    call(&app, Method::PUT, "/v1/state/words", &[], json!("plain words")).await;
+    let trigger = async |id: &str| {
+        let execution = json!({"name": "Say", "wait": true});
+        let body = json!({"event": {"type": "email", "id": id}, "execution": execution});
+        let headers = [("traceparent", CALLER)];
+        call(&app, Method::POST, "/v1/triggers", &headers, body).await
+    };
+    assert_succeeded(&trigger("m1").await.run());
+    world.guardian.decide(|_| deny());
+    assert_eq!(trigger("m2").await.problem().1, "A2S345");
+    app.shutdown(GRACE).await;
+
+    let spans = collector.spans();
+    let told = |span: &Span| {
+        let decisions = span.events.iter().filter(|event| event.name == "acs.decision").count();
+        let error = span.status.as_ref().map(|status| status.message.clone());
+        format!("{} {decisions} {}", span.name, error.unwrap_or_default())
+    };
+    let mut asides: Vec<_> = spans
+        .iter()
+        .map(told)
+        .filter(|told| told.contains("trigger") || told.contains("memory"))
+        .collect();
+    asides.sort();
+    assert_eq!(
+        asides,
+        [
+            "acs.agent.trigger 1 ",
+            // Of what is refused there is no run.
+            "acs.agent.trigger 1 refused",
+            "acs.memory.retrieval 1 ",
+            "acs.memory.store 1 ",
+        ]
+    );
+    let (refused, spans): (Vec<_>, Vec<_>) = spans
+        .into_iter()
+        .partition(|span| span.status.as_ref().is_some_and(|status| status.message == "refused"));
+    let find = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let root = find("acs.turn");
+    assert!(root.events.is_empty(), "{root:?}");
+    let event = find("acs.agent.trigger");
+    assert_eq!(event.parent_span_id, root.span_id);
+    assert_eq!(text(event, "acs.agent.id"), "a2s-executor");
+    assert_eq!(text(event, "acs.trigger.type"), "external_event");
+    assert_eq!(text(event, "a2s.trigger.event.id"), "m1");
+    let memory = find("acs.memory.retrieval");
+    assert_eq!(text(memory, "acs.memory_store.name"), "a2s.state");
+    assert_eq!(text(memory, "acs.results.count"), "Some(IntValue(1))");
+    let refused = &refused[0];
+    assert_eq!(hex(&refused.parent_span_id), "00f067aa0ba902b7");
+    assert_ne!(refused.span_id, event.span_id);
+    assert!(!format!("{spans:?} {refused:?}").contains("plain words"));
 }
 
 #[tokio::test]
@@ -395,6 +459,7 @@ async fn a_run_that_waited_and_is_cancelled_is_a_trace_too() {
     let id = start(&app, "Pay", json!({})).await;
     world.service.arrived("POST /hold/pay", 1).await;
     app.crash().await;
+    world.service.idle().await;
     world.pass(Duration::from_secs(60));
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunWaiting { .. })).await;

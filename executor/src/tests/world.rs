@@ -27,6 +27,9 @@ use crate::clock::{Clock, Ids};
 use crate::{App, Config, Guardian, GuardianConfig};
 
 mod database;
+mod guardian;
+
+pub(crate) use guardian::{GuardianDouble, allow, deny, guardian_routes, start_guardian};
 
 /// How long a test waits for something that should have come; long, so that only a fault runs into
 /// it.
@@ -46,22 +49,17 @@ impl World {
     pub(crate) async fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let registry = Arc::new(RegistryDouble::default());
-        let guardian = Arc::new(GuardianDouble::default());
+        let (guardian, guardian_config) = start_guardian().await;
         let service = Arc::new(ServiceDouble::default());
         let registry_at = serve(registry_routes(Arc::clone(&registry))).await;
-        let guardian_at = serve(
-            Router::new().route("/aos", post(ask_guardian)).with_state(Arc::clone(&guardian)),
-        )
-        .await;
         let service_at =
             serve(Router::new().fallback(answer_task).with_state(Arc::clone(&service))).await;
 
         let url = |at: SocketAddr, path: &str| format!("http://{at}{path}").parse().unwrap();
-        let guardian_config = GuardianConfig::new(url(guardian_at, "/aos"));
         let mut config = Config::new(
             folder.path().join("data/executor.sqlite"),
             url(registry_at, "/"),
-            Guardian::At(guardian_config),
+            Guardian::At(vec![guardian_config]),
         );
         config.upstreams.insert(Domain::new("api.example").unwrap(), url(service_at, "/"));
         // Pauses between attempts are not what is tested here.
@@ -75,6 +73,14 @@ impl World {
             clock,
             metrics: Mutex::default(),
             _folder: folder,
+        }
+    }
+
+    /// The guardian that is asked first.
+    pub(crate) fn guarded_by(&mut self) -> &mut GuardianConfig {
+        match &mut self.config.guardian {
+            Guardian::At(guardians) => &mut guardians[0],
+            Guardian::Off => panic!("nobody guards"),
         }
     }
 
@@ -309,6 +315,11 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
             let failed = failure.as_ref().map_or_else(String::new, |f| format!(", {}", f.code));
             format!("{step}: {attempt} {what} {scheme} from {host}{failed}")
         }
+        EventKind::SessionOpened { step, attempt, revision, failure, .. } => {
+            let failed = failure.as_ref().map_or_else(String::new, |f| format!(", {}", f.code));
+            let revision = revision.as_deref().unwrap_or("none");
+            format!("{step}: {attempt} session {revision}{failed}")
+        }
         EventKind::Warned { step, warning } => format!("{step}: warned {}", warning.code),
         EventKind::Retrying { step, attempt, .. } => format!("{step}: {attempt} failed, again"),
         EventKind::StepFinished { step, outputs, .. } => {
@@ -383,6 +394,17 @@ pub(crate) fn task(id: &str, call: &str, inputs: Value, outputs: Value) -> Value
             "paths": {path: {method.to_lowercase(): operation}},
         },
         "input_mapping": inputs,
+        "output_mapping": outputs,
+    })
+}
+
+/// A step that calls a tool of the server of MCP at `/mcp`.
+pub(crate) fn tool(id: &str, arguments: Value, outputs: Value) -> Value {
+    json!({
+        "id": id,
+        "format": "MCP",
+        "task": {"server": "https://api.example/mcp", "tool": id},
+        "input_mapping": {"arguments": arguments},
         "output_mapping": outputs,
     })
 }
@@ -545,73 +567,6 @@ async fn take_outcome(
     }
 }
 
-// ---- The guardian ----
-
-type Decide = Box<dyn Fn(&Value) -> Value + Send>;
-
-#[derive(Default)]
-pub(crate) struct GuardianDouble {
-    asked: Mutex<Vec<Value>>,
-    /// The `traceparent` of each question.
-    traces: Mutex<Vec<Option<String>>>,
-    /// Gives the result of a question; everything is allowed without it.
-    decide: Mutex<Option<Decide>>,
-    /// The policy that it tells of.
-    policy: Mutex<Option<&'static str>>,
-}
-
-impl GuardianDouble {
-    pub(crate) fn decide(&self, decide: impl Fn(&Value) -> Value + Send + 'static) {
-        *self.decide.lock().unwrap() = Some(Box::new(decide));
-    }
-
-    pub(crate) fn asked(&self) -> Vec<Value> {
-        self.asked.lock().unwrap().clone()
-    }
-
-    /// From now on it says that it has this policy.
-    pub(crate) fn tell_policy(&self, policy: &'static str) {
-        *self.policy.lock().unwrap() = Some(policy);
-    }
-
-    /// The `traceparent` of each question.
-    pub(crate) fn traces(&self) -> Vec<Option<String>> {
-        self.traces.lock().unwrap().clone()
-    }
-}
-
-pub(crate) fn allow() -> Value {
-    json!({"decision": "allow", "message": "fine"})
-}
-
-pub(crate) fn deny() -> Value {
-    json!({"decision": "deny", "message": "not today", "reasonCode": ["test"]})
-}
-
-async fn ask_guardian(
-    State(guardian): State<Arc<GuardianDouble>>,
-    headers: HeaderMap,
-    axum::Json(question): axum::Json<Value>,
-) -> axum::Json<Value> {
-    if question["method"] == "ping" {
-        let policy = *guardian.policy.lock().unwrap();
-        let pong = json!({
-            "status": "connected", "version": "1", "timestamp": "2026-01-02T03:04:05Z",
-            "metadata": {"policy": policy},
-        });
-        return axum::Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": pong}));
-    }
-    let result = match &*guardian.decide.lock().unwrap() {
-        Some(decide) => decide(&question),
-        None => allow(),
-    };
-    let id = question["id"].clone();
-    guardian.asked.lock().unwrap().push(question);
-    let trace = headers.get("traceparent").map(|trace| trace.to_str().unwrap().to_owned());
-    guardian.traces.lock().unwrap().push(trace);
-    axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result}))
-}
-
 // ---- The service ----
 
 /// What the service was asked: `GET /echo/x`, and the body.
@@ -657,18 +612,29 @@ impl ServiceDouble {
 
     /// Waits until a call has arrived `times` times.
     pub(crate) async fn arrived(&self, call: &str, times: usize) {
-        let arrived = async {
+        self.until(|| self.count(call) >= times, "the request arrives").await;
+    }
+
+    /// Waits until no request is being answered: one whose sender has crashed is not at once known
+    /// to be, and would take what is released for its successor.
+    pub(crate) async fn idle(&self) {
+        let is_idle = || self.busy.load(Ordering::SeqCst) == 0;
+        self.until(is_idle, "every request is answered or given up").await;
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool, what: &str) {
+        let wait = async {
             loop {
                 let changed = self.changed.notified();
                 let mut changed = std::pin::pin!(changed);
                 changed.as_mut().enable();
-                if self.count(call) >= times {
+                if is_so() {
                     return;
                 }
                 changed.await;
             }
         };
-        tokio::time::timeout(PATIENCE, arrived).await.expect("the request arrives");
+        tokio::time::timeout(PATIENCE, wait).await.expect(what);
     }
 
     /// Lets one request to `/hold/NAME` be answered.
@@ -724,12 +690,14 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
     }
 }
 
 /// Answers by path: `/echo/X` gives X, `/hold/X` waits until it is released, `/meet/X` until all
 /// have come, `/status/N` fails with that status, `/script` gives what was scripted, `/even/N` fails
-/// for odd numbers. Each answer has the number of the request in `X-Number`.
+/// for odd numbers, `/mcp` is a server of MCP whose tools give their arguments, and `/mcp/X` one
+/// that waits until `X` is released. Each answer has the number of the request in `X-Number`.
 async fn answer_task(
     State(service): State<Arc<ServiceDouble>>,
     method: Method,
@@ -757,6 +725,15 @@ async fn answer_task(
         "status" => {
             let status = StatusCode::from_u16(name.parse().unwrap()).unwrap();
             return (status, axum::Json(json!({"error": "no luck"}))).into_response();
+        }
+        "mcp" => {
+            if !name.is_empty() {
+                service.hold(name).await;
+            }
+            let content = json!({"body": body["params"]["arguments"]});
+            let result = json!({"content": [], "structuredContent": content});
+            let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
+            return axum::Json(answer).into_response();
         }
         "page" => return axum::response::Html("<h1>Welcome</h1>").into_response(),
         "script" => {

@@ -4,12 +4,12 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::hex;
 
 /// Longest line that is read back, well above the longest that is written.
 const MAX_LINE: u64 = 4 << 20;
@@ -93,6 +93,11 @@ impl Chain {
         Ok((Self { file, options, length, is_torn: false, number, head }, torn_length))
     }
 
+    /// Whether a record is on the disk itself when it is appended.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.options.sync
+    }
+
     /// Append entries, all or none. When this returns `Ok`, they are where [`Options::sync`] says.
     pub(crate) fn append<T: Serialize>(&mut self, entries: &[T]) -> io::Result<()> {
         if self.is_torn {
@@ -160,7 +165,7 @@ fn set_aside(path: &Path, torn: &[u8]) -> io::Result<()> {
 }
 
 fn digest_of(record: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(record)))
+    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(record)))
 }
 
 /// What ties a record to its neighbours.
@@ -168,20 +173,21 @@ struct Link {
     number: u64,
     previous: Option<String>,
     digest: String,
+    record: Value,
 }
 
 /// Read one line and check its digest.
 fn read_link(line: &[u8]) -> Result<Link, String> {
-    let value: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
-    let digest = value["digest"].as_str().ok_or("has no digest")?.to_owned();
+    let record: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
+    let digest = record["digest"].as_str().ok_or("has no digest")?.to_owned();
     let seal = format!(",\"digest\":\"{digest}\"}}");
     let body = line.strip_suffix(seal.as_bytes()).ok_or("does not end with its digest")?;
     if digest_of(&[body, b"}"].concat()) != digest {
         return Err("does not have the digest it says".to_owned());
     }
-    let number = value["seq"].as_u64().ok_or("has no number")?;
-    let previous = value["previous"].as_str().map(str::to_owned);
-    Ok(Link { number, previous, digest })
+    let number = record["seq"].as_u64().ok_or("has no number")?;
+    let previous = record["previous"].as_str().map(str::to_owned);
+    Ok(Link { number, previous, digest, record })
 }
 
 /// A log whose chain is whole.
@@ -214,25 +220,67 @@ pub enum Broken {
 /// # Errors
 /// The first record that does not fit, or the file cannot be read.
 pub fn verify(path: &Path) -> Result<Verified, Broken> {
-    let mut lines = BufReader::new(File::open(path)?);
-    let mut verified = Verified { records: 0, head: None };
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if (&mut lines).take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
-            return Ok(verified);
+    let mut records = Records::open(path)?;
+    records.by_ref().try_for_each(|record| record.map(drop))?;
+    Ok(records.verified)
+}
+
+/// The records of a log file in order, each checked to follow the one before it. After one that does
+/// not, nothing more comes.
+#[derive(Debug)]
+pub struct Records {
+    lines: BufReader<File>,
+    line: Vec<u8>,
+    verified: Verified,
+    is_over: bool,
+}
+
+impl Records {
+    /// Those of a file, which may be in use.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn open(path: &Path) -> Result<Self, Broken> {
+        let lines = BufReader::new(File::open(path)?);
+        let verified = Verified { records: 0, head: None };
+        Ok(Self { lines, line: Vec::new(), verified, is_over: false })
+    }
+
+    /// What was read of the chain until now.
+    pub fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
+    fn read(&mut self) -> Result<Option<Value>, Broken> {
+        self.line.clear();
+        if (&mut self.lines).take(MAX_LINE).read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(None);
         }
-        let number = verified.records + 1;
+        let number = self.verified.records + 1;
         let broken = |reason: &str| Broken::Line { line: number, reason: reason.to_owned() };
-        let record = line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
-        let link = read_link(record).map_err(|reason| broken(&reason))?;
+        let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
+        let link = read_link(line).map_err(|reason| broken(&reason))?;
         if link.number != number {
             return Err(broken("has another number than its place"));
         }
-        if link.previous != verified.head {
+        if link.previous != self.verified.head {
             return Err(broken("does not follow the record before it"));
         }
-        verified = Verified { records: number, head: Some(link.digest) };
+        self.verified = Verified { records: number, head: Some(link.digest) };
+        Ok(Some(link.record))
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<Value, Broken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let record = self.read().transpose();
+        self.is_over = !matches!(record, Some(Ok(_)));
+        record
     }
 }
 
@@ -318,6 +366,17 @@ mod tests {
         lines[1] = format!("{},\"digest\":\"{digest}\"}}", forged.strip_suffix('}').unwrap());
         std::fs::write(&path, lines.join("\n") + "\n").unwrap();
         check_broken(&path, 3, "does not follow");
+    }
+
+    /// A disk that was full for a while leaves no half of a record between two.
+    #[test]
+    fn what_a_failed_write_has_left_is_taken_away() {
+        let (_dir, path) = log_of(2);
+        let (mut chain, _) = open(&path);
+        chain.file.write_all(b"{\"v\":1,\"seq\":3").unwrap();
+        chain.is_torn = true;
+        chain.append(&[json!({"n": 2})]).unwrap();
+        assert_eq!(verify(&path).unwrap().records, 3);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What a record says, and what it leaves out.
 
 use aos::message::{Call, Object, Request};
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::hex;
-use crate::policy::{Policy, Ruling, tool_of};
+use crate::policy::{Approval, Policy, Ruling, tool_of};
 
 /// Longest text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 48;
 const MAX_CONTENT: usize = 16 << 10;
 
 /// One event of the log.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entry {
     event: &'static str,
     time: Timestamp,
@@ -29,15 +29,40 @@ pub(crate) struct Entry {
     details: Object,
 }
 
+/// A message, and what was said of it.
+pub(crate) struct Step<'a> {
+    pub(crate) request: &'a Request,
+    /// What the policy said. The answer may still become a denial if this cannot be written, and
+    /// then there is no record.
+    pub(crate) ruling: &'a Ruling,
+    pub(crate) policy: &'a Policy,
+    /// What the policy would have said that is only tried.
+    pub(crate) shadow: Option<(&'a Ruling, &'a Policy)>,
+}
+
 impl Entry {
-    /// A decision. `ruling` is what the policy said; the answer may still become a denial if this
-    /// cannot be written, and then there is no record.
-    pub(crate) fn of_decision(
-        time: Timestamp,
-        request: &Request,
-        ruling: &Ruling,
-        policy: &Policy,
-    ) -> Self {
+    /// The records of one step: what the agent tells that came of a tool call, then the decision.
+    pub(crate) fn of_step(time: Timestamp, step: &Step<'_>) -> Vec<Self> {
+        let decision = Self::of_decision(time, step);
+        match &step.request.call {
+            Call::ToolCallResult(result) => {
+                let mut details = json!({
+                    "execution": decision.details["execution"],
+                    "is_error": result.result.is_error,
+                });
+                for name in ["session", "turn", "step", "tool", "capability"] {
+                    if let Some(value) = decision.details.get(name) {
+                        details[name] = value.clone();
+                    }
+                }
+                vec![Self::new("outcome", time, details), decision]
+            }
+            _ => vec![decision],
+        }
+    }
+
+    fn of_decision(time: Timestamp, step: &Step<'_>) -> Self {
+        let Step { request, ruling, policy, shadow } = step;
         let call = &request.call;
         let mut details = json!({
             "request": cut_text(&request.id.to_string()),
@@ -76,8 +101,29 @@ impl Entry {
         if let Some(tool) = tool_of(call) {
             details["tool"] = cut_text(tool).into();
         }
+        if !ruling.traces.charges.is_empty() {
+            details["charges"] = json!(ruling.traces.charges);
+        }
+        if let Some(approval) = &ruling.traces.approval {
+            details["approval"] = json!(approval);
+        }
+        if let Some((shadow, policy)) = shadow {
+            details["shadow"] = json!({
+                "decision": shadow.answer.decision.as_str(),
+                "message": cut_text(&shadow.answer.message),
+                "reason_codes": shadow.answer.reason_codes,
+                "rules": shadow.rules,
+                "policy": policy.digest(),
+                "differs": !shadow.decides_like(ruling),
+            });
+        }
         details["content"] = content(&policy.redact(call));
         Self::new("decision", time, details)
+    }
+
+    /// What a person is shown of this when they have to approve it.
+    pub(crate) fn subject(&self) -> Value {
+        subject_of(&self.details)
     }
 
     /// A line that a crash left unfinished was set aside.
@@ -85,9 +131,21 @@ impl Entry {
         Self::new("recovery", time, json!({"set_aside_bytes": bytes}))
     }
 
-    /// A policy came into force.
-    pub(crate) fn of_policy(time: Timestamp, policy: &Policy) -> Self {
-        Self::new("policy", time, json!({"policy": policy.digest(), "rules": policy.rules()}))
+    /// A policy came into force, or is only tried.
+    pub(crate) fn of_policy(time: Timestamp, policy: &Policy, is_shadow: bool) -> Self {
+        let event = if is_shadow { "shadow_policy" } else { "policy" };
+        Self::new(event, time, json!({"policy": policy.digest(), "rules": policy.rules()}))
+    }
+
+    /// A person has decided.
+    pub(crate) fn of_approval(time: Timestamp, approval: &Approval) -> Self {
+        let approval = Approval {
+            subject: Value::Null,
+            by: approval.by.as_deref().map(cut_text),
+            reason: approval.reason.as_deref().map(cut_text),
+            ..approval.clone()
+        };
+        Self::new("approval", time, json!({"approval": approval}))
     }
 
     fn new(event: &'static str, time: Timestamp, details: Value) -> Self {
@@ -96,16 +154,42 @@ impl Entry {
     }
 }
 
+/// What a record of a decision says of the act itself.
+pub(super) fn subject_of(details: &Object) -> Value {
+    let names = ["method", "tool", "capability", "agent", "user", "session", "content"];
+    let present = |name: &str| Some((name.to_owned(), details.get(name)?.clone()));
+    names.into_iter().filter_map(present).collect::<Object>().into()
+}
+
 /// The params of a message without its context, cut to what a record may hold.
 fn content(call: &Call) -> Value {
-    let message = Request { id: 0.into(), call: call.clone() };
-    let mut params = serde_json::to_value(&message).unwrap_or_default()["params"].take();
+    let mut params = call.to_params();
     if let Value::Object(params) = &mut params {
         params.shift_remove("context");
     }
     let content = cut(&params);
-    let text = content.to_string();
-    if text.len() <= MAX_CONTENT { content } else { json!({"cut": describe(&params.to_string())}) }
+    if length(&content) <= MAX_CONTENT {
+        content
+    } else {
+        json!({"cut": describe(&params.to_string())})
+    }
+}
+
+/// How many bytes a value has as JSON.
+fn length(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // A value of JSON can always be written.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
 /// The value with secrets replaced and long texts and lists cut.
@@ -173,7 +257,7 @@ fn cut_plain(text: &str) -> String {
 
 /// The length and digest of a text, by which it can be recognised later.
 fn describe(text: &str) -> String {
-    format!("[{} bytes, sha256:{}]", text.len(), hex(&Sha256::digest(text)))
+    format!("[{} bytes, sha256:{}]", text.len(), HEXLOWER.encode(&Sha256::digest(text)))
 }
 
 /// Whether what goes by this name is likely to be a secret.

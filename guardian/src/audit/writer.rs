@@ -1,5 +1,7 @@
-//! One thread writes; whoever waits for it shares its flush.
+//! Who writes: one thread, so that whoever waits for it shares its flush; or, where nothing is
+//! flushed, whoever comes, because that takes less time than handing a record over.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
@@ -11,50 +13,69 @@ use super::record::Entry;
 /// instead of filling the memory.
 const WAITING: usize = 1024;
 
-/// A handle on the thread that writes the log. The thread ends when the last handle is gone and
-/// everything is written.
+/// The way into the log. It is closed when the last one is gone and everything is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Writer {
-    jobs: mpsc::Sender<Job>,
+pub(crate) enum Writer {
+    /// To the thread that writes and flushes.
+    Thread(mpsc::Sender<Job>),
+    /// To the file, which the system flushes when it likes.
+    File(Arc<Mutex<Chain>>),
 }
 
 #[derive(Debug)]
-struct Job {
-    entry: Entry,
+pub(crate) struct Job {
+    entries: Vec<Entry>,
     done: oneshot::Sender<bool>,
 }
 
-/// The record is not in the log.
+/// The records are not in the log.
 #[derive(Debug)]
 pub(crate) struct NotWritten;
 
 impl Writer {
     pub(crate) fn start(chain: Chain) -> std::io::Result<Self> {
+        if !chain.is_flushed() {
+            return Ok(Self::File(Arc::new(Mutex::new(chain))));
+        }
         let (jobs, waiting) = mpsc::channel(WAITING);
         thread::Builder::new().name("audit".to_owned()).spawn(move || write(chain, waiting))?;
-        Ok(Self { jobs })
+        Ok(Self::Thread(jobs))
     }
 
-    /// Write one record. When this returns `Ok`, it is in the log.
-    pub(crate) async fn append(&self, entry: Entry) -> Result<(), NotWritten> {
-        let (done, written) = oneshot::channel();
-        self.jobs.send(Job { entry, done }).await.map_err(|_| NotWritten)?;
-        if written.await.unwrap_or(false) { Ok(()) } else { Err(NotWritten) }
+    /// Write records, all or none. When this returns `Ok`, they are in the log.
+    pub(crate) async fn append(&self, entries: Vec<Entry>) -> Result<(), NotWritten> {
+        match self {
+            Self::Thread(jobs) => {
+                let (done, written) = oneshot::channel();
+                jobs.send(Job { entries, done }).await.map_err(|_| NotWritten)?;
+                if written.await.unwrap_or(false) { Ok(()) } else { Err(NotWritten) }
+            }
+            Self::File(chain) => {
+                // A panic within leaves a chain that knows what of its file is whole.
+                let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
+                append(&mut chain, &entries).map_err(|_| NotWritten)
+            }
+        }
     }
+}
+
+fn append(chain: &mut Chain, entries: &[Entry]) -> std::io::Result<()> {
+    chain.append(entries).inspect_err(|error| {
+        let records = entries.len();
+        tracing::error!(%error, records, "the audit log cannot be written, steps are denied");
+    })
 }
 
 fn write(mut chain: Chain, mut waiting: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
     while waiting.blocking_recv_many(&mut jobs, WAITING) != 0 {
         let (entries, done): (Vec<_>, Vec<_>) =
-            jobs.drain(..).map(|job: Job| (job.entry, job.done)).unzip();
-        let written = chain.append(&entries);
-        if let Err(error) = &written {
-            tracing::error!(%error, records = entries.len(), "the audit log cannot be written, steps are denied");
-        }
+            jobs.drain(..).map(|job: Job| (job.entries, job.done)).unzip();
+        let entries = entries.concat();
+        let written = append(&mut chain, &entries).is_ok();
         for done in done {
             // Who asked may have gone; the record stays.
-            let _ = done.send(written.is_ok());
+            let _ = done.send(written);
         }
     }
 }

@@ -58,6 +58,13 @@ pub(super) struct Expression {
     variables: BTreeSet<String>,
 }
 
+/// What an expression that counts has given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Number {
+    Integer(i64),
+    Decimal(f64),
+}
+
 impl Expression {
     /// Compile a condition over `known` variables.
     ///
@@ -87,14 +94,37 @@ impl Expression {
     /// # Errors
     /// It fails, for instance because it reads a member that is not there, or it is no boolean.
     pub(super) fn holds(&self, variables: &mut dyn FnMut(&str) -> Value) -> Result<bool, String> {
+        match self.evaluate(variables)? {
+            Value::Bool(holds) => Ok(holds),
+            other => Err(format!("gives a {} and not a boolean", other.type_of())),
+        }
+    }
+
+    /// The number that this gives.
+    ///
+    /// # Errors
+    /// It fails, or it is no number.
+    pub(super) fn number(
+        &self,
+        variables: &mut dyn FnMut(&str) -> Value,
+    ) -> Result<Number, String> {
+        match self.evaluate(variables)? {
+            Value::Int(integer) => Ok(Number::Integer(integer)),
+            // What no `int` holds is more than any limit.
+            Value::UInt(integer) => Ok(Number::Integer(i64::try_from(integer).unwrap_or(i64::MAX))),
+            Value::Float(decimal) => Ok(Number::Decimal(decimal)),
+            other => Err(format!("gives a {} and not a number", other.type_of())),
+        }
+    }
+
+    fn evaluate(&self, variables: &mut dyn FnMut(&str) -> Value) -> Result<Value, String> {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         for name in self.variables() {
             context.add_variable_from_value(name, variables(name));
         }
         let result = stacker::maybe_grow(RED_ZONE, NEW_STACK, || self.program.execute(&context));
         match result {
-            Ok(Value::Bool(holds)) => Ok(holds),
-            Ok(other) => Err(format!("gives a {} and not a boolean", other.type_of())),
+            Ok(value) => Ok(value),
             // The error of CEL prints the values it was given, which may be secret: keep its kind.
             Err(cel::ExecutionError::NoSuchKey(name)) => {
                 Err(format!("there is no {name}; test with has(…)"))

@@ -26,36 +26,82 @@ pub(super) const VARIABLES: [&str; 15] = [
     "params",
 ];
 
-/// The variables of one message, made when first read.
-pub(super) struct Facts<'a> {
-    call: &'a Call,
+/// The variables of one message, made when first read. They are for one call: [`Facts::clear`] when it
+/// changes.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
     made: BTreeMap<String, cel::Value>,
+    /// Whether the inputs can be read in one way only.
+    are_inputs_clear: Option<bool>,
 }
 
-impl<'a> Facts<'a> {
-    pub(super) fn of(call: &'a Call) -> Self {
-        Self { call, made: BTreeMap::new() }
+/// What a rule can ask for by name. What a message does not say is empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Names<'a> {
+    pub(super) tool: &'a str,
+    pub(super) capability: &'a str,
+    /// With its port, if it has one.
+    pub(super) host: &'a str,
+    pub(super) user: &'a str,
+    pub(super) email: &'a str,
+    pub(super) agent: &'a str,
+    pub(super) session: &'a str,
+}
+
+impl Facts {
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
     }
 
-    /// Whether the inputs can be read in one way only. Two inputs of one name, or `body` beside
-    /// `body.city`, would let a condition see another value than the tool does.
-    pub(super) fn are_inputs_clear(&self) -> bool {
-        let Call::ToolCallRequest(step) = self.call else { return true };
-        let inputs = &step.tool_call_request.inputs;
-        let names: BTreeSet<_> = inputs.iter().map(|input| input.name.as_str()).collect();
-        let is_inside =
-            |name: &str| name.match_indices('.').any(|(dot, _)| names.contains(&name[..dot]));
-        names.len() == inputs.len() && !names.iter().any(|name| is_inside(name))
+    /// Whether the inputs can be read in one way only.
+    pub(super) fn are_inputs_clear(&mut self, call: &Call) -> bool {
+        *self.are_inputs_clear.get_or_insert_with(|| are_inputs_clear(call))
     }
 
-    pub(super) fn get(&mut self, name: &str) -> cel::Value {
+    pub(super) fn get(&mut self, call: &Call, name: &str) -> cel::Value {
         if let Some(value) = self.made.get(name) {
             return value.clone();
         }
-        let value = to_cel(&make(self.call, name));
+        let value = to_cel(&make(call, name));
         self.made.insert(name.to_owned(), value.clone());
         value
     }
+}
+
+/// What a message says of what rules can ask for by name.
+pub(super) fn names(call: &Call) -> Names<'_> {
+    let tool = tool_of(call).unwrap_or_default();
+    let Some(context) = call.context() else { return Names { tool, ..Names::default() } };
+    let capability = context.extra.get("capability");
+    let member =
+        |name: &str| capability.and_then(|members| members.get(name)?.as_str()).unwrap_or_default();
+    let user = context.user.as_ref();
+    Names {
+        tool,
+        capability: member("name"),
+        host: member("host"),
+        user: user.map_or("", |user| &user.id),
+        email: user.and_then(|user| user.email.as_deref()).unwrap_or_default(),
+        agent: &context.agent.id,
+        session: &context.session.id,
+    }
+}
+
+/// Whether nothing happens, whatever is decided: somebody plans a run.
+pub(super) fn is_preview(call: &Call) -> bool {
+    let capability = call.context().and_then(|context| context.extra.get("capability"));
+    capability.and_then(|members| members.get("preview")) == Some(&Value::Bool(true))
+}
+
+/// Whether the inputs can be read in one way only. Two inputs of one name, or `body` beside
+/// `body.city`, would let a condition see another value than the tool does.
+fn are_inputs_clear(call: &Call) -> bool {
+    let Call::ToolCallRequest(step) = call else { return true };
+    let inputs = &step.tool_call_request.inputs;
+    let names: BTreeSet<_> = inputs.iter().map(|input| input.name.as_str()).collect();
+    let is_inside =
+        |name: &str| name.match_indices('.').any(|(dot, _)| names.contains(&name[..dot]));
+    names.len() == inputs.len() && !names.iter().any(|name| is_inside(name))
 }
 
 /// The tool that a message is about, if it says so.
@@ -94,7 +140,7 @@ fn make(call: &Call, name: &str) -> Value {
         "capability" => capability(context),
         "turn" => context.map_or("", |c| &c.turn_id).into(),
         "step" => context.map_or("", |c| &c.step_id).into(),
-        _ => params(call),
+        _ => call.to_params(),
     }
 }
 
@@ -198,10 +244,4 @@ fn capability(context: Option<&StepContext>) -> Value {
         capability[name] = value.clone();
     }
     capability
-}
-
-fn params(call: &Call) -> Value {
-    let request = aos::message::Request { id: 0.into(), call: call.clone() };
-    let mut message = serde_json::to_value(&request).unwrap_or_default();
-    message["params"].take()
 }

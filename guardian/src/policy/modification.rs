@@ -22,13 +22,58 @@ pub(super) struct Redaction {
     pub(super) replacement: String,
 }
 
+/// The texts of one message as the JSON that they are, read once for all rules. It belongs to that
+/// message, and to no other.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    texts: Vec<Option<Reading>>,
+}
+
+/// What a text is.
+#[derive(Debug)]
+enum Reading {
+    Plain,
+    /// A member that is there twice is dropped on reading, and would stay in the text unseen.
+    Json {
+        value: Value,
+        is_ambiguous: bool,
+    },
+}
+
+impl Opened {
+    /// The text of a place in the order of the message.
+    fn at(&mut self, place: usize) -> &mut Option<Reading> {
+        if self.texts.len() <= place {
+            self.texts.resize_with(place + 1, || None);
+        }
+        &mut self.texts[place]
+    }
+}
+
+impl Reading {
+    fn of(text: &str) -> Self {
+        match serde_json::from_str::<Value>(text) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => {
+                let limits = Limits { bytes: usize::MAX, depth: usize::MAX };
+                let is_ambiguous = parse_json(text.as_bytes(), limits).is_err();
+                Self::Json { value, is_ambiguous }
+            }
+            _ => Self::Plain,
+        }
+    }
+}
+
 impl Modification {
     /// Change the covered part of a message. Whether anything was changed.
-    pub(super) fn apply(&self, call: &mut Call) -> bool {
+    pub(super) fn apply(&self, call: &mut Call, opened: &mut Opened) -> bool {
+        let mut place = 0;
         for_each_piece(call, &mut |piece| match piece {
             Piece::Json(value) => self.change(value),
             Piece::Inputs(inputs) => self.change_inputs(inputs),
-            Piece::Text(text) => self.change_text(text),
+            Piece::Text(text) => {
+                place += 1;
+                self.change_text(text, opened.at(place - 1))
+            }
         })
     }
 
@@ -93,23 +138,24 @@ impl Modification {
     }
 
     /// A text that is JSON is changed as JSON, so that it stays JSON; any other as text.
-    fn change_text(&self, text: &mut String) -> bool {
-        if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) =
-            serde_json::from_str::<Value>(text)
+    fn change_text(&self, text: &mut String, reading: &mut Option<Reading>) -> bool {
+        if let Reading::Json { value, is_ambiguous } =
+            reading.get_or_insert_with(|| Reading::of(text))
         {
-            // A member that is there twice is dropped on reading, and would stay in the text unseen.
-            let limits = Limits { bytes: usize::MAX, depth: usize::MAX };
-            let is_ambiguous = parse_json(text.as_bytes(), limits).is_err();
-            let changed = self.change(&mut value) || is_ambiguous;
+            let changed = self.change(value) | std::mem::take(is_ambiguous);
             if changed {
                 *text = value.to_string();
             }
             return changed;
         }
-        self.redact
-            .iter()
-            .filter(|redaction| redaction.path.is_none())
-            .fold(false, |changed, redaction| redaction.apply_to_text(text) | changed)
+        let wide = self.redact.iter().filter(|redaction| redaction.path.is_none());
+        let changed =
+            wide.fold(false, |changed, redaction| redaction.apply_to_text(text) | changed);
+        if changed {
+            // What is left may be JSON.
+            *reading = None;
+        }
+        changed
     }
 }
 

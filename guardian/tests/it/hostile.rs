@@ -1,14 +1,22 @@
 //! Messages that nobody should send.
 
-use aos::message::{Limits, Request};
+mod change;
+mod judge;
+
+use std::collections::BTreeMap;
+
 use axum::body::{Body, to_bytes};
 use axum::http::Request as HttpRequest;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::world::{World, call, message, result};
+use crate::hooks;
+use crate::world::{World, call, result};
+use change::{change, changes, strange_messages, turn, turns};
+use judge::Judge;
 
 const POLICY: &str = "
 version: 1
@@ -17,66 +25,44 @@ rules:
   - {id: a, tool: 'b*', when: \"has(inputs.city) && inputs.city.contains('a')\", decision: deny}
   - {id: b, decision: modify, modify: {set: {'x.y[*].z': 1}, remove: ['body.a'], redact: [{pattern: email}, {pattern: card}, {pattern: key}]}}
   - {id: c, when: \"texts.exists(t, t.startsWith('no'))\", decision: deny}
+  - {id: d, on: toolCallRequest, limit: {spend: 'has(inputs.n) ? inputs.n : 1', most: 50, per: session}, decision: deny}
+  - {id: e, host: '*.example', user: '*', decision: approve}
 ";
 
-/// A change of the bytes of a message.
-#[derive(Clone, Debug)]
-enum Change {
-    Byte(prop::sample::Index, u8),
-    Remove(prop::sample::Index),
-    Cut(prop::sample::Index),
-    Double(prop::sample::Index, u8),
-    /// Put one of the words that mean something in its place.
-    Word(prop::sample::Index, &'static str),
+/// Every example of the published page, one message of each method in each documented form, and
+/// calls and results that rules are about.
+fn seeds() -> Vec<Value> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/message");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    // One is an answer: the fuzzer reads those, too.
+    let files = files.iter().filter(|path| !path.ends_with("answer.json"));
+    let read = |path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let own = [
+        call("bank", &json!({"city": "Paris", "body": {"a": 1, "card": "4111 1111 1111 1111"}})),
+        result("bank", &["{\"x\":{\"y\":[{}]}}", "plain a@b.example"]),
+    ];
+    let own = own.map(|request| serde_json::from_slice(&request.to_vec()).unwrap());
+    files.map(read).chain(hooks::examples()).chain(own).collect()
 }
 
-fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let words = [
-        "null",
-        "{}",
-        "[]",
-        "\"\"",
-        "\"id\":",
-        "\"jsonrpc\":",
-        "1e999",
-        "-0",
-        "\\u0000",
-        "\u{feff}",
-        "{\"a\":",
-        "],",
-    ];
-    let change = prop_oneof![
-        4 => (any::<prop::sample::Index>(), any::<u8>()).prop_map(|(at, byte)| Change::Byte(at, byte)),
-        2 => any::<prop::sample::Index>().prop_map(Change::Remove),
-        1 => any::<prop::sample::Index>().prop_map(Change::Cut),
-        2 => (any::<prop::sample::Index>(), 1..40_u8).prop_map(|(at, length)| Change::Double(at, length)),
-        2 => (any::<prop::sample::Index>(), prop::sample::select(words.to_vec())).prop_map(|(at, word)| Change::Word(at, word)),
-    ];
-    prop::collection::vec(change, 1..5)
-}
-
-fn change(bytes: &mut Vec<u8>, change: &Change) {
-    if bytes.is_empty() {
-        return;
-    }
-    match change {
-        Change::Byte(at, byte) => {
-            let at = at.index(bytes.len());
-            bytes[at] = *byte;
-        }
-        Change::Remove(at) => drop(bytes.remove(at.index(bytes.len()))),
-        Change::Cut(at) => bytes.truncate(at.index(bytes.len())),
-        Change::Double(at, length) => {
-            let at = at.index(bytes.len());
-            let end = bytes.len().min(at + usize::from(*length));
-            let part = bytes[at..end].to_vec();
-            bytes.splice(at..at, part);
-        }
-        Change::Word(at, word) => {
-            let at = at.index(bytes.len());
-            bytes.splice(at..at, word.bytes());
-        }
-    }
+/// What comes in: messages with changed bytes or changed JSON, JSON that resembles them, and noise.
+fn bodies() -> impl Strategy<Value = Vec<u8>> {
+    let seeds = seeds();
+    let bytes: Vec<_> = seeds.iter().map(|seed| seed.to_string().into_bytes()).collect();
+    let changed = (prop::sample::select(bytes), changes()).prop_map(|(mut body, list)| {
+        list.iter().for_each(|one| change(&mut body, one));
+        body
+    });
+    let turned =
+        (prop::sample::select(seeds), turns()).prop_map(|(message, list)| turn(message, &list));
+    prop_oneof![
+        3 => changed,
+        4 => turned,
+        2 => strange_messages(),
+        1 => prop::collection::vec(any::<u8>(), 0..200),
+    ]
 }
 
 async fn ask(router: axum::Router, body: Vec<u8>) -> (u16, Value) {
@@ -92,52 +78,63 @@ async fn ask(router: axum::Router, body: Vec<u8>) -> (u16, Value) {
     )
 }
 
-/// Whatever comes, the answer is JSON-RPC, and what is no message is never allowed.
+/// Whatever comes, the answer is JSON-RPC with the right id and code, and what the schema does not
+/// know is never decided about, so never allowed.
 #[test]
 fn a_malformed_message_is_never_allowed() {
-    let seeds = [
-        call("bank", &json!({"city": "Paris", "body": {"a": 1, "card": "4111 1111 1111 1111"}})),
-        result("bank", &["{\"x\":{\"y\":[{}]}}", "plain a@b.example"]),
-        message("steps/memoryStore", json!({"memory": ["no", "yes"]})),
-        message(
-            "steps/message",
-            json!({"message": {"id": "1", "role": "user", "content": [{"kind": "text", "text": "hi"}]}}),
-        ),
-        message(
-            "protocols/MCP",
-            json!({"message": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}}}),
-        ),
-    ];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = World::new(POLICY);
     let router = world.app.router();
-    let mut runner = TestRunner::new(Config { cases: 2000, ..Config::default() });
-    let malformed = std::cell::Cell::new(0);
-    let outcome = runner.run(&(prop::sample::select(seeds.to_vec()), changes()), |(seed, list)| {
-        let mut body = seed.to_vec();
-        list.iter().for_each(|one| change(&mut body, one));
-        let read = Request::from_slice(&body, Limits::default());
-        let (status, answer) = runtime.block_on(ask(router.clone(), body));
-        prop_assert_eq!(status, 200);
-        prop_assert_eq!(&answer["jsonrpc"], "2.0");
-        prop_assert!(answer.get("id").is_some());
-        match read {
-            Ok(request) => {
-                prop_assert_eq!(&answer["id"], &serde_json::to_value(&request.id).unwrap());
-                let decision = answer["result"]["decision"].as_str().unwrap_or_default();
-                prop_assert!(["allow", "deny", "modify"].contains(&decision), "{}", answer);
-                prop_assert_ne!(&answer["result"]["reasonCode"][0], "internal_error");
+    let judge = Judge::new();
+    for seed in seeds() {
+        assert_eq!(judge.judge(seed.to_string().as_bytes()).code, None, "{seed}");
+    }
+    // The same messages each time: one that fails is there when it is tried again.
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    let bodies = bodies();
+    let (mut malformed, mut stricter, mut decisions) = (0, 0, BTreeMap::new());
+    let mut faults = Vec::new();
+    for _ in 0..10_000 {
+        let body = bodies.new_tree(&mut runner).unwrap().current();
+        let due = judge.judge(&body);
+        let (status, answer) = runtime.block_on(ask(router.clone(), body.clone()));
+        let mut check = |holds: bool, what: &str| {
+            if !holds && faults.len() < 5 {
+                faults.push(format!("{what}: {}\n  {answer}\n  {due:?}", body.escape_ascii()));
             }
-            Err(rejection) => {
-                malformed.set(malformed.get() + 1);
-                prop_assert!(answer.get("result").is_none(), "{}", answer);
-                prop_assert_eq!(answer["error"]["code"].as_i64(), Some(rejection.error.code()));
+        };
+        check(status == 200, "the status");
+        check(judge.faults(&answer).is_empty(), "the form of the answer");
+        let code = answer["error"]["code"].as_i64();
+        // A member that is there twice, and depth, are found before anything else is read.
+        let is_unread = code == Some(-32700);
+        let id = if is_unread { &Value::Null } else { &due.id };
+        check(answer.get("id") == Some(id), "the id");
+        match due.code {
+            Some(due) => {
+                malformed += 1;
+                check(code == Some(due) || is_unread, "the code");
+            }
+            None if code.is_some() => {
+                stricter += 1;
+                check(is_unread || code == Some(-32602), "the code");
+            }
+            None => {
+                let said = &answer["result"];
+                let word = said["decision"].as_str().or_else(|| said["status"].as_str());
+                *decisions.entry(word.unwrap_or_default().to_owned()).or_insert(0) += 1;
+                check(said["reasonCode"][0] != "internal_error", "the reason");
             }
         }
-        Ok(())
-    });
-    outcome.unwrap();
-    assert!(1000 < malformed.get(), "only {} of the messages were malformed", malformed.get());
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    // Of each kind there were enough to tell.
+    assert!((5_000..8_500).contains(&malformed), "{malformed} of the messages were malformed");
+    assert!(stricter < 500, "{stricter} messages that the schema knows were refused");
+    for word in ["allow", "deny", "modify", "connected"] {
+        assert!(decisions.get(word).is_some_and(|count| 20 < *count), "{decisions:?}");
+    }
     world.records();
 }
 

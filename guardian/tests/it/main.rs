@@ -1,7 +1,12 @@
 //! The guardian from outside: its rules, its answers over HTTP, its log.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod approvals;
+mod cases;
+mod hooks;
 mod hostile;
+mod limits;
 mod policy;
 mod service;
+mod shadow;
 mod world;

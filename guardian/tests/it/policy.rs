@@ -117,6 +117,53 @@ fn rules_are_chosen_by_hook_and_tool() {
 }
 
 #[test]
+fn rules_are_chosen_by_who_and_where() {
+    let mut request = call("t", &json!({}));
+    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let user = aos::message::User::new("u-1".to_owned());
+    step.context.user =
+        Some(aos::message::User { email: Some("ada@example.org".to_owned()), ..user });
+    let capability = step.context.extra.get_mut("capability").unwrap();
+    capability.insert("host".to_owned(), json!("API.bank.example:8443"));
+    for fits in [
+        "capability: PostWeatherTweet",
+        "capability: ['Pay*', 'Post*']",
+        "host: '*.bank.example'",
+        "host: api.bank.example:8443",
+        "user: u-1",
+        "user: '*@example.org'",
+        "agent: agent-?",
+        "session: [s-1]",
+        "host: '*', user: '*', tool: t, on: toolCallRequest",
+    ] {
+        let rules = format!("  - {{id: r, decision: allow, {fits}}}");
+        check(&rules, &request, "allow", &["r"], &[]);
+    }
+    for misses in [
+        "capability: Post",
+        "host: bank.example",
+        "host: api.bank.example:443",
+        "user: u-2",
+        "host: '*', user: nobody",
+    ] {
+        let rules = format!("  - {{id: r, decision: allow, {misses}}}");
+        check(&rules, &request, "deny", &[], &["default_deny"]);
+    }
+    // The same host as those write it who end it with a dot.
+    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let capability = step.context.extra.get_mut("capability").unwrap();
+    capability.insert("host".to_owned(), json!("api.bank.example."));
+    let rules = "  - {id: r, decision: allow, host: '*.bank.example'}";
+    check(rules, &request, "allow", &["r"], &[]);
+    // A message that says nothing of it is not about it.
+    let bare = call("t", &json!({}));
+    for missing in ["host: '*'", "user: '*'"] {
+        let rules = format!("  - {{id: r, decision: allow, {missing}}}");
+        check(&rules, &bare, "deny", &[], &["default_deny"]);
+    }
+}
+
+#[test]
 fn conditions_read_the_whole_message() {
     let inputs = json!({"pathParameters.city": "Paris", "body": {"amount": 120, "tags": ["a", "b"], "rate": 0.5}});
     let request = call("weather.now", &inputs);
@@ -300,6 +347,36 @@ fn inputs_are_redacted_wherever_they_hide() {
     );
 }
 
+/// What a condition has read before a change is read again after it.
+#[test]
+fn conditions_see_what_a_change_has_made() {
+    let rules = "
+  - {id: before, when: 'outputs[0] == \"a@b.example\"', decision: modify, modify: {redact: [{pattern: email}]}}
+  - {id: still, when: 'outputs[0] == \"a@b.example\"', decision: deny}
+  - {id: gone, when: 'outputs[0] == \"[redacted]\"', decision: allow}";
+    check(rules, &result("t", &["a@b.example"]), "modify", &["before", "gone"], &[]);
+}
+
+/// A text is read as JSON once for all rules, and again where it has become another.
+#[test]
+fn rules_after_a_redaction_see_what_it_has_left() {
+    let rules = "
+  - {id: prefix, decision: modify, modify: {redact: [{regex: '^ok ', replacement: ''}]}}
+  - {id: name, decision: modify, modify: {redact: [{path: name}]}}
+  - {id: same, decision: modify, modify: {set: {name: Bob}}}
+  - {id: more, decision: modify, modify: {remove: [age]}}
+  - {id: bob, when: 'outputs[0].contains(\"Bob\")', decision: allow}
+  - {id: else, decision: deny}";
+    for (left, becomes) in [
+        (r#"ok {"name":"Ada","age":7}"#, r#"{"name":"Bob"}"#),
+        (r#"{"age":7,"x":[1.0]}"#, r#"{"x":[1.0],"name":"Bob"}"#),
+    ] {
+        let ruling = policy(rules).decide(&result("t", &[left, "plain"]));
+        let Decision::Modify(changed) = ruling.answer.decision else { panic!("{ruling:?}") };
+        assert_eq!(*changed, result("t", &[becomes, "plain"]));
+    }
+}
+
 #[test]
 fn every_output_is_redacted_and_json_stays_json() {
     let mail = "{redact: [{pattern: email, replacement: x}]}";
@@ -479,9 +556,9 @@ rules:
     line 11: rule "two words": an id has 1 to 64 letters, digits, dots, dashes or underscores
     line 11: rule two words: modify needs decision modify
     line 12: rule two words: when is not CEL: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}
-    line 15: rule third: on is empty, so it would never apply
     line 15: rule third: modify.redact takes either pattern or regex
     line 15: rule third: modify.redact needs a path, a pattern or a regex
+    line 16: rule third: on is empty, so it would never apply
     line 19: rule third: modify.set "a..b" has an empty name
     line 20: rule third: modify.remove "a[" has a bracket without its pair
     line 22: rule third: modify.redact.regex is no pattern: unclosed group
@@ -490,15 +567,38 @@ rules:
 }
 
 #[test]
+fn faults_of_limits_and_approvals_are_told() {
+    let rule = |rest: &str| {
+        faults(&format!("version: 1\ndefault: allow\nrules:\n  - {{id: r, decision: {rest}}}\n"))
+    };
+    assert_snapshot!(rule("deny, limit: {calls: 3}"), @"line 4: rule r: limit needs on, or a call and its result would both be counted");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {per: user}"), @"line 4: rule r: limit needs either calls, or spend and most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4: rule r: limit needs either calls, or spend and most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4: rule r: limit spend needs most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a, most: -1}"), @"line 4: rule r: limit most is not between 0 and 10^12");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, capability, turn, step, params");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4: rule r: limit within "32d" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4: rule r: limit within "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4: unknown variant `day`, expected one of all, session, user, agent, capability, tool");
+    assert_snapshot!(rule("deny, approval: {within: 1h}"), @"line 4: rule r: approval needs decision approve");
+    assert_snapshot!(rule("approve, approval: {within: 0s}"), @r#"line 4: rule r: approval.within "0s" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, host: ['']"), @"line 4: rule r: host is empty, so it would never match");
+    assert_snapshot!(rule("deny, user: []"), @"line 4: rule r: user is empty, so it would never apply");
+}
+
+#[test]
 fn what_is_no_policy_is_told_with_its_line() {
     assert_snapshot!(faults("version: 1\ndefault: maybe\n"), @"line 2: unknown variant `maybe`, expected one of allow, deny");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrule: []\n"), @"line 3: unknown field `rule`, expected one of version, default, rules");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules:\n  - id: a\n    decide: deny\n"), @"line 5: unknown field `decide`, expected one of id, description, on, tool, when, decision, message, reason_codes, modify");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrule: []\n"), @"line 3: unknown field `rule`, expected one of version, default, rules; did you mean `rules`?");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules:\n  - id: a\n    decide: deny\n"), @"line 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval");
     assert_snapshot!(faults("version: 2\ndefault: allow\n"), @"line 1: version 2 is not known here, use version 1");
-    assert_snapshot!(faults("version: 1\n"), @"line 1: missing field `default`");
+    assert_snapshot!(faults("version: 1\n"), @"line 1: missing field `default`: write `default: deny`, or `allow`");
     assert_snapshot!(faults("version: 1\ndefault: allow\ndefault: deny\n"), @"line 3: a name is there twice");
     assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [\n"), @"line 3: unclosed bracket '['");
     assert_snapshot!(faults("version: 1\ndefault: &a allow\nrules: *a\n"), @"line 2: anchors and aliases are not allowed");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: {id: a, decision: deny}\n"), @"line 3: a list belongs here: each item after `- `, or all in [ ]");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [deny]\n"), @"line 3: names with values belong here, as in `name: value`");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [{id: a, decision: deny, on: 5}]\n"), @"line 3: invalid type: integer `5`, expected a text or a list of texts");
     assert_snapshot!(faults(""), @"line 1: unexpected end of input");
     assert_snapshot!(faults("version: 1\ndefault: allow\n---\nversion: 1\n"), @"line 3: there is more than one document");
 }

@@ -98,9 +98,14 @@ async fn every_decision_is_recorded_before_it_is_told() {
     let records = world.records();
     assert_eq!(
         records.iter().map(|r| r["event"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["policy", "decision", "decision"]
+        ["policy", "decision", "outcome", "decision"]
     );
-    let (policy, denied, redacted) = (&records[0], &records[1], &records[2]);
+    let (policy, denied, outcome, redacted) = (&records[0], &records[1], &records[2], &records[3]);
+    assert_eq!(
+        (&outcome["execution"], &outcome["tool"], &outcome["is_error"]),
+        (&json!("x-1"), &json!("dogs.list"), &json!(false))
+    );
+    assert!(outcome.get("content").is_none() && outcome.get("decision").is_none());
     assert_eq!(policy["rules"], 3);
     assert_eq!(denied["policy"], policy["policy"]);
     assert_eq!((&denied["time"], &denied["seq"]), (&json!(NOW), &json!(2)));
@@ -177,7 +182,7 @@ async fn decisions_are_counted() {
 #[tokio::test]
 async fn errors_have_their_codes() {
     let world = World::new(POLICY);
-    let json = "application/json; charset=utf-8";
+    let utf8 = "application/json; charset=utf-8";
     let check = async |content_type: &str, body: String, status: u16, code: i64, id: Value| {
         let (got, answer) = post(&world.app, content_type, body).await;
         assert_eq!(
@@ -188,10 +193,19 @@ async fn errors_have_their_codes() {
         assert_eq!((&answer["jsonrpc"], answer.get("result")), (&json!("2.0"), None));
         answer["error"]["data"].clone()
     };
-    check(json, "{".to_owned(), 200, -32700, Value::Null).await;
-    check(json, "[]".to_owned(), 200, -32600, Value::Null).await;
+    check(utf8, "{".to_owned(), 200, -32700, Value::Null).await;
+    check(utf8, "[]".to_owned(), 200, -32600, Value::Null).await;
+    let good = String::from_utf8(call("dogs.list", &json!({})).to_vec()).unwrap();
+    check(utf8, format!("[{good}]"), 200, -32600, Value::Null).await;
+    check(utf8, format!("[{good},{good}]"), 200, -32600, Value::Null).await;
+    assert_eq!(world.records().len(), 1, "nothing in a batch is judged");
+    let deep = format!("{}{}", "[".repeat(60), "]".repeat(60));
+    let nested =
+        good.replace("\"inputs\":[", &format!("\"inputs\":[{{\"name\":\"a\",\"value\":{deep}}}"));
+    assert_ne!(nested, good);
+    check(utf8, nested, 200, -32700, Value::Null).await;
     check(
-        json,
+        utf8,
         r#"{"jsonrpc":"2.0","id":7,"method":"steps/none"}"#.to_owned(),
         200,
         -32601,
@@ -199,7 +213,7 @@ async fn errors_have_their_codes() {
     )
     .await;
     let data = check(
-        json,
+        utf8,
         r#"{"jsonrpc":"2.0","id":"a","method":"steps/memoryStore","params":{"memory":[]}}"#
             .to_owned(),
         200,
@@ -209,7 +223,7 @@ async fn errors_have_their_codes() {
     .await;
     assert_eq!(data["path"], "params.context");
     check("text/plain", "{}".to_owned(), 415, -32600, Value::Null).await;
-    check(json, " ".repeat((1 << 20) + 1), 413, -32600, Value::Null).await;
+    check(utf8, " ".repeat((1 << 20) + 1), 413, -32600, Value::Null).await;
     assert_eq!(get(&world.app, "/aos").await, StatusCode::METHOD_NOT_ALLOWED);
 }
 
@@ -267,7 +281,7 @@ async fn a_policy_is_read_again() {
 
     // A bad one, and one that is gone, change nothing.
     std::fs::write(&path, "version: 1\ndefault: perhaps\n").unwrap();
-    assert!(matches!(world.app.reload_policy().await, Err(Error::PolicyInvalid(_))));
+    assert!(matches!(world.app.reload_policy().await, Err(Error::PolicyInvalid { .. })));
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(world.app.reload_policy().await, Err(Error::PolicyUnreadable { .. })));
     assert_eq!(client.ask(&question).await.verdict, Verdict::Deny);

@@ -5,12 +5,18 @@ use aos::message::{
     ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
 };
 use aos::{GuardianClient, Options};
+use axum::body::{Body, to_bytes};
+use axum::http::Request as HttpRequest;
 use guardian::{App, Config, PolicySource};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use tempfile::TempDir;
+use tower::ServiceExt as _;
 use url::Url;
 
+/// When tests begin.
 pub(crate) const NOW: &str = "2026-05-06T07:08:09Z";
 
 pub(crate) fn context() -> StepContext {
@@ -59,6 +65,19 @@ pub(crate) struct World {
     pub(crate) app: App,
     pub(crate) registry: Registry,
     pub(crate) dir: TempDir,
+    config: Config,
+    /// Seconds since [`NOW`].
+    clock: Arc<AtomicI64>,
+}
+
+/// A clock that is moved by hand.
+fn open(config: Config, clock: &Arc<AtomicI64>, registry: &mut Registry) -> App {
+    let clock = Arc::clone(clock);
+    let now = move || {
+        let since = jiff::SignedDuration::from_secs(clock.load(Ordering::Relaxed));
+        NOW.parse::<jiff::Timestamp>().unwrap() + since
+    };
+    App::open(config, now, registry).unwrap()
 }
 
 impl World {
@@ -72,8 +91,60 @@ impl World {
         config.sync = false;
         configure(&mut config);
         let mut registry = Registry::default();
-        let app = App::open(config, || NOW.parse().unwrap(), &mut registry).unwrap();
-        Self { app, registry, dir }
+        let clock = Arc::default();
+        let app = open(config.clone(), &clock, &mut registry);
+        Self { app, registry, dir, config, clock }
+    }
+
+    /// Let time pass.
+    pub(crate) fn wait(&self, seconds: i64) {
+        self.clock.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// End it and begin it again over the same folder.
+    pub(crate) fn restart(self) -> Self {
+        let Self { app, dir, config, clock, .. } = self;
+        drop(app);
+        let mut registry = Registry::default();
+        // The log is free once its thread has written everything and ended.
+        let mut app = None;
+        for _ in 0..1_000 {
+            let path = config.audit_path();
+            if std::fs::File::open(&path).unwrap().try_lock().is_ok() {
+                app = Some(open(config.clone(), &clock, &mut registry));
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Self { app: app.unwrap(), registry, dir, config, clock }
+    }
+
+    /// What it answers to a message.
+    pub(crate) async fn ask(&self, question: &Request) -> Value {
+        let (_, answer) = self.send("POST", "/aos", None, question.to_vec()).await;
+        answer["result"].clone()
+    }
+
+    /// What it answers to any request.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: Vec<u8>,
+    ) -> (u16, Value) {
+        let mut request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Body::from(body)).unwrap();
+        let response = self.app.router().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 22).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
     }
 
     /// Serve it on a free port until the test ends.

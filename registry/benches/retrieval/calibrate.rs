@@ -1,4 +1,4 @@
-//! The line of "near enough": which similarity the best of so many has, when nothing fits.
+//! The line of "near enough": how high the similarity of the best of so many is, when nothing fits.
 //!
 //! The capabilities of a tuning set, fewer and more of them, are asked with the queries of another.
 //! For each number, four in five of the best similarities lie below some value; the line through
@@ -7,18 +7,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use registry::embed::BuiltIn;
 use serde_json::{Value, json};
 
 use crate::misfits::pairs;
+use crate::model::Model;
 use crate::set::{Query, Set, Shelf};
 
 const NUMBERS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 /// The share of misfits that shall be turned away.
 const SHARE: f64 = 0.8;
 
-pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
-    let embedder = BuiltIn::new();
+pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
     let sets = Set::read_all(folder, names);
     let mut rows = Vec::new();
     let mut points = Vec::new();
@@ -26,10 +25,10 @@ pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
         for number in NUMBERS.into_iter().filter(|number| *number <= set.tools.len()) {
             // Every so-many-th, so that no subject is left out.
             let kept = (0..number).map(|index| &set.tools[index * set.tools.len() / number]);
-            let shelf = Shelf::of(kept, &BTreeMap::new(), &embedder);
+            let shelf = Shelf::of(kept, &BTreeMap::new(), model);
             for (other, foreign) in sets.iter().filter(|(other, _)| other != name) {
                 let mut best: Vec<f64> =
-                    foreign.queries.iter().map(|query| nearest(&shelf, query, &embedder)).collect();
+                    foreign.queries.iter().map(|query| nearest(&shelf, query, model)).collect();
                 best.sort_by(f64::total_cmp);
                 let value = best[(best.len() as f64 * SHARE) as usize];
                 points.push(((shelf.len() as f64).ln(), value));
@@ -44,15 +43,16 @@ pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
     }
     let (start, rise) = line(&points);
     json!({
-        "Best similarity where nothing fits": rows,
-        "The line through them": [{"NEAR": thousandths(start), "NEAR_RISE": (rise * 1e4).round() / 1e4}],
-        "\"Nothing fits\" with the line in the code": pairs(&sets),
+        "Height of the best similarity where nothing fits": rows,
+        "The line through them": [{"NEAR": thousandths(start), "NEAR_RISE": thousandths(rise), "NEAR as similarity": thousandths(model.scale().cosine(start)), "NEAR_RISE as similarity": thousandths(model.scale().cosine(rise) - model.scale().cosine(0.0))}],
+        "\"Nothing fits\" with the line in the code": pairs(model, &sets),
     })
 }
 
-fn nearest(shelf: &Shelf<'_>, query: &Query, embedder: &BuiltIn) -> f64 {
-    let candidates = shelf.fuse(&shelf.find(&query.query, embedder));
-    candidates.iter().map(|candidate| candidate.similarity).fold(0.0, f64::max)
+fn nearest(shelf: &Shelf<'_>, query: &Query, model: &Model) -> f64 {
+    let candidates = shelf.fuse(&shelf.find(&query.query, model));
+    let best = candidates.iter().map(|candidate| candidate.similarity).fold(0.0, f64::max);
+    model.scale().height(best)
 }
 
 /// Least squares: where it starts, and how it rises.

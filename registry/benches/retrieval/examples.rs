@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::BuiltIn;
 use registry::retrieval::query_vector;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::figures::{interval, judge, percent};
 use crate::method::METHODS;
+use crate::model::Model;
 use crate::set::{Query, Set, Shelf, read_lines};
 
 const NUMBERS: [usize; 4] = [0, 3, 5, 10];
@@ -25,8 +25,7 @@ struct Example {
     intents: Vec<String>,
 }
 
-pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
-    let embedder = BuiltIn::new();
+pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
     let [.., product] = METHODS;
     let mut rows = Vec::new();
     for name in names {
@@ -39,12 +38,12 @@ pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
                 .iter()
                 .map(|(group, all)| (group.clone(), all.iter().take(number).cloned().collect()))
                 .collect();
-            let shelf = Shelf::of(&set.tools, &few, &embedder);
+            let shelf = Shelf::of(&set.tools, &few, model);
             let recall: Vec<f64> = set
                 .queries
                 .iter()
                 .map(|query| {
-                    let order = product.order(&shelf.find(&query.query, &embedder));
+                    let order = product.order(&shelf.find(&query.query, model));
                     judge(&shelf.groups(order), &query.gold)[0]
                 })
                 .collect();

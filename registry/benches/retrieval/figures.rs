@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::BuiltIn;
 use serde_json::{Value, json};
 
 use crate::method::METHODS;
+use crate::model::Model;
 use crate::set::{Set, Shelf};
 
 /// Recall@5 measured elsewhere, in percent: BM25, RRF of BM25 and MiniLM, and what is aimed at.
@@ -21,16 +21,15 @@ const REFERENCE: [(&str, f64, f64, f64); 5] = [
 const RESAMPLES: usize = 2_000;
 const METRICS: [&str; 5] = ["Recall@5", "Recall@1", "Recall@10", "NDCG@10", "MRR"];
 
-pub(crate) fn measure(folder: &Path, names: &[&str]) -> Value {
-    let embedder = BuiltIn::new();
+pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
     let mut tables: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
     let mut intervals: Vec<Value> = Vec::new();
     for (name, set) in Set::read_all(folder, names) {
-        let shelf = Shelf::of(&set.tools, &BTreeMap::new(), &embedder);
+        let shelf = Shelf::of(&set.tools, &BTreeMap::new(), model);
         let mut scores = METHODS.map(|_| Vec::with_capacity(set.queries.len()));
         let mut turned_away = 0;
         for query in &set.queries {
-            let found = shelf.find(&query.query, &embedder);
+            let found = shelf.find(&query.query, model);
             turned_away += usize::from(!shelf.fuse(&found).iter().any(|candidate| candidate.fits));
             for (method, scores) in METHODS.iter().zip(&mut scores) {
                 scores.push(judge(&shelf.groups(method.order(&found)), &query.gold));

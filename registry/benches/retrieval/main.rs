@@ -1,14 +1,15 @@
 //! How well intents find capabilities, on sets of queries with known answers.
 //!
 //! ```text
-//! export A2S_TEST_DATA=FOLDER                          # one folder per set
-//! cargo bench -p registry --bench retrieval            # recall, NDCG and MRR of each method
-//! cargo bench -p registry --bench retrieval -- misfits     # "nothing fits", right and wrong
-//! cargo bench -p registry --bench retrieval -- examples    # what example intents are worth
-//! cargo bench -p registry --bench retrieval -- calibrate   # the line of "near enough"
+//! export A2S_TEST_DATA=FOLDER                  # one folder per set
+//! cargo bench --bench retrieval                # recall, NDCG and MRR of each method
+//! cargo bench --bench retrieval -- misfits     # "nothing fits", right and wrong
+//! cargo bench --bench retrieval -- examples    # what example intents are worth
+//! cargo bench --bench retrieval -- calibrate   # the line of "near enough"
 //! ```
 //!
-//! `--json` prints one JSON document instead of tables, `--sets a,b` takes some sets only. What is
+//! `-- misfits figures` measures both. `--json` prints one JSON document instead of tables, `--sets a,b`
+//! takes some sets only, `--embedder FOLDER` another embedder than the built-in one. What is
 //! measured is the code that the registry runs: index text, vectors, keywords, clauses, fusion and
 //! verdict; the index is the exact scan of `registry::retrieval`, which a test holds to the engine.
 //!
@@ -22,12 +23,14 @@ mod examples;
 mod figures;
 mod method;
 mod misfits;
+mod model;
 mod set;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::model::Model;
 use crate::set::{TEST, TUNING};
 
 const HELP: &str = "\
@@ -45,20 +48,28 @@ fn main() {
         // Nothing to measure is no failure: `cargo bench` runs every bench.
         return println!("{HELP}");
     };
-    let wanted = arguments.iter().skip_while(|argument| *argument != "--sets").nth(1);
+    let behind = |flag: &str| arguments.iter().skip_while(|argument| *argument != flag).nth(1);
+    let wanted = behind("--sets");
     let wanted: Option<Vec<&str>> = wanted.map(|list| list.split(',').collect());
     let is_wanted = |name: &&str| wanted.as_ref().is_none_or(|wanted| wanted.contains(name));
     let tuning: Vec<_> = TUNING.into_iter().filter(is_wanted).collect();
     let test: Vec<_> = TEST.into_iter().filter(is_wanted).collect();
-    let found: Value = if has("calibrate") {
-        calibrate::measure(&folder, &tuning)
-    } else if has("misfits") {
-        misfits::measure(&folder, &tuning, &test)
-    } else if has("examples") {
-        examples::measure(&folder, &[tuning, test].concat())
-    } else {
-        figures::measure(&folder, &[tuning, test].concat())
+    let model = Model::open(behind("--embedder").map(Path::new));
+    let all = [tuning.clone(), test.clone()].concat();
+    let mut found = Map::new();
+    let mut measured = 0;
+    let mut measure = |name: &str, of: &dyn Fn() -> Value| {
+        if has(name) || name == "figures" && measured == 0 {
+            measured += 1;
+            found.extend(of().as_object().cloned().unwrap_or_default());
+        }
     };
+    measure("calibrate", &|| calibrate::measure(&model, &folder, &tuning));
+    measure("misfits", &|| misfits::measure(&model, &folder, &tuning, &test));
+    measure("examples", &|| examples::measure(&model, &folder, &all));
+    // Without a word, these.
+    measure("figures", &|| figures::measure(&model, &folder, &all));
+    let found = Value::from(found);
     if has("--json") {
         println!("{found:#}");
     } else {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use registry::embed::Scale;
 use registry::retrieval::{CapabilityId, Found, fuse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,10 @@ impl Method {
         };
         let probes: Vec<Vec<_>> =
             probes.iter().map(|probe| probe.iter().map(kept).collect()).collect();
-        let found = fuse(&probes, 1).into_iter().filter(|candidate| candidate.relevance > 0.0);
+        // The verdict is not asked for, so the scale does not matter.
+        let scale = Scale::of(&[], &[]);
+        let found =
+            fuse(&probes, 1, scale).into_iter().filter(|candidate| candidate.relevance > 0.0);
         found.map(|candidate| candidate.capability).collect()
     }
 }

@@ -8,36 +8,38 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use registry::embed::BuiltIn;
 use serde_json::{Value, json};
 
 use crate::figures::percent;
+use crate::model::Model;
 use crate::set::{Query, Set, Shelf};
 
-pub(crate) fn measure(folder: &Path, tuning: &[&str], test: &[&str]) -> Value {
+pub(crate) fn measure(model: &Model, folder: &Path, tuning: &[&str], test: &[&str]) -> Value {
     let mut found = serde_json::Map::new();
     for (title, names) in [("tuning", tuning), ("test", test)] {
         if names.len() > 1 {
             let sets = Set::read_all(folder, names);
-            found.insert(format!("\"Nothing fits\" on the {title} sets"), pairs(&sets).into());
+            found.insert(
+                format!("\"Nothing fits\" on the {title} sets"),
+                pairs(model, &sets).into(),
+            );
         }
     }
     found.into()
 }
 
 /// A row for each pair of sets, and one for the mean.
-pub(crate) fn pairs(sets: &[(&str, Set)]) -> Vec<Value> {
-    let embedder = BuiltIn::new();
+pub(crate) fn pairs(model: &Model, sets: &[(&str, Set)]) -> Vec<Value> {
     let mut rows = Vec::new();
     let mut sums = [0.0; 2];
     for (name, set) in sets {
-        let shelf = Shelf::of(&set.tools, &BTreeMap::new(), &embedder);
-        let own = share_of_nothing(&shelf, &set.queries, &embedder);
+        let shelf = Shelf::of(&set.tools, &BTreeMap::new(), model);
+        let own = share_of_nothing(&shelf, &set.queries, model);
         for (other, foreign) in sets {
             if name == other || is_same_shelf(set, foreign) {
                 continue;
             }
-            let theirs = share_of_nothing(&shelf, &foreign.queries, &embedder);
+            let theirs = share_of_nothing(&shelf, &foreign.queries, model);
             sums = [sums[0] + theirs, sums[1] + own];
             rows.push(row(name, other, theirs, own));
         }
@@ -52,9 +54,9 @@ fn is_same_shelf(a: &Set, b: &Set) -> bool {
     a.tools.iter().map(|tool| &tool.group).eq(b.tools.iter().map(|tool| &tool.group))
 }
 
-fn share_of_nothing(shelf: &Shelf<'_>, queries: &[Query], embedder: &BuiltIn) -> f64 {
+fn share_of_nothing(shelf: &Shelf<'_>, queries: &[Query], model: &Model) -> f64 {
     let nothing = queries.iter().filter(|query| {
-        let found = shelf.find(&query.query, embedder);
+        let found = shelf.find(&query.query, model);
         !shelf.fuse(&found).iter().any(|candidate| candidate.fits)
     });
     nothing.count() as f64 / queries.len().max(1) as f64

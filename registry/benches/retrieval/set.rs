@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::{BuiltIn, Described, index_text};
-use registry::retrieval::{CANDIDATES, Candidate, CapabilityId, Found, Scan, fuse, to_probes};
+use registry::embed::{Described, IndexText, Scale, index_text};
+use registry::retrieval::{CANDIDATES, Candidate, CapabilityId, Found, Scan, fuse};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use crate::model::Model;
 
 /// Sets that constants are chosen on.
 pub(crate) const TUNING: [&str; 3] = ["apibank", "toole_multi", "azure"];
@@ -22,6 +24,26 @@ pub(crate) struct Tool {
     name: String,
     description_200: String,
     parameters: Vec<Parameter>,
+}
+
+impl Tool {
+    /// What the registry indexes, with the intents of its group.
+    fn text(&self, intents: &BTreeMap<String, Vec<String>>) -> IndexText {
+        let name = format!("{} {}", self.namespace.as_deref().unwrap_or_default(), self.name);
+        let parameters: Vec<_> = self
+            .parameters
+            .iter()
+            .map(|p| (p.name.as_str(), p.description.as_deref().unwrap_or_default()))
+            .collect();
+        let intents = intents.get(&self.group).into_iter().flatten();
+        index_text(&Described {
+            name: &name,
+            description: &self.description_200,
+            parameters: &parameters,
+            domains: &[],
+            intents: &intents.map(String::as_str).collect::<Vec<_>>(),
+        })
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -71,32 +93,23 @@ pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Vec<T> {
 pub(crate) struct Shelf<'s> {
     scan: Scan,
     groups: BTreeMap<CapabilityId, &'s str>,
+    scale: Scale,
 }
 
 impl<'s> Shelf<'s> {
     pub(crate) fn of(
         tools: impl IntoIterator<Item = &'s Tool>,
         intents: &BTreeMap<String, Vec<String>>,
-        embedder: &BuiltIn,
+        model: &Model,
     ) -> Self {
-        let mut shelf = Self { scan: Scan::default(), groups: BTreeMap::new() };
-        for (id, tool) in (1..).map(CapabilityId).zip(tools) {
-            let name = format!("{} {}", tool.namespace.as_deref().unwrap_or_default(), tool.name);
-            let parameters: Vec<_> = tool
-                .parameters
-                .iter()
-                .map(|p| (p.name.as_str(), p.description.as_deref().unwrap_or_default()))
-                .collect();
-            let intents = intents.get(&tool.group).into_iter().flatten();
-            let text = index_text(&Described {
-                name: &name,
-                description: &tool.description_200,
-                parameters: &parameters,
-                domains: &[],
-                intents: &intents.map(String::as_str).collect::<Vec<_>>(),
-            });
-            shelf.scan.add(id, &text, embedder);
-            shelf.groups.insert(id, &tool.group);
+        let (groups, texts): (Vec<_>, Vec<_>) =
+            tools.into_iter().map(|tool| (tool.group.as_str(), tool.text(intents))).unzip();
+        let mut shelf =
+            Self { scan: Scan::default(), groups: BTreeMap::new(), scale: model.scale() };
+        let all = groups.into_iter().zip(&texts).zip(model.embed_all(&texts));
+        for (id, ((group, text), vector)) in (1..).map(CapabilityId).zip(all) {
+            shelf.scan.add(id, &text.sparse, vector);
+            shelf.groups.insert(id, group);
         }
         shelf
     }
@@ -106,14 +119,13 @@ impl<'s> Shelf<'s> {
     }
 
     /// What each probe of an intent finds.
-    pub(crate) fn find(&self, intent: &str, embedder: &BuiltIn) -> Vec<Vec<Found>> {
-        let probes = to_probes(intent, embedder);
-        probes.iter().map(|probe| self.scan.query(probe, CANDIDATES)).collect()
+    pub(crate) fn find(&self, intent: &str, model: &Model) -> Vec<Vec<Found>> {
+        model.probes(intent).iter().map(|probe| self.scan.query(probe, CANDIDATES)).collect()
     }
 
     /// What the registry makes of that.
     pub(crate) fn fuse(&self, found: &[Vec<Found>]) -> Vec<Candidate> {
-        fuse(found, self.scan.len())
+        fuse(found, self.scan.len(), self.scale)
     }
 
     /// The groups of an order of capabilities, each at its first place.

@@ -8,12 +8,12 @@ mod impact;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use a2s::api::{CapabilityGraph, Feed, GraphEdge, GraphNode, SharedService};
-use a2s::{CapabilityName, Dependency, Digest, Field, Listing, Release as _, Shelf};
+use a2s::{CapabilityName, Dependency, Digest, Field, Kinds, Listing, Release as _, Shelf};
 
 use super::{Catalog, Fetched, Selector};
 use crate::Error;
 use crate::documents::{Facts, Opened};
-use crate::port::{self, Fit, Port, Types};
+use crate::port::{self, Fit, Port};
 use crate::store::Entry;
 use crate::store::relations::{Hosts, Side, port_name};
 
@@ -186,7 +186,7 @@ fn to_feed(other: &Entry, Fit { output, input, .. }: &Fit<'_>) -> Feed {
         output: output.name.clone(),
         output_type: output.types.describe(),
         input: input.name.clone(),
-        input_type: Types::of_schema(&input.schema).describe(),
+        input_type: Kinds::of_schema(&input.schema).describe(),
         required: input.required,
     }
 }

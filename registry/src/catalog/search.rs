@@ -6,7 +6,6 @@ mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2s::Permission;
 use a2s::api::{
@@ -21,7 +20,7 @@ use self::cursor::DEEPEST;
 use self::request::Asked;
 use super::Catalog;
 use crate::Error;
-use crate::documents::{Facts, Opened};
+use crate::documents::Told;
 use crate::meaning::Degraded;
 use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Chosen, Merits, Strategy};
@@ -31,8 +30,6 @@ use crate::vectors::{Answers, Filter, Probe};
 
 /// How many are named when nothing fits.
 const NEAREST: usize = 3;
-/// How long a search that comes right after the start waits for the index.
-const READY_WAIT: Duration = Duration::from_secs(5);
 
 /// The answer to a search: which one depends on what was asked for.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,7 +86,7 @@ impl Catalog {
     pub(crate) async fn search(&self, request: &SearchRequest) -> Result<SearchReply, Error> {
         let started = (self.clock)();
         let asked = Asked::of(request, &self.identity)?;
-        if !self.index.wait_until_ready(READY_WAIT).await {
+        if !self.index.wait_until_ready(self.limits.index_wait).await {
             return Err(Error::IndexNotReady);
         }
         let reply = match (request.level, request.intents.as_slice()) {
@@ -182,6 +179,7 @@ impl Catalog {
         let texts: Vec<_> = texts.into_iter().flatten().collect();
         // One index from here on: its embedder is the one that the query needs.
         let index = self.vectors.answering()?;
+        let scale = index.identity().scale;
         let (vectors, degraded) = self.meaning.of_queries(&texts, index.identity()).await;
         let probes = texts
             .iter()
@@ -193,7 +191,7 @@ impl Catalog {
         let to_findable = |length: usize| {
             let found: Vec<_> = found.by_ref().take(length).collect();
             let (fitting, rest) =
-                fuse(&found, among).into_iter().partition(|candidate| candidate.fits);
+                fuse(&found, among, scale).into_iter().partition(|candidate| candidate.fits);
             Findable { fitting, rest, degraded }
         };
         Ok(lengths.into_iter().map(to_findable).collect())
@@ -262,10 +260,12 @@ impl Catalog {
         if ailing.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let opened = self.documents.open(entries).await?;
-        let healths = opened
-            .into_iter()
-            .filter_map(|(entry, opened)| Some((entry.id, ailing.of(&opened.ok()?.facts.domains))));
+        let entries: Vec<_> = entries.collect();
+        let told = self.tell(&entries).await?;
+        let healths = entries
+            .iter()
+            .zip(told)
+            .filter_map(|(entry, told)| Some((entry.id, ailing.of(&told?.domains))));
         Ok(healths.collect())
     }
 
@@ -286,12 +286,12 @@ impl Catalog {
             if batch.is_empty() {
                 break;
             }
-            let opened = self.open_all(&batch, &asked.filter).await?;
-            for (ranked, offered) in batch.iter().zip(opened) {
-                match offered {
-                    Some(offered) => {
+            let told = self.offer(&batch, &asked.filter).await?;
+            for (ranked, told) in batch.iter().zip(told) {
+                match told {
+                    Some(told) => {
                         given.push(ranked.entry.capability);
-                        hits.push(to_hit(ranked, strategy, offered));
+                        hits.push(to_hit(ranked, strategy, &told));
                     }
                     None => dropped += 1,
                 }
@@ -300,38 +300,28 @@ impl Catalog {
         Ok(Page { hits, given, dropped, has_more: waiting.next().is_some() })
     }
 
-    /// The documents of candidates, and what their callers must hold; none for a document that is
-    /// damaged, and for one that does not pass a filter any more: the index may be a little behind
-    /// what was published, and no hit may be.
-    async fn open_all(
+    /// What is told of candidates; nothing of one whose document is damaged, nor of one that does not
+    /// pass a filter any more: the index may be a little behind what was published, and no hit may
+    /// be.
+    async fn offer(
         &self,
         ranked: &[Ranked],
         filter: &Filter,
-    ) -> Result<Vec<Option<Offered>>, Error> {
-        let opened = self.documents.open(ranked.iter().map(|ranked| ranked.entry.as_ref())).await?;
-        let mut all = Vec::with_capacity(opened.len());
-        for (_, opened) in opened {
-            let Ok(Opened { facts, .. }) = opened else {
-                all.push(None);
-                continue;
+    ) -> Result<Vec<Option<Arc<Told>>>, Error> {
+        let entries: Vec<_> = ranked.iter().map(|ranked| ranked.entry.as_ref()).collect();
+        let held = filter.held.as_ref();
+        let may_run = |told: &Told| {
+            let holds = |needed: &Permission| {
+                held.is_none_or(|held| held.iter().any(|held| held == needed.as_str()))
             };
-            let whole = self.documents.whole(&facts.unit).await?;
-            let held = filter.held.as_ref();
-            let may_run = held.is_none_or(|held| {
-                whole
-                    .permissions
-                    .iter()
-                    .all(|needed| held.iter().any(|held| held == needed.as_str()))
-            });
-            let passes = may_run && (whole.read_only || !filter.read_only);
-            all.push(
-                passes.then(|| Offered {
-                    facts,
-                    permissions: whole.permissions.into_iter().collect(),
-                }),
-            );
-        }
-        Ok(all)
+            told.permissions.iter().all(holds) && (told.read_only || !filter.read_only)
+        };
+        let told = self.tell(&entries).await?;
+        Ok(told.into_iter().map(|told| told.filter(|told| may_run(told))).collect())
+    }
+
+    async fn tell(&self, entries: &[&Entry]) -> Result<Vec<Option<Arc<Told>>>, Error> {
+        self.documents.tell(entries, &*self.vectors.answering()?).await
     }
 
     /// What is nearest of all that does not fit, the nearest first; asked for when nothing does.
@@ -341,16 +331,16 @@ impl Catalog {
         // A few more than are named, in case of damaged ones.
         rest.truncate(2 * NEAREST);
         let entries = self.live.of(rest.iter().map(|candidate| candidate.capability)).await?;
-        let opened = self.documents.open(entries.values().map(AsRef::as_ref)).await?;
+        let entries: Vec<_> = entries.values().map(AsRef::as_ref).collect();
+        let told = self.tell(&entries).await?;
         let named = rest.iter().filter_map(|candidate| {
-            let (entry, opened) =
-                opened.iter().find(|(e, _)| e.capability == candidate.capability)?;
-            let facts = &opened.as_ref().ok()?.facts;
+            let mut of_all = entries.iter().zip(&told);
+            let (entry, told) = of_all.find(|(e, _)| e.capability == candidate.capability)?;
             Some(Nearest {
                 name: entry.name.clone(),
                 version: entry.version.clone(),
                 similarity: candidate.similarity,
-                description: facts.description.clone(),
+                description: told.as_ref()?.description.clone(),
             })
         });
         Ok(named.take(NEAREST).collect())
@@ -399,27 +389,20 @@ impl Catalog {
     }
 }
 
-/// A document that may be offered.
-struct Offered {
-    facts: Arc<Facts>,
-    /// What its callers must hold.
-    permissions: Vec<Permission>,
-}
-
-fn to_hit(ranked: &Ranked, strategy: &Strategy, Offered { facts, permissions }: Offered) -> Hit {
+fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> Hit {
     let Ranked { entry, similarity, merits, chosen } = ranked;
     Hit {
         id: entry.name.to_kebab(),
         score: chosen.score(),
-        description: facts.description.clone(),
+        description: told.description.clone(),
         usage_count: entry.stats.runs,
         success_rate: rank::success_rate(&merits.runs),
-        complexity: facts.complexity,
-        required_permissions: permissions,
+        complexity: told.complexity,
+        required_permissions: told.permissions.clone(),
         name: entry.name.clone(),
         version: entry.version.clone(),
         checksum: entry.digest,
-        parameters: facts.parameters.clone(),
+        parameters: told.parameters.clone(),
         similarity: *similarity,
         explanation: rank::explain(merits, strategy),
     }

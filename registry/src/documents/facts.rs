@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Action, CapabilityName, Complexity, Document, Domain, Field, Unit};
+use a2s::{Action, CapabilityName, Complexity, Document, Domain, Field, Kinds, Unit};
 use semver::Version;
 
-use crate::port::{Port, Types};
+use crate::port::Port;
 use crate::store::relations::{Relations, ServiceUse, Side, port_name};
 
 /// Inputs, and outputs, of one document that others are found by.
@@ -37,7 +37,7 @@ impl Facts {
         let (capability, interface) = (document.capability(), document.interface());
         let outputs = interface.outputs.iter().map(|output| Port {
             name: output.name.clone(),
-            types: Types::of_schema(&output.schema),
+            types: Kinds::of_schema(&output.schema),
         });
         let authors = capability.authors.iter().flat_map(|author| {
             let others = [&author.organization, &author.github].into_iter().flatten();

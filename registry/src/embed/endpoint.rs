@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use a2s::Secret;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{StatusCode, Url, redirect, retry};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -296,7 +296,7 @@ impl Shared {
             // What it says may repeat a text or a key: the status has to do.
             let why = format!("it answered {status}");
             return Err(match status.as_u16() {
-                408 | 425 | 429 | 500..=599 => Failure::Later(why, asked_pause(&response)),
+                408 | 425 | 429 | 500..=599 => Failure::Later(why, asked_pause(response.headers())),
                 400 | 413 | 422 => Failure::Texts(why),
                 _ => Failure::Never(why),
             });
@@ -352,8 +352,43 @@ fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// `Retry-After` in seconds; a date is as good as nothing here.
-fn asked_pause(response: &reqwest::Response) -> Option<Duration> {
-    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+/// `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. That is compared with the `Date` of
+/// the answer itself, so that no two clocks have to agree.
+fn asked_pause(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let wanted = text(RETRY_AFTER)?;
+    if let Ok(seconds) = wanted.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text| httpdate::parse_http_date(text).ok();
+    date(wanted)?.duration_since(date(text(DATE)?)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_asked_for_in_seconds_or_by_a_date() {
+        let now = Some("Sun, 22 Nov 2026 14:00:00 GMT");
+        for (wanted, date, pause) in [
+            (Some("7"), None, Some(7)),
+            (Some("Sun, 22 Nov 2026 14:00:09 GMT"), now, Some(9)),
+            (Some("Sunday, 22-Nov-26 14:01:00 GMT"), now, Some(60)),
+            (Some("Sun Nov 22 14:00:02 2026"), now, Some(2)),
+            // It is over.
+            (Some("Sun, 22 Nov 2026 13:59:00 GMT"), now, None),
+            (Some("Sun, 22 Nov 2026 14:00:09 GMT"), None, None),
+            (Some("Sun, 22 Nov 2026 14:00:09 GMT"), Some("today"), None),
+            (Some("soon"), now, None),
+            (Some("-1"), now, None),
+            (None, now, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(RETRY_AFTER, wanted), (DATE, date)] {
+                headers.extend(value.map(|value| (name, HeaderValue::from_static(value))));
+            }
+            assert_eq!(asked_pause(&headers), pause.map(Duration::from_secs), "{headers:?}");
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //! it has, how its positions become one vector, and its name.
 
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ const POSITIONS: usize = 2048;
 /// that is being built.
 const DOCUMENT_WORKERS: usize = 1;
 const QUERY_WORKERS: usize = 2;
+/// Processors that a call about documents uses, at most; one about a query uses one.
+const MOST_THREADS: usize = 4;
 
 /// A model in a folder. Copies share it.
 #[derive(Clone)]
@@ -134,7 +138,7 @@ impl Local {
         let made_of = format!("{files:?} {pooling:?} {positions} {prefixes:?}");
         let id = format!("local-{}-{}-{RULES}", bert.width(), short_digest(&made_of));
         let model = Model { bert, pieces, pooling, prefixes, positions };
-        let probe = model.embed(&["A text to try".to_owned()], Purpose::Document);
+        let probe = model.embed(&["A text to try".to_owned()], Purpose::Document, 1);
         if probe.iter().any(Option::is_none) {
             return Err("its vectors have no direction".to_owned());
         }
@@ -168,7 +172,12 @@ impl Local {
         let model = Arc::clone(&self.model);
         tokio::task::spawn_blocking(move || {
             let _worker = worker;
-            model.embed(&texts, purpose)
+            let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            let threads = match purpose {
+                Purpose::Document => processors.min(MOST_THREADS),
+                Purpose::Query => 1,
+            };
+            model.embed(&texts, purpose, threads)
         })
         .await
         .map_err(|_| ended())
@@ -176,10 +185,26 @@ impl Local {
 }
 
 impl Model {
-    fn embed(&self, texts: &[String], purpose: Purpose) -> Vec<Embedding> {
+    /// The vectors of texts, in their order, made by so many threads.
+    fn embed(&self, texts: &[String], purpose: Purpose, threads: usize) -> Vec<Embedding> {
         let cut: Vec<_> = texts.iter().map(|text| self.cut(text, purpose)).collect();
+        let part = cut.len().div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            let mut parts = cut.chunks(part);
+            let first = parts.next().unwrap_or_default();
+            let others: Vec<_> =
+                parts.map(|part| scope.spawn(move || self.embed_cut(part))).collect();
+            let mut vectors = self.embed_cut(first);
+            for other in others {
+                vectors.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            vectors
+        })
+    }
+
+    fn embed_cut(&self, texts: &[Vec<u32>]) -> Vec<Embedding> {
         let mut vectors = Vec::with_capacity(texts.len());
-        let mut rest = cut.as_slice();
+        let mut rest = texts;
         while !rest.is_empty() {
             let mut positions = 0;
             let fits = rest.iter().take_while(|text| {

@@ -233,19 +233,4 @@ proptest! {
             prop_assert!((cosine(&vector, &vector) - 1.0).abs() < 1e-4);
         }
     }
-
-    #[test]
-    fn any_query_is_cut_into_parts_of_itself(query in any::<String>()) {
-        for clause in split_clauses(&query) {
-            prop_assert!(query.contains(clause) && !clause.trim().is_empty());
-        }
-    }
-
-    #[test]
-    fn splitting_a_name_keeps_its_letters(name in any::<String>()) {
-        let letters = |s: &str| s.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-        let words = split_name(&name);
-        prop_assert_eq!(letters(&words), letters(&name));
-        prop_assert_eq!(split_name(&words), words);
-    }
 }

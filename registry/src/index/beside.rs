@@ -66,11 +66,12 @@ impl Indexer {
     async fn try_take(&mut self, step: Step) -> Result<(), Error> {
         let Some(build) = &mut self.build else { return Ok(()) };
         match step {
-            Step::Begin(dimensions) => {
+            Step::Begin { dimensions, scale } => {
                 let identity = Identity {
                     store: self.identity.clone(),
                     embedder: build.embedder.id().to_owned(),
                     dimensions,
+                    scale,
                     format: vectors::FORMAT,
                 };
                 self.vectors.begin(identity).await?;

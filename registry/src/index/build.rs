@@ -5,27 +5,24 @@
 //! remembered in the store, so that a build that is cut short costs nothing twice.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::pause::Pause;
 use super::points::Points;
 use crate::Error;
-use crate::embed::{Embedder, Patience};
+use crate::embed::{Embedder, Patience, Scale};
 use crate::store::{Heads, Seq};
 use crate::vectors::Point;
 
 /// Capabilities that are read in one go; their documents are in memory together.
 const BATCH: u32 = 64;
-/// Pauses between attempts while the embedder does not answer.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What comes next in the making of an index.
 pub(super) enum Step {
-    /// It begins; vectors are so long.
-    Begin(usize),
+    /// It begins; vectors are so long, and their cosines are worth so much.
+    Begin { dimensions: usize, scale: Scale },
     /// These belong into it, and `read` capabilities were looked at for them.
     Points { points: Vec<Point>, read: u64 },
     /// The embedder does not answer; it will be asked again.
@@ -84,7 +81,8 @@ impl Reader {
     /// Gives every step. Ends early when nobody takes them any more.
     async fn read_all(&self) -> Option<()> {
         let dimensions = self.ask(|| self.embedder.dimensions()).await?;
-        self.give(Step::Begin(dimensions)).await?;
+        let scale = self.ask(|| self.points.meaning.scale(&self.embedder)).await?;
+        self.give(Step::Begin { dimensions, scale }).await?;
         let mut after = None::<String>;
         loop {
             let heads = Heads::After(after.as_deref(), BATCH);
@@ -106,7 +104,7 @@ impl Reader {
         &self,
         question: impl Fn() -> F,
     ) -> Option<T> {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = Pause::default();
         loop {
             match question().await.map_err(Into::into) {
                 Ok(answer) => return Some(answer),
@@ -117,10 +115,9 @@ impl Reader {
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(pause.next()) => {}
                 () = self.steps.closed() => return None,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

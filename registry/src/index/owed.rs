@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use super::pause::Pause;
 use super::points::Points;
 use crate::Error;
 use crate::embed::{Embedder, Patience};
@@ -17,8 +17,6 @@ use crate::vectors::Change;
 
 /// Capabilities that are mended in one go.
 const BATCH: usize = 64;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Owed {
@@ -27,7 +25,7 @@ pub(super) struct Owed {
     /// Those that are being embedded.
     under_way: BTreeSet<CapabilityId>,
     task: JoinSet<Result<Vec<Change>, Error>>,
-    pause: Option<Duration>,
+    pause: Pause,
 }
 
 impl Owed {
@@ -57,7 +55,7 @@ impl Owed {
         let capabilities: Vec<_> = self.since.keys().take(BATCH).copied().collect();
         self.under_way = capabilities.iter().copied().collect();
         let (points, embedder) = (points.clone(), Arc::clone(embedder));
-        let pause = self.pause.unwrap_or(FIRST_PAUSE);
+        let pause = self.pause.next();
         self.task.spawn(async move {
             tokio::time::sleep(pause).await;
             points.changes(&capabilities, &embedder, Patience::Long).await
@@ -73,14 +71,11 @@ impl Owed {
         let result = result.map_err(|error| Error::Internal(error.into())).flatten();
         match result {
             Ok(mut changes) => {
-                self.pause = None;
+                self.pause = Pause::default();
                 changes.retain(|change| self.under_way.contains(&change.capability()));
                 Ok(changes)
             }
-            Err(error) => {
-                self.pause = Some((self.pause.unwrap_or(FIRST_PAUSE) * 2).min(LONGEST_PAUSE));
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 

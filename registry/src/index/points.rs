@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2s::Whole;
 
 use crate::Error;
-use crate::documents::{Documents, Facts, Opened};
+use crate::documents::{Documents, Opened};
 use crate::embed::{Described, Embedder, Patience, index_text};
 use crate::keywords::document_vector;
 use crate::meaning::{Meaning, Parts};
@@ -118,12 +118,12 @@ impl Points {
     async fn drafts(&self, entries: &[Entry]) -> Result<Vec<(Point, Parts)>, Error> {
         let mut known = Vec::with_capacity(entries.len());
         for (entry, opened) in self.documents.open(entries).await? {
-            let Ok(Opened { facts, .. }) = opened else { continue };
-            let whole = self.documents.whole(&facts.unit).await?;
-            known.push((entry.capability, facts, whole));
+            let Ok(opened) = opened else { continue };
+            let whole = self.documents.whole(&opened.facts.unit).await?;
+            known.push((entry.clone(), opened, whole));
         }
         tokio::task::spawn_blocking(move || {
-            known.iter().map(|(id, facts, whole)| to_draft(*id, facts, whole)).collect()
+            known.iter().map(|(entry, opened, whole)| to_draft(entry, opened, whole)).collect()
         })
         .await
         .map_err(|e| Error::Internal(e.into()))
@@ -153,7 +153,8 @@ fn to_changes(capabilities: &[CapabilityId], points: Vec<Point>) -> Vec<Change> 
         .collect()
 }
 
-fn to_draft(capability: CapabilityId, facts: &Facts, whole: &Whole) -> (Point, Parts) {
+fn to_draft(entry: &Entry, opened: &Opened, whole: &Whole) -> (Point, Parts) {
+    let facts = &opened.facts;
     let parameters: Vec<_> = facts
         .parameters
         .iter()
@@ -171,7 +172,7 @@ fn to_draft(capability: CapabilityId, facts: &Facts, whole: &Whole) -> (Point, P
         intents: &intents,
     });
     let point = Point {
-        capability,
+        capability: entry.capability,
         dense: None,
         sparse: document_vector(&text.sparse),
         domains: domains.into_iter().map(str::to_owned).collect(),
@@ -181,6 +182,7 @@ fn to_draft(capability: CapabilityId, facts: &Facts, whole: &Whole) -> (Point, P
         complexity: facts.complexity as u8,
         authors: facts.authors.iter().cloned().collect(),
         version: facts.version.clone(),
+        card: Documents::card(entry, opened),
     };
     (point, text.dense)
 }

@@ -71,6 +71,8 @@ impl Sqlite {
         })?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
+            // A database in this process does not hang up.
+            .test_before_acquire(false)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.create_if_missing(false))
             .await

@@ -72,7 +72,7 @@ async fn dropping_without_closing_loses_nothing() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_gone_or_broken_or_foreign_is_built_anew() {
+async fn an_index_that_is_gone_or_broken_or_foreign_or_worn_is_built_anew() {
     let world = World::new().await;
     world.publish_all(shelf()).await;
     world.app.close().await;
@@ -81,7 +81,7 @@ async fn an_index_that_is_gone_or_broken_or_foreign_is_built_anew() {
 
     let index = |folder: &tempfile::TempDir| folder.path().join("index");
     type Damage<'a> = &'a dyn Fn(&std::path::Path);
-    let damages: [(&str, Damage<'_>); 4] = [
+    let damages: [(&str, Damage<'_>); 5] = [
         ("the folder is gone", &|index| std::fs::remove_dir_all(index).unwrap()),
         ("the manifest is garbage", &|index| {
             std::fs::write(index.join("manifest.json"), "{garbage").unwrap();
@@ -90,6 +90,15 @@ async fn an_index_that_is_gone_or_broken_or_foreign_is_built_anew() {
             let path = index.join("manifest.json");
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(path, text.replace("builtin", "another")).unwrap();
+        }),
+        ("its log has grown too long", &|index| {
+            for entry in std::fs::read_dir(index).unwrap() {
+                let log = entry.unwrap().path().join("wal");
+                if log.is_dir() {
+                    let file = std::fs::File::create(log.join("grown")).unwrap();
+                    file.set_len(80 * 1024 * 1024).unwrap();
+                }
+            }
         }),
         ("its files are gone", &|index| {
             for entry in std::fs::read_dir(index).unwrap() {

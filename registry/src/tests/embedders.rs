@@ -89,8 +89,7 @@ async fn an_endpoint_gives_vectors_for_documents_and_queries() {
     world.assert_first(BY_MEANING, "ListDogBreeds").await;
     world.assert_first("will it rain?", "GetForecast").await;
     let [wanted, _] = ids(&world);
-    let expected =
-        json!({"embedder": wanted, "dimensions": DIMENSIONS, "points": 4, "building": null});
+    let expected = json!({"embedder": wanted, "dimensions": DIMENSIONS, "points": 4, "fresh": 4, "building": null});
     assert_eq!(world.index().await, expected);
     for request in endpoint.requests() {
         assert_eq!(request["model"], "mini");
@@ -270,8 +269,9 @@ async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice(
     world.publish_all(many).await;
     let folder = world.close().await;
 
-    // The length of vectors, and two requests of the first batch of capabilities.
-    endpoint.allow(4);
+    // The length of vectors, two for what cosines are worth, and those of the first batch of
+    // capabilities.
+    endpoint.allow(6);
     let world = World::reopen(folder, endpoint.embedder("mini")).await;
     until(async || world.index().await["building"]["done"].as_u64() > Some(0)).await;
     let crashed = copy_folder(world.folder.path());
@@ -387,6 +387,38 @@ async fn requests_are_bounded_repeated_and_spaced_as_asked() {
 }
 
 #[tokio::test]
+async fn neither_a_redirect_nor_an_endless_answer_is_followed() {
+    let endpoint = StandIn::start().await;
+    let embedder = endpoint.embedder("mini");
+    let refused = async || {
+        let asked = vec!["dog".to_owned()];
+        let answer = embedder.embed(asked, Purpose::Query, Patience::Short(SOON)).await;
+        answer.unwrap_err().to_string()
+    };
+    endpoint.set_next(&[Mood::Moved]);
+    assert!(refused().await.contains("307"));
+    assert_eq!(endpoint.requests().len(), 1);
+    let large: &'static str = Box::leak(" ".repeat(17 * 1024 * 1024).into_boxed_str());
+    endpoint.set(Mood::Body(large));
+    assert!(refused().await.contains("larger than"));
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_than_those_of_the_index_are_of_no_use() {
+    let endpoint = StandIn::start().await;
+    let world = World::with(endpoint.embedder("mini")).await;
+    world.built().await;
+    world.publish_all(shelf()).await;
+    let folder = world.close().await;
+    // The model has changed behind its name, and this process has not seen another vector of it.
+    endpoint.set(Mood::Longer);
+    let world = World::reopen(folder, endpoint.embedder("mini")).await;
+    let answer = world.search(BY_WORDS).await;
+    assert_eq!(answer.names(), ["ListDogBreeds"]);
+    assert_ne!(degraded(&answer), "");
+}
+
+#[tokio::test]
 async fn one_text_that_is_refused_costs_no_other_its_vector() {
     let endpoint = StandIn::start().await;
     let embedder = endpoint.embedder("mini");
@@ -425,7 +457,7 @@ async fn nothing_that_is_told_has_the_key_in_it() {
 }
 
 #[tokio::test]
-async fn a_local_model_finds_by_its_own_vectors() {
+async fn a_local_model_judges_by_its_own_vectors() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/local");
     let local = || Embedder::local(&folder, Prefixes::default()).unwrap();
     let world = World::new().await;
@@ -435,9 +467,11 @@ async fn a_local_model_finds_by_its_own_vectors() {
     world.built().await;
     let index = world.index().await;
     assert_eq!((&index["embedder"], &index["dimensions"]), (&json!(local().id()), &json!(16)));
-    // It knows next to nothing, but a text is nearest to itself.
+    // It knows nothing and finds most texts alike, so that with it nothing fits, near as it all is.
     let answer = world.search("Send a short tweet").await;
-    assert_eq!(answer.names().first().map(String::as_str), Some("Publish"));
+    assert_eq!(answer.names(), [""; 0]);
+    let nearest = &answer.json()["metadata"]["nearest"][0];
+    assert!(nearest["similarity"].as_f64() > Some(0.3), "{nearest}");
     assert_eq!(degraded(&answer), "");
     assert_eq!(world.app.reindex().await.unwrap(), 4);
     let embedded = world.metric("a2s_registry_embedded_texts_total{from=\"embedder\"}");

@@ -34,6 +34,8 @@ pub(crate) enum Mood {
     Dislikes(&'static str),
     /// Its vectors are one longer than usual.
     Longer,
+    /// It sends whoever asks to itself.
+    Moved,
 }
 
 /// The stand-in. It stops when this is dropped.
@@ -169,6 +171,10 @@ async fn embed(
             return answer;
         }
         Mood::Body(body) => return body.into_response(),
+        Mood::Moved => {
+            let there = [("location", "/v1/embeddings")];
+            return (StatusCode::TEMPORARY_REDIRECT, there).into_response();
+        }
         Mood::Silent => return std::future::pending().await,
         Mood::Dislikes(word) => {
             if texts.iter().any(|text| text.contains(word)) {

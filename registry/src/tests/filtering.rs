@@ -1,6 +1,10 @@
 use serde_json::{Value, json};
 
 use super::world::{World, document, document_of, graphql_step, http_step, use_step};
+use crate::embed::BuiltIn;
+use crate::keywords::document_vector;
+use crate::store::Heads;
+use crate::vectors::{Change, Point};
 
 /// One capability for each thing that is filtered by; all of them fit the same intent.
 fn shelf() -> Vec<String> {
@@ -138,6 +142,43 @@ async fn every_filter_holds_for_every_hit() {
         ),
     ] {
         assert_eq!(names(&world, &filters).await, expected, "{filters}");
+        // What does not pass is not counted either.
+        let request = json!({"intent": "weather forecast", "limit": 1, "filters": filters});
+        let answer = world.post("/v1/search", &request).await.json();
+        assert_eq!(answer["metadata"]["total_matches"], expected.len(), "{filters}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_is_behind_offers_nothing_that_does_not_pass() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    let catalog = &world.app.shared.catalog;
+    let entries = catalog.store.heads(Heads::After(None, 100)).await.unwrap();
+    let entry = entries.iter().find(|entry| entry.name.as_str() == "Writes").unwrap();
+    let about = "Weather forecast for a city";
+    let behind = Point {
+        capability: entry.capability,
+        dense: BuiltIn::new().embed(about),
+        sparse: document_vector(about),
+        domains: Vec::new(),
+        permissions: Vec::new(),
+        read_only: true,
+        formats: Vec::new(),
+        complexity: 0,
+        authors: Vec::new(),
+        version: entry.version.clone(),
+        card: None,
+    };
+    catalog.vectors.apply(vec![Change::Upsert(Box::new(behind))]).await.unwrap();
+    for (filters, is_offered) in [
+        (json!({}), true),
+        (json!({"read_only": true}), false),
+        (json!({"permissions": []}), false),
+        (json!({"permissions": ["weather.write"]}), true),
+    ] {
+        let names = names(&world, &filters).await;
+        assert_eq!(names.contains(&"Writes".to_owned()), is_offered, "{filters}: {names:?}");
     }
 }
 

@@ -132,7 +132,7 @@ async fn a_yank_is_told_before_it_happens() {
 #[tokio::test]
 async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
     let world = World::new().await;
-    let describe = |name: &str, input: Value, output: (&str, Value)| {
+    let describe = |name: &str, input: Value, output: (&str, Value), more: &Value| {
         let (given, schema) = output;
         let mut step = http_step(given, "get", "api.example.com", "Things");
         step["task"]["paths"]["/"]["get"] = json!({
@@ -141,7 +141,7 @@ async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
                 {"type": "object", "properties": {"data": schema}}}}}},
         });
         step["input_mapping"] = json!({input["name"].as_str().unwrap(): format!("${{{}}}", input["variable"].as_str().unwrap())});
-        document_of(name, "Does something", &json!([step]), &json!({}))
+        document_of(name, "Does something", &json!([step]), more)
     };
     let input =
         |name: &str, kind: &str| json!({"name": "q", "variable": name, "schema": {"type": kind}});
@@ -151,13 +151,20 @@ async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
                 "FindCity",
                 input("query", "string"),
                 ("city_name", json!({"type": "string"})),
+                &json!({}),
             ),
             describe(
                 "GetWeather",
                 input("cityName", "string"),
                 ("degrees", json!({"type": "number"})),
+                &json!({}),
             ),
-            describe("CountPeople", input("cityName", "integer"), ("people", json!({}))),
+            describe(
+                "CountPeople",
+                input("cityName", "integer"),
+                ("people", json!({})),
+                &json!({}),
+            ),
         ])
         .await;
     let graph = world.get("/v1/capabilities/FindCity/graph").await.json();
@@ -181,6 +188,24 @@ async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
     let other = world.get("/v1/capabilities/GetWeather/graph").await.json();
     assert_eq!(other["fed_by"][0]["capability"], "FindCity");
     assert_eq!(other["fed_by"][0]["output"], "city_name");
+
+    // Of the same type before those of which only the names are alike; what a run needs before what
+    // it can do without; then by name.
+    let untyped = json!({"name": "q", "variable": "cityName", "schema": {}});
+    let optional =
+        json!({"parameters": [{"name": "cityName", "type": "string", "required": false}]});
+    let nothing = json!({});
+    world
+        .publish_all([
+            describe("AboutCity", untyped, ("text", nothing.clone()), &nothing),
+            describe("AddPlace", input("cityName", "string"), ("id", nothing.clone()), &optional),
+            describe("BookHotel", input("cityName", "string"), ("room", nothing.clone()), &nothing),
+        ])
+        .await;
+    let graph = world.get("/v1/capabilities/FindCity/graph").await.json();
+    let fed: Vec<_> =
+        graph["feeds"].as_array().unwrap().iter().map(|feed| &feed["capability"]).collect();
+    assert_eq!(fed, ["BookHotel", "GetWeather", "AddPlace", "AboutCity"]);
 }
 
 /// What a version uses: the index of an earlier capability, a range, and whether it is pinned.

@@ -162,13 +162,13 @@ async fn stats_tell_how_runs_ended() {
         "successes": 1.5,
         "faults": 2.0,
         "runs": 4.5,
-        "success_rate": 0.42857142857142855,
-        "success_rate_lower": 0.49201258172694845,
+        "success_rate": 0.428571,
+        "success_rate_lower": 0.492013,
         "half_life_days": 14.0
       },
       "latency": {
-        "p50_ms": 12.337686603263526,
-        "p95_ms": 939.0121402415833
+        "p50_ms": 12.337687,
+        "p95_ms": 939.01214
       },
       "reporters": 2,
       "last_run": "2026-03-01T12:00:00Z"
@@ -257,6 +257,38 @@ async fn strategies_fall_back_and_say_so() {
         .map(|t| t["contribution"].as_f64().unwrap())
         .sum();
     assert_eq!(json!(sum), hits[0]["score"]);
+}
+
+#[tokio::test]
+async fn runs_without_a_session_are_not_taken_for_those_of_one() {
+    let world = two_alike().await;
+    let alpha = hit(&world, "WeatherAlpha").await;
+    let told = (0..60).map(|run| report(run, &alpha, &json!({"reporter": "one"})));
+    tell(&world, told).await;
+    let stats = world.get("/v1/capabilities/WeatherAlpha/1.0.0/stats").await.json();
+    // One session would have a weight of 8.
+    assert!(stats["standing"]["runs"].as_f64().unwrap() > 40.0, "{stats}");
+}
+
+#[tokio::test]
+async fn equal_scores_are_in_order_of_similarity_and_then_of_name() {
+    let world = World::new().await;
+    world
+        .publish_all([
+            document("Bravo", "1.0.0", "北京的天气"),
+            document("Alpha", "1.0.0", "北京的天气"),
+            document("Hail", "1.0.0", "Storms of the last years"),
+            document("Zephyr", "1.0.0", "Weather forecast for a city"),
+        ])
+        .await;
+    let names = async |intent: &str| {
+        let request = json!({"intent": intent, "strategy": {"complexity": 1}});
+        world.post("/v1/search", &request).await.names()
+    };
+    let near = names("weather forecast and storms in a city").await;
+    assert_eq!(near[..2], ["Zephyr", "Hail"]);
+    // The embedder knows no word of it, so both are equally similar.
+    assert_eq!(names("北京的天气").await, ["Alpha", "Bravo"]);
 }
 
 /// What was counted before weights were kept goes on to count.

@@ -70,7 +70,26 @@ fn a_walk_gives_each_hit_exactly_once() {
             Ok(())
         })
         .unwrap();
+    // What is looked at ends with a page, and more fits behind it.
+    let pages = runtime.block_on(walk(&world, std::iter::repeat_n(100, 3)));
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [100, 20]);
     runtime.block_on(world.app.close());
+}
+
+#[tokio::test]
+async fn a_page_is_full_although_everything_in_front_is_damaged() {
+    let world = filled(110).await;
+    let (front, _) = page(&world, 100, None).await;
+    let database = world.database().await;
+    for name in &front {
+        let damage = "UPDATE document SET source = 'garbage: [' WHERE version = \
+                      (SELECT head FROM capability WHERE name = ?)";
+        sqlx::query(damage).bind(name).execute(&database).await.unwrap();
+    }
+    let (names, next) = page(&world, 4, None).await;
+    assert!(names.len() == 4 && names.iter().all(|name| !front.contains(name)), "{names:?}");
+    let (rest, next) = page(&world, 100, next.as_deref()).await;
+    assert_eq!((rest.len(), next), (6, None));
 }
 
 #[tokio::test]
@@ -182,7 +201,8 @@ async fn several_intents_get_the_answers_that_each_would_get_alone() {
         INTENT,
         "which kinds of dogs are there",
         "play the violin",
-        "weather, and then dog breeds",
+        "look up the weather forecast, and then list all dog breeds",
+        "dog breeds",
     ];
     let request = json!({"intents": intents, "limit": 3, "filters": {"max_complexity": "low"}});
     let answers = world.post("/v1/search", &request).await.json();

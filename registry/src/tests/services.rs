@@ -139,6 +139,37 @@ async fn services_are_found_by_what_their_capabilities_do() {
 }
 
 #[tokio::test]
+async fn of_two_services_that_are_equally_good_the_one_with_more_comes_first() {
+    let world = World::new().await;
+    let on = |name: &str, about: &str, hosts: &[&str]| {
+        let step = json!([http_step("a", "get", hosts[0], "Tides")]);
+        document_of(name, about, &step, &json!({ "domains": hosts }))
+    };
+    world
+        .publish_all([
+            on("GetTide", "High and low tide of a harbour", &["a.example", "z.example"]),
+            on("ListHarbours", "Harbours of which the tide is known", &["y.example", "z.example"]),
+            on("GetTideChart", "High and low tide as a chart", &["y.example", "z.example"]),
+            on("GetTideAlarm", "An alarm before low tide", &["y.example", "z.example"]),
+        ])
+        .await;
+    let request = json!({"intent": "high and low tide of a harbour", "level": "services"});
+    let answer = world.post("/v1/search", &request).await.json();
+    let told: Vec<_> = answer["services"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|service| {
+            let named = service["matches"].as_array().unwrap().len();
+            (service["host"].as_str().unwrap(), service["fitting"].as_u64().unwrap(), named)
+        })
+        .collect();
+    // Both speak with half of the best voice; three of those that fit are named.
+    assert_eq!(answer["services"][0]["score"], answer["services"][1]["score"]);
+    assert_eq!(told, [("z.example", 4, 3), ("a.example", 1, 1), ("y.example", 3, 3)]);
+}
+
+#[tokio::test]
 async fn what_was_stored_before_there_were_relations_is_filled_in_at_the_start() {
     let world = filled().await;
     let before = world.get("/v1/services").await.json();

@@ -1,29 +1,36 @@
 //! The index in this process: Qdrant Edge.
 //!
 //! What the engine demands shapes this module. `flush` panics beside a concurrent update, so one
-//! thread, the owner, makes every change and every flush; queries only read, on blocking threads,
-//! a few at a time. `load` does not replay the engine's own log, so a change is lost in a crash
-//! unless it was flushed, and the caller remembers how far that is. The log is never cut, so the
-//! index wears out and is then built anew beside the old one.
+//! thread, the owner, makes every change and every flush, and none while another thread makes the
+//! engine's graph anew; queries only read, on threads of their own. `load` does not
+//! replay the engine's own log, so a change is lost in a crash unless it was flushed, and the caller
+//! remembers how far that is. The log is never cut, so the index wears out and is then built anew
+//! beside the old one.
 
 mod filter;
 mod folder;
+mod graph;
 mod owner;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use qdrant_edge::{
-    CountRequest, EdgeShard, NamedQuery, PointId, QueryEnum, QueryRequest, ScoredPoint,
-    ScoringQuery, VectorInternal, VectorStructInternal, WithPayloadInterface, WithVector,
+    Condition, CountRequest, EdgeShard, JsonPath, NamedQuery, PointId, QueryEnum, QueryRequest,
+    ScoredPoint, ScoringQuery, VectorInternal, WithPayloadInterface, WithVector,
 };
-use tokio::sync::Semaphore;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::sync::oneshot;
 
 use self::filter::Conditions;
 use self::folder::Folder;
+use self::graph::Habits;
 use self::owner::{Order, Owner};
 use super::{Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
 use crate::keywords::SparseVector;
@@ -31,9 +38,6 @@ use crate::store::CapabilityId;
 
 const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
-
-/// How many queries run at once; each keeps one blocking thread busy.
-const READERS: usize = 4;
 
 /// One index with its files. What it was made with is bound to it, so that no query can meet vectors
 /// of another embedder.
@@ -64,18 +68,30 @@ impl Current {
 pub(crate) struct Edge {
     current: Current,
     owner: Owner,
-    readers: Arc<Semaphore>,
+    readers: Arc<ThreadPool>,
 }
 
 impl Edge {
     /// Opens what is in `path`; what cannot be used there is as good as nothing.
     pub(super) async fn open(path: PathBuf, store: String) -> Result<Self, Error> {
+        Self::open_with(path, store, Habits::default()).await
+    }
+
+    async fn open_with(path: PathBuf, store: String, habits: Habits) -> Result<Self, Error> {
         let current = Current::default();
         let owner = {
             let current = current.clone();
-            run_blocking(move || Ok(Owner::start(Folder::open(&path, &store)?, current))).await?
+            let start = move || Ok(Owner::start(Folder::open(&path, &store)?, current, habits));
+            run_blocking(start).await?
         };
-        Ok(Self { current, owner, readers: Arc::new(Semaphore::new(READERS)) })
+        // As many as there are processors: the engine computes, and does not wait.
+        let readers = ThreadPoolBuilder::new()
+            .thread_name(|_| "search-read".to_owned())
+            // Who waits for the answer learns that there is none.
+            .panic_handler(|_| tracing::error!("a query of the search index panicked"))
+            .build()
+            .map_err(failed)?;
+        Ok(Self { current, owner, readers: Arc::new(readers) })
     }
 }
 
@@ -90,7 +106,7 @@ impl Vectors for Edge {
         self.owner.tell(|reply| Order::Apply(changes, reply)).await
     }
 
-    async fn flush(&self) -> Result<(), Error> {
+    async fn flush(&self) -> Result<bool, Error> {
         self.owner.tell(Order::Flush).await
     }
 
@@ -121,7 +137,7 @@ impl Vectors for Edge {
 #[derive(Debug)]
 struct Reader {
     generation: Arc<Generation>,
-    readers: Arc<Semaphore>,
+    readers: Arc<ThreadPool>,
 }
 
 #[async_trait]
@@ -136,62 +152,126 @@ impl super::Answering for Reader {
         filter: Filter,
         limit: usize,
     ) -> Result<Answers, Error> {
-        let readers = Arc::clone(&self.readers);
-        let permit = readers.acquire_owned().await.map_err(failed)?;
-        let generation = Arc::clone(&self.generation);
-        run_blocking(move || {
-            let _permit = permit;
-            let shard = &generation.shard;
-            let filter = match filter::to_conditions(shard, &filter)? {
-                Conditions::None => None,
-                Conditions::Must(filter) => Some(filter),
-                Conditions::Never => {
-                    return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
-                }
+        let filter = match filter == Filter::default() {
+            true => Conditions::None,
+            false => self.read(move |shard| filter::to_conditions(shard, &filter)).await?,
+        };
+        let filter = match filter {
+            Conditions::None => None,
+            Conditions::Must(filter) => Some(filter),
+            Conditions::Never => {
+                return Ok(Answers { found: vec![Vec::new(); probes.len()], among: 0 });
+            }
+        };
+        self.read(move |shard| {
+            // Lists do not wait for one another where there are processors.
+            let find = |probe: Probe| {
+                let (nearest, best) = rayon::join(
+                    || nearest(shard, probe.dense.clone(), filter.clone(), limit),
+                    || best(shard, &probe.sparse, filter.clone(), limit),
+                );
+                merge(shard, probe.dense, nearest?, best?)
             };
-            let found = probes
-                .iter()
-                .map(|probe| query_one(shard, probe, filter.as_ref(), limit))
-                .collect::<Result<_, _>>()?;
-            let count = CountRequest { filter, exact: false };
-            let among = guard(|| shard.count(count))?;
+            let found = probes.into_par_iter().map(find).collect::<Result<_, _>>()?;
+            let among = guard(|| shard.count(CountRequest { filter, exact: false }))?;
             Ok(Answers { found, among })
+        })
+        .await
+    }
+
+    async fn cards(
+        &self,
+        capabilities: Vec<CapabilityId>,
+    ) -> Result<BTreeMap<CapabilityId, String>, Error> {
+        self.read(move |shard| {
+            let ids: Vec<_> = capabilities.into_iter().map(point_id).collect();
+            let card = filter::CARD.parse::<JsonPath>().map_err(|()| failed("malformed field"))?;
+            let wanted = WithPayloadInterface::Fields(vec![card]);
+            let records = guard(|| shard.retrieve(&ids, Some(wanted), None))?;
+            let cards = records.into_iter().filter_map(|record| {
+                match record.payload?.0.remove(filter::CARD)? {
+                    serde_json::Value::String(card) => {
+                        Some(to_capability(record.id).map(|id| (id, card)))
+                    }
+                    _ => None,
+                }
+            });
+            cards.collect()
         })
         .await
     }
 }
 
-fn query_one(
-    shard: &EdgeShard,
-    probe: &Probe,
-    filter: Option<&qdrant_edge::Filter>,
-    limit: usize,
-) -> Result<Vec<Found>, Error> {
-    let mut found = BTreeMap::new();
-    if !probe.sparse.is_empty() {
-        let query = VectorInternal::Sparse(to_sparse(&probe.sparse)?);
-        // The dense vectors come along, so that every hit has its cosine.
-        let with_vector = WithVector::Selector(vec![DENSE.to_owned()]);
-        for point in search(shard, SPARSE, query, with_vector, filter, limit)? {
-            let cosine = match (&probe.dense, dense_of(&point)) {
-                (Some(query), Some(vector)) => {
-                    query.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>()
-                }
-                _ => 0.0,
-            };
-            let capability = capability_of(&point)?;
-            found.insert(capability, Found { capability, cosine, bm25: point.score });
-        }
+impl Reader {
+    /// Asks the engine on a thread that may wait, when it is this job's turn.
+    async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&EdgeShard) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        let generation = Arc::clone(&self.generation);
+        self.readers.spawn(move || {
+            // Nobody waits for an answer whose asker was cancelled.
+            if !reply.is_closed() {
+                let _ = reply.send(job(&generation.shard));
+            }
+        });
+        answer.await.map_err(failed)?
     }
-    if let Some(dense) = &probe.dense {
-        let query = VectorInternal::Dense(dense.clone());
-        for point in search(shard, DENSE, query, WithVector::Bool(false), filter, limit)? {
-            let capability = capability_of(&point)?;
-            found
-                .entry(capability)
-                .or_insert(Found { capability, cosine: point.score, bm25: 0.0 })
-                .cosine = point.score;
+}
+
+/// The points nearest by cosine.
+fn nearest(
+    shard: &EdgeShard,
+    probe: Option<Vec<f32>>,
+    filter: Option<qdrant_edge::Filter>,
+    limit: usize,
+) -> Result<Vec<ScoredPoint>, Error> {
+    let Some(probe) = probe else { return Ok(Vec::new()) };
+    search(shard, DENSE, VectorInternal::Dense(probe), filter, limit)
+}
+
+/// The points that are best by BM25.
+fn best(
+    shard: &EdgeShard,
+    probe: &SparseVector,
+    filter: Option<qdrant_edge::Filter>,
+    limit: usize,
+) -> Result<Vec<ScoredPoint>, Error> {
+    if probe.is_empty() {
+        return Ok(Vec::new());
+    }
+    search(shard, SPARSE, VectorInternal::Sparse(to_sparse(probe)?), filter, limit)
+}
+
+/// One list of both, in which every point has both scores.
+fn merge(
+    shard: &EdgeShard,
+    probe: Option<Vec<f32>>,
+    nearest: Vec<ScoredPoint>,
+    best: Vec<ScoredPoint>,
+) -> Result<Vec<Found>, Error> {
+    let near: BTreeSet<_> = nearest.iter().map(|point| point.id).collect();
+    let others: Vec<_> =
+        best.iter().map(|point| point.id).filter(|id| !near.contains(id)).collect();
+    // Of what was found by its words alone, the engine is asked for the cosine.
+    let far = match others.len() {
+        0 => Vec::new(),
+        count => {
+            let those = Condition::HasId(others.into_iter().collect());
+            self::nearest(shard, probe, Some(qdrant_edge::Filter::new_must(those)), count)?
         }
+    };
+    let mut found = BTreeMap::new();
+    for point in nearest.into_iter().chain(far) {
+        let capability = to_capability(point.id)?;
+        found.insert(capability, Found { capability, cosine: point.score, bm25: 0.0 });
+    }
+    for point in best {
+        let capability = to_capability(point.id)?;
+        // A point without a meaning has no cosine.
+        let nothing = Found { capability, cosine: 0.0, bm25: 0.0 };
+        found.entry(capability).or_insert(nothing).bm25 = point.score;
     }
     Ok(found.into_values().collect())
 }
@@ -200,20 +280,19 @@ fn search(
     shard: &EdgeShard,
     vector: &str,
     query: VectorInternal,
-    with_vector: WithVector,
-    filter: Option<&qdrant_edge::Filter>,
+    filter: Option<qdrant_edge::Filter>,
     limit: usize,
 ) -> Result<Vec<ScoredPoint>, Error> {
     let query = NamedQuery { query, using: Some(vector.to_owned()) };
     let request = QueryRequest {
         prefetches: Vec::new(),
         query: Some(ScoringQuery::Vector(QueryEnum::Nearest(query))),
-        filter: filter.cloned(),
+        filter,
         score_threshold: None,
         limit,
         offset: 0,
         params: None,
-        with_vector,
+        with_vector: WithVector::Bool(false),
         with_payload: WithPayloadInterface::Bool(false),
     };
     guard(|| shard.query(request))
@@ -227,22 +306,12 @@ fn to_sparse(vector: &SparseVector) -> Result<qdrant_edge::SparseVector, Error> 
     }
 }
 
-fn dense_of(point: &ScoredPoint) -> Option<&[f32]> {
-    match point.vector.as_ref()? {
-        VectorStructInternal::Named(vectors) => match vectors.get(DENSE)? {
-            VectorInternal::Dense(vector) => Some(vector),
-            VectorInternal::Sparse(_) | VectorInternal::MultiDense(_) => None,
-        },
-        VectorStructInternal::Single(_) | VectorStructInternal::MultiDense(_) => None,
-    }
-}
-
 fn point_id(capability: CapabilityId) -> PointId {
     PointId::NumId(capability.0.unsigned_abs())
 }
 
-fn capability_of(point: &ScoredPoint) -> Result<CapabilityId, Error> {
-    match point.id {
+fn to_capability(point: PointId) -> Result<CapabilityId, Error> {
+    match point {
         PointId::NumId(id) => i64::try_from(id).map(CapabilityId).map_err(failed),
         PointId::Uuid(id) => Err(Error::Failed(format!("foreign point {id}"))),
     }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2s::author::{MAX_DESCRIPTION_BYTES, read_description};
+use agent::root_cause;
 use futures::StreamExt as _;
 use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
-use crate::client::root_cause;
 use crate::failure::{BAD_ARGUMENT, Exit, FILE, Failure, NOT_REACHABLE};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -41,13 +41,16 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
             )),
         }
     }
-    let policy = plan.policy.as_ref().map_or_else(String::new, |name| format!("  policy {name}"));
-    output.line(format_args!(
-        "  guardian {}, fails {}{DIM}{}{DIM:#}",
-        plan.guarding.guardian,
-        plan.guarding.fail,
-        plain(&policy)
-    ));
+    if plan.guarding.is_empty() {
+        output.line(format_args!("  guardian {WARN}off{WARN:#}"));
+    }
+    for guarding in &plan.guarding {
+        let (name, fail) = (plain(&guarding.guardian), guarding.fail_words());
+        let policy = plan.policies.get(&guarding.guardian);
+        let policy = policy.map_or_else(String::new, |policy| format!("  policy {policy}"));
+        let policy = plain(&policy);
+        output.line(format_args!("  guardian {name}, fails {fail}{DIM}{policy}{DIM:#}"));
+    }
     if !plan.permissions.is_empty() {
         let held: Vec<_> = plan.permissions.iter().map(ToString::to_string).collect();
         output.line(format_args!("  needs {}", held.join(", ")));
@@ -132,8 +135,10 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
 /// What the guardian says of a step before there is a run.
 fn print_preview(preview: &Preview, indent: &str, output: &mut Output) {
     match preview {
-        Preview::Decided { decision } => {
-            print_verdict(indent, "guardian would", decision, output);
+        Preview::Decided { decisions } => {
+            for decision in decisions {
+                print_verdict(indent, "guardian would", decision, output);
+            }
         }
         Preview::Unknown { needs } => output.line(format_args!(
             "{indent}  {DIM}guardian cannot be asked yet, not known: {}{DIM:#}",
@@ -142,7 +147,12 @@ fn print_preview(preview: &Preview, indent: &str, output: &mut Output) {
         Preview::NotAsked { reason } => output
             .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", plain(reason))),
         Preview::Each { items } => {
-            let allows = |preview: &Preview| matches!(preview, Preview::Decided { decision } if decision.decision == "allow");
+            let allows = |preview: &Preview| match preview {
+                Preview::Decided { decisions } => {
+                    decisions.iter().all(|decision| decision.decision == "allow")
+                }
+                Preview::Unknown { .. } | Preview::NotAsked { .. } | Preview::Each { .. } => false,
+            };
             let (allowed, others): (Vec<_>, Vec<_>) =
                 items.iter().partition(|item| allows(&item.preview));
             if items.is_empty() {

@@ -27,6 +27,8 @@ pub(crate) struct Tree {
     steps: BTreeMap<String, Step>,
     /// The paths of the steps that are not below another, in order.
     top: Vec<String>,
+    /// Whether decisions have to say whose they are.
+    several_guardians: bool,
 }
 
 /// A step, or an iteration of one.
@@ -37,8 +39,8 @@ struct Step {
     started: Timestamp,
     took_ms: Option<u64>,
     attempts: u32,
-    /// What the guardian said before and after, where it is more than yes.
-    decisions: Vec<String>,
+    /// What guardians said before and after, where it is more than yes; whether it is a plain yes.
+    decisions: Vec<(String, bool)>,
     iterations: Option<Iterations>,
     /// What it does just now.
     doing: Option<String>,
@@ -86,7 +88,8 @@ impl Tree {
                 self.change(step, |step| step.kind = format!("condition is {value}"));
             }
             EventKind::Decided { step, decision, .. } => {
-                self.change(step, |step| step.decisions.extend(words(decision)));
+                let several = self.several_guardians;
+                self.change(step, |step| step.decisions.extend(words(decision, several)));
             }
             EventKind::Throttled { step, host, reason, wait_ms } => {
                 let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
@@ -102,6 +105,13 @@ impl Tree {
                 let doing = match failure {
                     None => format!("has a token for {scheme}"),
                     Some(failure) => format!("no token for {scheme}: {}", failure.code),
+                };
+                self.change(step, |step| step.doing = Some(doing));
+            }
+            EventKind::SessionOpened { step, host, failure, .. } => {
+                let doing = match failure {
+                    None => format!("has a session with {host}"),
+                    Some(failure) => format!("no session with {host}: {}", failure.code),
                 };
                 self.change(step, |step| step.doing = Some(doing));
             }
@@ -143,7 +153,8 @@ impl Tree {
                 let open = |step: &&mut Step| matches!(step.state, State::Running | State::Waiting);
                 self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
             }
-            EventKind::RunStarted { .. } | EventKind::RunResumed {} => {}
+            EventKind::RunStarted { guarding, .. } => self.several_guardians = guarding.len() > 1,
+            EventKind::RunResumed {} => {}
         }
     }
 
@@ -280,8 +291,8 @@ impl Step {
         if self.attempts > 1 {
             dim(format!("{} attempts", self.attempts));
         }
-        for decision in &self.decisions {
-            let style = if decision == "allow" { DIM } else { WARN };
+        for (decision, is_plain) in &self.decisions {
+            let style = if *is_plain { DIM } else { WARN };
             parts.push(format!("{style}{}{style:#}", plain(decision)));
         }
         match (&self.state, &self.doing) {
@@ -320,17 +331,29 @@ fn fit(lines: Vec<Line>, height: usize) -> Vec<String> {
 }
 
 /// What a guardian decided, in a word or two; a plain yes to a result needs none.
-fn words(decision: &Decision) -> Option<String> {
+fn words(decision: &Decision, several: bool) -> Option<(String, bool)> {
     let source = match decision.source {
         DecisionSource::Guardian | DecisionSource::Unguarded => "",
         DecisionSource::FailedClosed => " (failed closed)",
         DecisionSource::FailedOpen => " (failed open)",
     };
     let plain_yes = decision.source == DecisionSource::Guardian && decision.decision == "allow";
+    // Where there is one, everybody knows which.
+    let name = decision.guardian.as_ref().filter(|_| several);
+    let name = name.map_or_else(String::new, |name| format!(" by {name}"));
+    let words = format!("{}{name}{source}", decision.decision);
     match decision.phase {
-        Phase::Request => Some(format!("{}{source}", decision.decision)),
-        Phase::Result if plain_yes || decision.source == DecisionSource::Unguarded => None,
-        Phase::Result => Some(format!("result {}{source}", decision.decision)),
+        Phase::Request => Some((words, plain_yes)),
+        Phase::Result | Phase::McpOutbound | Phase::McpInbound
+            if plain_yes || decision.source == DecisionSource::Unguarded =>
+        {
+            None
+        }
+        // Before the first step.
+        Phase::Trigger | Phase::Memory => None,
+        Phase::Result => Some((format!("result {words}"), false)),
+        Phase::McpOutbound => Some((format!("MCP message {words}"), false)),
+        Phase::McpInbound => Some((format!("MCP answer {words}"), false)),
     }
 }
 

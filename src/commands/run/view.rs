@@ -2,11 +2,11 @@
 
 use a2s::api::{
     Decision, DecisionSource, Event, EventKind, Handler, Phase, Resolution, Run, RunError,
-    RunStatus, WaitReason, Warning,
+    RunStatus, TriggerEvent, WaitReason, Warning,
 };
 use serde_json::Value;
 
-use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN};
+use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
 
 /// The longest value shown in a line; `--json` has all of it.
 const MAX_SHOWN: usize = 160;
@@ -14,12 +14,23 @@ const MAX_SHOWN: usize = 160;
 /// Prints one event.
 pub(crate) fn print_event(event: &Event, output: &mut Output) {
     match &event.kind {
-        EventKind::RunStarted { capability, guarding, inputs, recalled, .. } => {
+        EventKind::RunStarted {
+            capability,
+            guarding,
+            inputs,
+            recalled,
+            trigger,
+            decisions,
+            ..
+        } => {
             let id = event.run;
             output.line(format_args!(
                 "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{id}{DIM:#}",
                 capability.name, capability.version
             ));
+            if let Some(TriggerEvent { kind, id }) = trigger.as_deref() {
+                output.line(format_args!("  started by {kind} {id}"));
+            }
             for (name, scope) in recalled {
                 let value = inputs.get(name).map(shown).unwrap_or_default();
                 output.line(format_args!(
@@ -27,11 +38,15 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                     scope.as_str()
                 ));
             }
-            if guarding.guardian == "off" {
+            decisions.iter().for_each(|decision| print_decision("", decision, output));
+            if guarding.is_empty() {
                 output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is asked"));
-            } else if guarding.fail == "open" {
+            }
+            for guarding in guarding.iter().filter(|guarding| guarding.may_fail_open()) {
+                let (name, fail) = (plain(&guarding.guardian), guarding.fail_words());
                 output.line(format_args!(
-                    "  {WARN}fail open{WARN:#}: steps pass when the guardian does not answer"
+                    "  {WARN}fail open{WARN:#}: steps pass when the guardian does not answer \
+                     {DIM}({name}: {fail}){DIM:#}"
                 ));
             }
         }
@@ -86,6 +101,19 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 )),
                 Some(Warning { code, message }) => output.line(format_args!(
                     "  {}  {WARN}no token for {scheme} from {host}: {code}{WARN:#} {message}",
+                    indent(step)
+                )),
+            }
+        }
+        EventKind::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
+            match failure {
+                None => output.line(format_args!(
+                    "  {}  {DIM}session with {host} (MCP {}) in {duration_ms} ms{DIM:#}",
+                    indent(step),
+                    plain(revision.as_deref().unwrap_or_default())
+                )),
+                Some(Warning { code, message }) => output.line(format_args!(
+                    "  {}  {WARN}no session with {host}: {code}{WARN:#} {message}",
                     indent(step)
                 )),
             }
@@ -182,6 +210,10 @@ fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
     let when = match decision.phase {
         Phase::Request => "before",
         Phase::Result => "after ",
+        Phase::Trigger => "event ",
+        Phase::Memory => "memory",
+        Phase::McpOutbound => "MCP out",
+        Phase::McpInbound => "MCP in ",
     };
     print_verdict(&format!("  {}", indent(step)), &format!("guardian {when}"), decision, output);
 }
@@ -195,13 +227,16 @@ pub(super) fn print_verdict(indent: &str, who: &str, decision: &Decision, output
     };
     let source = match decision.source {
         DecisionSource::Guardian | DecisionSource::Unguarded => "",
-        DecisionSource::FailedClosed => " (no answer, failed closed)",
-        DecisionSource::FailedOpen => " (no answer, failed open)",
+        DecisionSource::FailedClosed => " (no usable answer, failed closed)",
+        DecisionSource::FailedOpen => " (no usable answer, failed open)",
     };
+    // The one of the same process is the guardian where nothing else is said.
+    let name = decision.guardian.as_deref().filter(|name| *name != "builtin");
+    let name = name.map_or_else(String::new, |name| format!(" by {}", plain(name)));
     let message =
         if decision.message.is_empty() { String::new() } else { format!(": {}", decision.message) };
     output.line(format_args!(
-        "{indent}  {DIM}{who}{DIM:#} {style}{}{style:#}{source}{DIM}{message}{DIM:#}",
+        "{indent}  {DIM}{who}{DIM:#} {style}{}{style:#}{name}{source}{DIM}{message}{DIM:#}",
         decision.decision
     ));
     for change in &decision.changes {

@@ -9,7 +9,7 @@ const HINT: &str = "Write a preset such as most_reliable, or weights and least v
                     success_rate, usage, simplicity, permissions and service_health.";
 
 /// The strategy that was asked for; several are a list to fall back through.
-pub(super) fn parse(texts: &[String]) -> Result<Option<Strategy>, Failure> {
+pub(in crate::commands) fn parse(texts: &[String]) -> Result<Option<Strategy>, Failure> {
     let mut strategies = texts.iter().map(|text| parse_one(text));
     match (strategies.next(), texts.len()) {
         (None, _) => Ok(None),

@@ -86,8 +86,8 @@ fn a_plan_has_all_of_it_in_json() {
     let plan = plan.exits(0).one();
     assert_eq!(plan["token"].as_str().map(str::len), Some(32));
     assert!(plan["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")));
-    assert!(plan["policy"].as_str().is_some() && plan["expires_at"].as_str().is_some());
-    assert_eq!(plan["steps"][0]["preview"]["decision"]["decision"], "allow");
+    assert!(plan["policies"]["builtin"].is_string() && plan["expires_at"].is_string());
+    assert_eq!(plan["steps"][0]["preview"]["decisions"][0]["decision"], "allow");
     let run = world.a2s(&["run", "--plan", plan["token"].as_str().unwrap(), "--json"]).exits(0);
     assert_eq!(run.one()["plan"], plan["digest"]);
 

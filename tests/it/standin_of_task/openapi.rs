@@ -230,7 +230,8 @@ pub(super) fn answer(task: &OpenApiTask, answer: Option<&Answer>) -> Result<Resp
             // The first one that fits; when none does, the check below says why.
             let made_up = |schema| {
                 let fits = |value: &Value| schemas.refuse(schema, value).is_none();
-                task.samples(schema).find(fits).or_else(|| task.samples(schema).next())
+                let samples = || a2s::Schemas::from(task).samples(schema);
+                samples().find(fits).or_else(|| samples().next())
             };
             shown.or_else(|| schema.and_then(made_up))
         }

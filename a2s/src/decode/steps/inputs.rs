@@ -66,6 +66,21 @@ impl<'n> Decoder<'n, '_> {
                     // Which of them are missing is only known once they stand there.
                     inputs.meant.extend(required_places(task));
                 }
+                (Task::Mcp(_), "arguments") => {
+                    for (name, entry) in self.entries(&entry) {
+                        self.place(task, None, name, &entry, &mut inputs);
+                    }
+                }
+                (Task::Mcp(_), _) => {
+                    self.findings.error_with_hint(
+                        code::UNKNOWN_INPUT,
+                        &entry.path,
+                        entry.key,
+                        format!("an MCP step takes `arguments`, not `{}`", short(key)),
+                        "Write the values below `arguments`.",
+                    );
+                    inputs.meant.extend(required_places(task));
+                }
             }
         }
         for place in required_places(task) {
@@ -79,7 +94,8 @@ impl<'n> Decoder<'n, '_> {
         inputs.placed
     }
 
-    /// Places one named input: a parameter of the operation, or a variable of the query.
+    /// Places one named input: a parameter of the operation, a variable of the query, or an argument
+    /// of the tool.
     fn place(
         &mut self,
         task: &Task,
@@ -89,6 +105,12 @@ impl<'n> Decoder<'n, '_> {
         inputs: &mut Inputs,
     ) {
         let template = Template::decode(entry.node, &entry.path, self.findings);
+        if let Task::Mcp(tool) = task
+            && tool.takes_others()
+        {
+            inputs.placed.insert(Place::Argument(name.to_owned()), template);
+            return;
+        }
         let places = parameter_places(task);
         let called: Vec<&Place> =
             places.iter().filter(|place| place_is_called(place, name)).collect();
@@ -162,6 +184,7 @@ fn groups_of(places: &[&Place]) -> String {
             Place::Header(_) => "`headerParameters`",
             Place::Cookie(_) => "`cookieParameters`",
             Place::Variable(_) => "`variables`",
+            Place::Argument(_) => "`arguments`",
             Place::Body => "`body`",
         })
         .collect();
@@ -177,6 +200,7 @@ fn parameter_places(task: &Task) -> Vec<Place> {
         Task::Graphql(operation) => {
             operation.variables.iter().map(|v| Place::Variable(v.name.clone())).collect()
         }
+        Task::Mcp(tool) => tool.arguments().map(|name| Place::Argument(name.to_owned())).collect(),
     }
 }
 
@@ -199,6 +223,7 @@ fn required_places(task: &Task) -> Vec<Place> {
             .filter(|variable| variable.required)
             .map(|variable| Place::Variable(variable.name.clone()))
             .collect(),
+        Task::Mcp(tool) => tool.required().map(|name| Place::Argument(name.to_owned())).collect(),
     }
 }
 
@@ -208,7 +233,8 @@ fn place_name(place: &Place) -> &str {
         | Place::Query(name)
         | Place::Header(name)
         | Place::Cookie(name)
-        | Place::Variable(name) => name,
+        | Place::Variable(name)
+        | Place::Argument(name) => name,
         Place::Body => "body",
     }
 }

@@ -5,15 +5,8 @@ use std::sync::Arc;
 use super::Decoder;
 use crate::code;
 use crate::decode::{Taken, short};
-use crate::task::{SecurityScheme, Task, decode_graphql, decode_openapi};
+use crate::task::{Format, SecurityScheme, Task, decode_graphql, decode_mcp, decode_openapi};
 use crate::tree::{Node, member_path};
-
-/// The formats of tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Format {
-    OpenApi,
-    Graphql,
-}
 
 impl<'n> Decoder<'n, '_> {
     /// The task of a step. A shared one is read once, however many steps point to it: a few bytes
@@ -23,14 +16,7 @@ impl<'n> Decoder<'n, '_> {
         format: &Taken<'n>,
         definition: &Taken<'n>,
     ) -> Option<Arc<Task>> {
-        let format = match format.string(self.findings)? {
-            "OpenAPI" => Format::OpenApi,
-            "GraphQL" => Format::Graphql,
-            other => {
-                self.findings.unknown_word(format, "format", other, &["OpenAPI", "GraphQL"]);
-                return None;
-            }
-        };
+        let format = self.decode_format(format)?;
         let Some(reference) = definition.node.get("$ref") else {
             return self.decode_definition(format, definition);
         };
@@ -44,6 +30,27 @@ impl<'n> Decoder<'n, '_> {
         task
     }
 
+    /// The format of a task, when it is one that is run.
+    fn decode_format(&mut self, field: &Taken<'n>) -> Option<Format> {
+        let text = field.string(self.findings)?;
+        let format = Format::named(text);
+        let at = field.node.position;
+        match (format, Format::why_not_run(text)) {
+            (Some(Format::Mcp), _) => {
+                self.findings.demand_newer(&field.path, at, "the format `MCP`");
+            }
+            (Some(Format::OpenApi | Format::Graphql), _) => {}
+            (None, Some((message, hint))) => {
+                self.findings.error_with_hint(code::UNSUPPORTED, &field.path, at, message, hint);
+            }
+            (None, None) => {
+                let known = Format::ALL.map(Format::as_str);
+                self.findings.unknown_word(field, "format", text, &known);
+            }
+        }
+        format
+    }
+
     /// Reads a task, and refuses one that addresses a host outside of `domains`.
     fn decode_definition(&mut self, format: Format, definition: &Taken<'n>) -> Option<Arc<Task>> {
         let (task, address) = match format {
@@ -54,6 +61,10 @@ impl<'n> Decoder<'n, '_> {
             Format::Graphql => {
                 let (task, address) = decode_graphql(definition, self.findings)?;
                 (Task::Graphql(Box::new(task)), address)
+            }
+            Format::Mcp => {
+                let (task, address) = decode_mcp(definition, self.findings)?;
+                (Task::Mcp(Box::new(task)), address)
             }
         };
         if !self.domains.is_empty() && !self.domains.iter().any(|domain| domain.covers(task.url()))

@@ -7,7 +7,7 @@ use openapiv3 as oas;
 use super::{SecurityRequirement, SecurityScheme};
 use crate::api::CredentialKind;
 use crate::code::{self, Code};
-use crate::decode::{Findings, Site, short};
+use crate::decode::{Findings, Site, Taken, short};
 use crate::task::spot::Spot;
 
 /// The most ways to be let in.
@@ -16,6 +16,28 @@ const MAX_WAYS: usize = 500;
 const MAX_SCHEMES: usize = 50;
 /// The most schemes that one remark names.
 const MAX_NAMED: usize = 5;
+
+/// The ways to be let in of a task that has them in OpenAPI's words, `security`, and the schemes by
+/// name beside it.
+pub(in crate::task) fn read_security(
+    task: &Taken<'_>,
+    security: Option<&Taken<'_>>,
+    schemes: Option<&Taken<'_>>,
+    code: Code,
+    findings: &mut Findings,
+) -> Vec<Vec<SecurityRequirement>> {
+    let Some(security) = security else { return Vec::new() };
+    let alternatives = security.items(findings);
+    let alternatives: Vec<_> = alternatives.iter().map(Spot::of).collect();
+    let reader = Reader {
+        root: Spot::of(task),
+        schemes: schemes.map(Spot::of),
+        place: "securitySchemes",
+        code,
+        findings,
+    };
+    reader.read(&alternatives, &Spot::of(security))
+}
 
 /// Where schemes are defined, and who is told of mistakes.
 pub(in crate::task) struct Reader<'n, 'f> {

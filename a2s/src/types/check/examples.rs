@@ -73,6 +73,17 @@ impl<'n> Checker<'n, '_> {
             }
         }
         // What fails may be what the example is to show; bytes are read as more than is written.
+        if let Task::Mcp(_) = &**task {
+            if answer.body.get("isError") == Some(&Value::Bool(true)) {
+                // The result of a tool that failed, which the example may mean to show.
+                return None;
+            }
+            let body = Type::literal(&answer.body);
+            let found = misfits(&body, &self.names.answer(step), Form::Json);
+            if let Some(misfit) = found.iter().find(|misfit| misfit.certain) {
+                return Some(format!("the answer {}", describe(misfit, "body")));
+            }
+        }
         if self.is_handled(step) || !says_json(answer) {
             return None;
         }

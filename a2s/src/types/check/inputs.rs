@@ -53,7 +53,7 @@ impl<'n> Checker<'n, '_> {
         match (task, place) {
             (Task::OpenApi(task), Place::Body) => self.body_target(task),
             (Task::OpenApi(task), _) => {
-                let book = Book { task, fuel: self.names.fuel };
+                let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
                 let parameter = task.parameters.iter().find(|p| p.input_place() == *place)?;
                 let form = match &parameter.content {
                     None => Form::Text,
@@ -71,6 +71,12 @@ impl<'n> Checker<'n, '_> {
                 let takes = variable_type(&variable.kind);
                 Some(Target { takes, form: Form::Json, needed: false })
             }
+            (Task::Mcp(task), Place::Argument(name)) => {
+                let book = Book { schemas: task.inputs(), fuel: self.names.fuel };
+                let takes = Type::of_schema(task.argument_schema(name)?, book);
+                Some(Target { takes, form: Form::Json, needed: false })
+            }
+            (Task::Mcp(_), _) => None,
         }
     }
 
@@ -81,7 +87,8 @@ impl<'n> Checker<'n, '_> {
             BodyFormat::Form | BodyFormat::Multipart => Form::Fields,
             BodyFormat::Text | BodyFormat::Other => return None,
         };
-        let takes = Type::of_schema(&body.schema, Book { task, fuel: self.names.fuel });
+        let takes =
+            Type::of_schema(&body.schema, Book { schemas: task.into(), fuel: self.names.fuel });
         // Null is not sent.
         let takes = if body.required { takes } else { takes.or_null() };
         Some(Target { takes, form, needed: body.required })
@@ -97,6 +104,7 @@ fn placed_node<'n>(step: &Step, node: &'n Node, place: &Place) -> Option<(String
         Place::Header(name) => ("headerParameters", name),
         Place::Cookie(name) => ("cookieParameters", name),
         Place::Variable(name) => return input_node(step, node, Some("variables"), name),
+        Place::Argument(name) => return input_node(step, node, Some("arguments"), name),
     };
     input_node(step, node, Some(group), name).or_else(|| input_node(step, node, None, name))
 }

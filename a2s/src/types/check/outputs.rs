@@ -91,6 +91,7 @@ impl<'n> Checker<'n, '_> {
         }
         match task {
             Task::Graphql(_) => Some(node.member("query")?.position),
+            Task::Mcp(_) => Some(node.member("outputSchema")?.position),
             Task::OpenApi(task) => {
                 let item = node.get("paths")?.get(&task.path)?;
                 let operation = item.get(&task.method.as_str().to_ascii_lowercase())?;

@@ -1,8 +1,10 @@
 //! A server that asks for a certificate, and whom it lets in.
 
+#[path = "../../../../aos/tests/it/authority.rs"]
+mod authority;
+
 use std::net::SocketAddr;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -11,31 +13,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use authority::Authority;
+
 use super::super::tests::{config, get, open};
 use super::*;
-
-/// An authority, with its certificate in PEM.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    certificate: rcgen::Certificate,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        Self { issuer: Issuer::new(params, key), certificate }
-    }
-
-    /// A certificate of `localhost`, and its key.
-    fn sign(&self) -> (rcgen::Certificate, KeyPair) {
-        let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-}
 
 /// Answers those who show a certificate that `authority` has signed.
 async fn serve(authority: &Authority) -> SocketAddr {

@@ -14,7 +14,7 @@ mod soft;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::{OpenApiTask, OpenApiVersion};
+use a2s::Schemas;
 use serde_json::{Map, Value, json};
 
 use super::{Direction, parts};
@@ -42,17 +42,17 @@ pub(super) struct Translation {
 /// Names of properties that are not missed, as they do not travel in this direction.
 type Names = BTreeSet<String>;
 
-/// Writes `schema` of `task` as 2020-12.
-pub(super) fn translate(task: &OpenApiTask, schema: &Value, direction: Direction) -> Translation {
-    let (translation, has_gaps) = Translator::new(task, direction, true).run(schema);
+/// Writes `schema` as 2020-12.
+pub(super) fn translate(schemas: Schemas<'_>, schema: &Value, direction: Direction) -> Translation {
+    let (translation, has_gaps) = Translator::new(schemas, direction, true).run(schema);
     if !has_gaps {
         return translation;
     }
-    Translator::new(task, direction, false).run(schema).0
+    Translator::new(schemas, direction, false).run(schema).0
 }
 
 struct Translator<'t> {
-    task: &'t OpenApiTask,
+    schemas: Schemas<'t>,
     direction: Direction,
     /// Whether keywords are kept that turn what was left out into something that is forbidden.
     is_strict: bool,
@@ -70,9 +70,9 @@ struct Translator<'t> {
 }
 
 impl<'t> Translator<'t> {
-    fn new(task: &'t OpenApiTask, direction: Direction, is_strict: bool) -> Self {
+    fn new(schemas: Schemas<'t>, direction: Direction, is_strict: bool) -> Self {
         Self {
-            task,
+            schemas,
             direction,
             is_strict,
             has_gaps: false,
@@ -129,7 +129,7 @@ impl<'t> Translator<'t> {
         if let Some(reference) = members.get("$ref") {
             let target = self.reference(reference, hidden);
             // OpenAPI 3.0 ignores what stands beside a `$ref`.
-            if self.task.version == OpenApiVersion::V3_0 {
+            if self.schemas.are_of_openapi_3_0() {
                 return target;
             }
             let mut written = self.keywords(members, hidden, depth);
@@ -144,7 +144,7 @@ impl<'t> Translator<'t> {
     /// `{$ref: "#/$defs/3"}` for what a `$ref` of the task leads to.
     fn reference(&mut self, reference: &'t Value, hidden: &Names) -> Value {
         let Some(text) = reference.as_str() else { return self.omit() };
-        let Some(target) = self.task.schema_at(text) else { return self.omit() };
+        let Some(target) = self.schemas.at(text) else { return self.omit() };
         let next = self.waiting.len();
         let number = *self.numbers.entry((text, hidden.clone())).or_insert(next);
         if number == next {
@@ -163,7 +163,7 @@ impl<'t> Translator<'t> {
     ) -> Map<String, Value> {
         let mut written = self.keywords(members, hidden, depth);
         let says_null = members.get("nullable") == Some(&Value::Bool(true));
-        if !says_null || self.task.version != OpenApiVersion::V3_0 {
+        if !says_null || !self.schemas.are_of_openapi_3_0() {
             return written;
         }
         let combined = ["allOf", "anyOf", "oneOf", "not"];
@@ -195,7 +195,7 @@ impl<'t> Translator<'t> {
             let kept = match key.as_str() {
                 "type" => types(value),
                 "enum" => values(members, value),
-                "const" if self.task.version == OpenApiVersion::V3_1 => Some(value.clone()),
+                "const" if !self.schemas.are_of_openapi_3_0() => Some(value.clone()),
                 "maximum" | "minimum" => bound(members, key, value),
                 "exclusiveMaximum" | "exclusiveMinimum" => exclusive(members, key, value),
                 "multipleOf" => value.as_f64().filter(|n| *n > 0.0).map(|_| value.clone()),

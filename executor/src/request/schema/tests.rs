@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::{Method, OpenApiVersion};
+use a2s::{Method, OpenApiTask, OpenApiVersion};
 use serde_json::json;
 
 use super::*;

@@ -29,9 +29,14 @@ fn basis() -> Basis {
             ("b.example".to_owned(), Some("http://127.0.0.1:1/".to_owned())),
         ]),
         credentials: vec![used("key", Some(1)), used("card", None)],
-        guarding: Guarding { guardian: "builtin".to_owned(), fail: "closed".to_owned() },
-        policy: Some("sha256:aa".to_owned()),
+        guarding: vec![guarding("company", "closed"), guarding("builtin", "closed")],
+        policies: BTreeMap::from([("builtin".to_owned(), "sha256:aa".to_owned())]),
     }
+}
+
+fn guarding(name: &str, fail: &str) -> Guarding {
+    let (guardian, fail) = (name.to_owned(), fail.to_owned());
+    Guarding { guardian, address: None, fail, fail_hooks: BTreeMap::new() }
 }
 
 /// What is told of a change: all of it, and in a digest of its own.
@@ -151,13 +156,29 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
     );
     check(
         |is| {
-            is.guarding = Guarding { guardian: "off".to_owned(), fail: "open".to_owned() };
-            is.policy = None;
+            is.guarding.clear();
+            is.policies.clear();
         },
         &[
-            "the guardian is off now, and was builtin",
-            "the guardian's fail mode is open now, and was closed",
-            "the guardian's policy is not told now, and was sha256:aa",
+            "the guardian is off now, and was company, then builtin",
+            "the policy of guardian builtin is not told now, and was sha256:aa",
+        ],
+    );
+    check(
+        |is| is.guarding.reverse(),
+        &["the guardian is builtin, then company now, and was company, then builtin"],
+    );
+    let hook = "steps/toolCallResult";
+    check(
+        |is| {
+            is.guarding[0].address = Some("http://127.0.0.1:1/".to_owned());
+            is.guarding[1].fail_hooks.insert(hook.to_owned(), "open".to_owned());
+            is.policies.insert("company".to_owned(), "b".to_owned());
+        },
+        &[
+            "the guardian company answers at another address now",
+            "the fail mode of guardian builtin is closed, open for steps/toolCallResult now, and was closed",
+            "the policy of guardian company is b now, and was not told",
         ],
     );
     check(|is| is.session = None, &["the session is another one"]);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap as Map;
 use std::path::PathBuf;
 
 use a2s::CapabilityName;
-use a2s::api::{EventKind, Guarding, Pin, RunError};
+use a2s::api::{EventKind, Pin, RunError};
 use tempfile::TempDir;
 
 use super::*;
@@ -26,6 +26,16 @@ impl Fixture {
     }
 
     async fn create(&self, run: u128, key: Option<&str>, until: i64) -> Created {
+        self.create_planned(run, key, until, None).await
+    }
+
+    async fn create_planned(
+        &self,
+        run: u128,
+        key: Option<&str>,
+        until: i64,
+        plan: Option<Digest>,
+    ) -> Created {
         let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
@@ -33,7 +43,7 @@ impl Fixture {
             documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
             key: key.map(str::to_owned),
             request_digest: asked,
-            plan: None,
+            plan,
             first: event(run, 1, started()),
             sealed: None,
             lease: lease(ONE, until),
@@ -78,8 +88,10 @@ fn started() -> EventKind {
         inputs: serde_json::Map::new(),
         secrets: Vec::new(),
         recalled: BTreeMap::new(),
+        trigger: None,
+        decisions: Vec::new(),
         session: "s".to_owned(),
-        guarding: Guarding { guardian: "off".to_owned(), fail: "open".to_owned() },
+        guarding: Vec::new(),
         upstreams: Map::new(),
         plan: None,
         trace: None,
@@ -283,4 +295,26 @@ async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
     assert_eq!(next.identity(), fixture.store.identity());
     let in_memory = Store::open(&fixture.path, Durability::Memory).await.unwrap();
     assert_eq!(in_memory.identity(), fixture.store.identity());
+}
+
+#[tokio::test]
+async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
+    let fixture = Fixture::new().await;
+    let keep = async |name: &str, expires_at: i64| {
+        let id = Digest::of_bytes(name.as_bytes());
+        let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
+        let plan = NewPlan { id, now: at(-20), expires_at: at(expires_at), sealed, most: 5 };
+        assert!(fixture.store.keep_plan(plan).await.unwrap());
+        id
+    };
+    // Runs begin at 0 here.
+    let (ended, good) = (keep("ended", -1).await, keep("good", 1).await);
+    assert_eq!(fixture.create_planned(1, None, 30, Some(ended)).await, Created::PlanGone);
+    assert_eq!(fixture.create_planned(2, None, 30, Some(good)).await, Created::New);
+    assert_eq!(fixture.create_planned(3, None, 30, Some(good)).await, Created::PlanGone);
+    assert_eq!(
+        fixture.create_planned(4, None, 30, Some(Digest::of_bytes(b"none"))).await,
+        Created::PlanGone
+    );
+    assert_eq!(fixture.claim(OTHER, 100).await, [2]);
 }

@@ -21,7 +21,7 @@ fn decided(step: &str, phase: &str, decision: &str) -> EventKind {
         "type": "decided", "step": step, "execution_id": uuid::Uuid::nil(),
         "decision": {
             "phase": phase, "decision": decision, "source": "guardian",
-            "message": "hush: s3cret", "reason_codes": ["policy.x"],
+            "message": "too much", "reason_codes": ["policy.x"],
             "changes": [{"name": "body", "from": "s3cret", "to": "other"}],
         },
     }))
@@ -123,6 +123,22 @@ fn says(span: &Span, expected: &[(&str, serde_json::Value)]) {
 }
 
 #[test]
+fn a_request_that_the_service_refused_is_an_error() {
+    let attempt = |status| {
+        let events = [
+            started("read", "task"),
+            sending("read", 1),
+            received("read", 1, status),
+            finished("read"),
+        ];
+        span(&trace(events), "POST").error.clone()
+    };
+    for (status, error) in [(200, None), (302, None), (400, Some("400")), (503, Some("503"))] {
+        assert_eq!(attempt(status).as_deref(), error, "{status}");
+    }
+}
+
+#[test]
 fn a_step_is_a_span_with_its_attempts_and_decisions_below_it() {
     let trace = trace([
         started("pay", "task"),
@@ -164,10 +180,14 @@ fn a_step_is_a_span_with_its_attempts_and_decisions_below_it() {
             ("acs.decision", text("modify")),
             ("acs.evaluator", text("off")),
             ("a2s.decision.source", text("guardian")),
+            ("acs.reasoning", text("too much")),
             ("acs.reason_codes", Value::Texts(vec!["policy.x".to_owned()])),
             ("a2s.decision.changes", Value::Number(1)),
         ]
     );
+    // A plain yes needs no reason.
+    let yes = &span(&trace, "gen_ai.tool.result").events[0].attributes;
+    assert!(!yes.iter().any(|(name, _)| *name == "acs.reasoning"), "{yes:?}");
     says(
         span(&trace, "gen_ai.tool.result"),
         &[

@@ -107,11 +107,34 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
+    use crate::tests::world::{World, document};
 
     fn query(intent: &str) -> Query<'_> {
         Query { store: "store", intent, strategy: None, filters: None }
+    }
+
+    #[tokio::test]
+    async fn a_walk_ends_at_the_deepest_hit() {
+        let world = World::new().await;
+        let names = ["WeatherOslo", "WeatherRome", "WeatherBern", "WeatherPisa", "WeatherLyon"];
+        world.publish_all(names.map(|name| document(name, "1.0.0", "Weather forecast"))).await;
+        let intent = "weather forecast";
+        let store = &world.app.shared.catalog.identity;
+        // As if all but three of a walk had been given, and are gone.
+        let gone: Vec<_> = (0..).map(|id| CapabilityId(1_000_000 + id)).take(DEEPEST - 3).collect();
+        let mut cursor = json!(encode(&Query { store, ..query(intent) }, &gone));
+        let mut hits = Vec::new();
+        for _ in 0..2 {
+            let request = json!({"intent": intent, "limit": 2, "cursor": cursor});
+            let answer = world.post("/v1/search", &request).await;
+            hits.push(answer.names().len());
+            cursor = answer.json()["next"].clone();
+        }
+        // Although two more fit.
+        assert_eq!((hits, cursor), (vec![2, 1], json!(null)));
     }
 
     #[test]

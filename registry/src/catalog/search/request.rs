@@ -146,3 +146,17 @@ fn to_filter(filters: Option<&SearchFilters>) -> Result<Filter, Error> {
 fn bad<T>(text: String) -> Result<T, Error> {
     Err(Error::BadSearch(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_page_of_a_walk_ends_with_it() {
+        let request = SearchRequest { intent: "x".to_owned(), ..SearchRequest::default() };
+        let asked = Asked::of(&request, "store").unwrap();
+        assert_eq!(asked.page(), 10);
+        let given = (1..=995).map(CapabilityId).collect();
+        assert_eq!(Asked { given, ..asked }.page(), 5);
+    }
+}

@@ -27,13 +27,13 @@ impl Catalog {
         limit: usize,
     ) -> Result<(Vec<ServiceHit>, usize), Error> {
         let mut matches: BTreeMap<Domain, Vec<ServiceMatch>> = BTreeMap::new();
-        for (ranked, offered) in ranked.iter().zip(self.open_all(ranked, filter).await?) {
+        for (ranked, offered) in ranked.iter().zip(self.offer(ranked, filter).await?) {
             let Some(offered) = offered else { continue };
-            let domains = &offered.facts.domains;
+            let domains = &offered.domains;
             for domain in domains {
                 matches.entry(domain.clone()).or_default().push(ServiceMatch {
                     name: ranked.entry.name.clone(),
-                    description: offered.facts.description.clone(),
+                    description: offered.description.clone(),
                     score: ranked.chosen.score() / domains.len() as f64,
                     similarity: ranked.similarity,
                 });

@@ -125,7 +125,8 @@ impl RelationStore for Sqlite {
             let Some(service) = services.get_mut(&row.try_get::<String, _>("host")?) else {
                 continue;
             };
-            let format = row.try_get::<Option<String>, _>("format")?.and_then(|f| format_of(&f));
+            let format =
+                row.try_get::<Option<String>, _>("format")?.and_then(|f| Format::named(&f));
             if let Some(title) = row.try_get::<Option<String>, _>("title")?
                 && service.titles.len() < MOST_TITLES
                 && !service.titles.contains(&title)
@@ -264,10 +265,6 @@ pub(super) async fn touch_users(
     .execute(&mut **transaction)
     .await?;
     Ok(())
-}
-
-fn format_of(text: &str) -> Option<Format> {
-    [Format::OpenApi, Format::Graphql].into_iter().find(|format| format.as_str() == text)
 }
 
 /// A list as one parameter.

@@ -1,4 +1,5 @@
-//! What points carry to be chosen by, and conditions on it in the words of Qdrant's own API.
+//! What points carry, most of it to be chosen by, and conditions on that in the words of Qdrant's
+//! own API.
 //!
 //! The engine evaluates them while it searches, so that a filter leaves as many hits as there are.
 
@@ -22,7 +23,10 @@ pub(super) const FIELDS: [(&str, PayloadSchemaType); 7] = [
 /// The most values of a field that are chosen among; there is one for each point at most.
 const MOST_VALUES: usize = 1_000_000;
 
-/// What a point carries to be chosen by.
+/// What a point brings along for searches to tell.
+pub(super) const CARD: &str = "card";
+
+/// What a point carries.
 pub(super) fn payload(point: &Point) -> Value {
     json!({
         "domains": point.domains,
@@ -33,6 +37,7 @@ pub(super) fn payload(point: &Point) -> Value {
         "complexity": point.complexity,
         "authors": point.authors,
         "version": point.version,
+        CARD: point.card,
     })
 }
 

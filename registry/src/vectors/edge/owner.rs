@@ -1,8 +1,10 @@
 //! The thread that makes every change and every flush.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::filter;
 use super::folder::Folder;
+use super::graph::{Graph, Habits};
 use super::{
     Change, Current, DENSE, Error, Generation, Identity, Point, SPARSE, Status, failed, guard,
     point_id, to_sparse,
@@ -28,9 +31,8 @@ const LOG_SEGMENT: usize = 4 * 1024 * 1024;
 const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
 const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
 
-/// From so many points on, a search index within the engine pays; it is made anew whenever the
-/// number has grown by half.
-const OPTIMIZE_FROM: usize = 10_000;
+/// Where the engine keeps what it has not finished.
+const UNFINISHED: &str = "temp_segments";
 
 /// How long queries that are under way are waited for at the end.
 const READER_ATTEMPTS: u32 = 1000;
@@ -41,7 +43,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 /// What the owner can be told to do.
 pub(super) enum Order {
     Apply(Vec<Change>, Reply<()>),
-    Flush(Reply<()>),
+    Flush(Reply<bool>),
     Begin(Identity, Reply<()>),
     Stage(Vec<Change>, Reply<()>),
     Commit(Reply<()>),
@@ -58,9 +60,10 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Loads what the folder has and starts the thread.
-    pub(super) fn start(folder: Folder, current: Current) -> Self {
+    pub(super) fn start(folder: Folder, current: Current, habits: Habits) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let state = State { folder, current, next: None, optimized: 0, retired: Vec::new() };
+        let graph = Graph::new(habits);
+        let mut state = State { folder, current, next: None, graph, retired: Vec::new() };
         state.load();
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
@@ -95,8 +98,8 @@ struct State {
     current: Current,
     /// The generation being built.
     next: Option<Generation>,
-    /// How many points there were when they were last given an index of their own.
-    optimized: usize,
+    /// Of the current generation.
+    graph: Graph,
     /// Generations out of use that a query may still hold.
     retired: Vec<Arc<Generation>>,
 }
@@ -104,7 +107,16 @@ struct State {
 impl State {
     /// Takes orders until nobody is left to give any.
     fn run(mut self, inbox: &mpsc::Receiver<Order>) {
-        while let Ok(order) = inbox.recv() {
+        loop {
+            let order = match inbox.recv_timeout(self.graph.look_again()) {
+                Ok(order) => order,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.graph.tend(&self.current);
+                    self.remove_retired();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             // Nobody waits for an answer whose asker was cancelled.
             match order {
                 Order::Apply(changes, reply) => drop(reply.send(self.apply(changes))),
@@ -114,45 +126,57 @@ impl State {
                 Order::Commit(reply) => drop(reply.send(self.commit())),
                 Order::Status(reply) => drop(reply.send(self.status())),
                 Order::Close(reply) => {
-                    let result = self.flush();
-                    self.let_go();
+                    let result = self.close();
                     drop(reply.send(result));
                     return;
                 }
             }
+            self.graph.tend(&self.current);
             self.remove_retired();
         }
         self.let_go();
     }
 
     /// Loads the current generation. One that cannot be loaded is as good as none.
-    fn load(&self) {
+    fn load(&mut self) {
         let Some((number, identity)) = self.folder.current.clone() else { return };
         let path = self.folder.generation(number);
+        // What a crash has left of a graph in the making.
+        if let Err(error) = fs::remove_dir_all(path.join(UNFINISHED))
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "rubbish in the search index could not be removed");
+        }
         let config = config(identity.dimensions);
         match guard(|| EdgeShard::load(&path, Some(config))) {
             Ok(shard) => {
                 let generation = Generation { number, identity, shard };
+                self.graph.look(&generation.shard);
                 drop(self.current.replace(Some(Arc::new(generation))));
             }
             Err(error) => tracing::warn!(%error, "the search index on disk cannot be used"),
         }
     }
 
-    fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
+    fn apply(&mut self, changes: Vec<Change>) -> Result<(), Error> {
+        self.graph.changed(changes.len());
         change(&self.current.get().ok_or(Error::NotReady)?.shard, changes)
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        let Some(generation) = self.current.get() else { return Ok(()) };
-        let shard = &generation.shard;
-        // Fresh points are searched one by one; from time to time they get an index of their own.
-        let points = shard.info().points_count;
-        if points >= OPTIMIZE_FROM && points >= self.optimized + self.optimized / 2 {
-            self.optimized = points;
-            guard(|| shard.optimize())?;
+    fn flush(&self) -> Result<bool, Error> {
+        match self.current.get() {
+            // The engine's graph is being made, and what is flushed meanwhile may be lost.
+            Some(_) if self.graph.is_in_the_making() => Ok(false),
+            Some(generation) => flush(&generation.shard).map(|()| true),
+            None => Ok(true),
         }
-        flush(shard)
+    }
+
+    fn close(mut self) -> Result<(), Error> {
+        self.graph.wait();
+        let result = self.flush();
+        self.let_go();
+        result.map(drop)
     }
 
     fn begin(&mut self, identity: Identity) -> Result<(), Error> {
@@ -185,7 +209,7 @@ impl State {
         let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
         guard(|| next.shard.optimize())?;
         flush(&next.shard)?;
-        self.optimized = next.shard.info().points_count;
+        self.graph.look(&next.shard);
         let before = self.folder.current.as_ref().map(|(number, _)| *number);
         self.folder.commit(next.number, &next.identity)?;
         match (before, self.current.replace(Some(Arc::new(next)))) {
@@ -199,13 +223,14 @@ impl State {
 
     fn status(&self) -> Result<Status, Error> {
         let Some(generation) = self.current.get() else {
-            return Ok(Status { points: None, is_worn: false });
+            return Ok(Status { points: None, fresh: 0, is_worn: false });
         };
         let count = CountRequest { filter: None, exact: true };
         let points = guard(|| generation.shard.count(count))?;
         let log = folder_size(&self.folder.generation(generation.number).join("wal"));
         let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
-        Ok(Status { points: Some(points), is_worn: log > allowed })
+        let fresh = self.graph.fresh();
+        Ok(Status { points: Some(points), fresh, is_worn: log > allowed })
     }
 
     /// Deletes generations that no query holds any more.

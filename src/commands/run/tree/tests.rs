@@ -200,3 +200,40 @@ fn no_line_is_wider_than_the_terminal_or_does_anything_to_it() {
 fn events_of_unknown_steps_show_nothing() {
     assert_eq!(shown(vec![finished("a"), failed("b[0]"), sending("c", 1)]), [""; 0]);
 }
+
+#[test]
+fn several_guardians_are_told_apart() {
+    let by = |guardian: &str, phase: &str, decision: &str, source: &str| {
+        let mut event = decided("get", phase, decision);
+        event["decision"]["guardian"] = json!(guardian);
+        event["decision"]["source"] = json!(source);
+        event
+    };
+    let begun = |guardians: &[&str]| {
+        let pin =
+            json!({"name": "Top", "version": "1.0.0", "checksum": a2s::Digest::of_bytes(b"")});
+        let guarding = guardians.iter().map(|name| json!({"guardian": name, "fail": "closed"}));
+        json!({
+            "type": "run_started", "capability": pin, "dependencies": [], "inputs": {},
+            "session": "s", "guarding": guarding.collect::<Vec<_>>(), "upstreams": {},
+        })
+    };
+    let kinds = |guardians: &[&str]| {
+        vec![
+            begun(guardians),
+            started("get", "task"),
+            by("company", "request", "allow", "guardian"),
+            by("team", "request", "allow", "failed_open"),
+            by("company", "result", "allow", "guardian"),
+            by("team", "result", "deny", "guardian"),
+        ]
+    };
+    assert_eq!(
+        shown(kinds(&["company", "team"])),
+        ["  ⠋ get  task  5 s  allow by company  allow by team (failed open)  result deny by team"]
+    );
+    assert_eq!(
+        shown(kinds(&["company"])),
+        ["  ⠋ get  task  5 s  allow  allow (failed open)  result deny"]
+    );
+}

@@ -1,6 +1,5 @@
 //! Properties that do not travel: `readOnly` on the way there, `writeOnly` on the way back.
 
-use a2s::OpenApiVersion;
 use serde_json::{Map, Value};
 
 use super::{Names, Translator};
@@ -34,7 +33,7 @@ impl<'t> Translator<'t> {
         }
         self.looks -= 1;
         let target = members.get("$ref").and_then(Value::as_str);
-        let target = target.and_then(|reference| self.task.schema_at(reference));
+        let target = target.and_then(|reference| self.schemas.at(reference));
         let lists = ["allOf", "anyOf", "oneOf"].map(|key| members.get(key));
         let parts = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
         for part in parts.chain(target).filter_map(Value::as_object) {
@@ -52,12 +51,11 @@ impl<'t> Translator<'t> {
         let mut schema = property;
         for _ in 0..MAX_HOPS {
             let target = schema.get("$ref").and_then(Value::as_str);
-            let is_ignored =
-                surely && target.is_some() && self.task.version == OpenApiVersion::V3_0;
+            let is_ignored = surely && target.is_some() && self.schemas.are_of_openapi_3_0();
             if schema.get(key) == Some(&Value::Bool(true)) && !is_ignored {
                 return true;
             }
-            match target.and_then(|reference| self.task.schema_at(reference)) {
+            match target.and_then(|reference| self.schemas.at(reference)) {
                 Some(target) => schema = target,
                 None => return false,
             }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use a2s::OpenApiVersion;
 use serde_json::{Map, Value, json};
 
 use super::keyword::types;
@@ -75,10 +74,10 @@ impl<'t> Translator<'t> {
                 ("format", Value::String(name)) => !FORMATS.contains(&name.as_str()),
                 ("type", Value::String(_) | Value::Array(_)) => types(value).is_none(),
                 ("pattern", Value::String(pattern)) => !self.is_pattern(pattern),
-                ("const", _) => self.task.version == OpenApiVersion::V3_0,
+                ("const", _) => self.schemas.are_of_openapi_3_0(),
                 ("$dynamicRef", _) => true,
                 ("$ref", Value::String(text)) if seen.insert(text) => {
-                    let target = self.task.schema_at(text);
+                    let target = self.schemas.at(text);
                     target.is_none_or(|target| self.has_soft_parts(target, seen, depth + 1))
                 }
                 ("enum" | "default" | "example" | "examples", _) => false,

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::OpenApiTask;
+use super::Schemas;
 
 /// Deeper than this, only what is required is made up.
 const DEEP: usize = 6;
@@ -17,13 +17,12 @@ const MAX_SCHEMAS: usize = 20_000;
 /// The most items of a list.
 const MAX_ITEMS: u64 = 1_000;
 
-impl OpenApiTask {
-    /// Values for a schema of an answer, always the same ones, those that say the most first. They
-    /// are likely to fit, which is for the caller to check: there may be more in a schema than is
-    /// looked at, and it may contradict itself. Lazy, as the first one will do in most cases.
-    pub fn samples<'t>(&'t self, schema: &'t Value) -> impl Iterator<Item = Value> + 't {
-        VARIANTS.iter().map(|variant| Maker::new(self, *variant).value(schema, "text", 0))
-    }
+/// Values for a schema of an answer: see [`Schemas::samples`].
+pub(super) fn samples<'t>(
+    schemas: Schemas<'t>,
+    schema: &'t Value,
+) -> impl Iterator<Item = Value> + 't {
+    VARIANTS.iter().map(move |variant| Maker::new(schemas, *variant).value(schema, "text", 0))
 }
 
 /// How a value is made up.
@@ -48,9 +47,9 @@ const VARIANTS: &[Variant] = &[
     Variant { stated: false, everything: true, choice: 2 },
 ];
 
-/// Makes values up for one operation.
+/// Makes values up for one task.
 struct Maker<'t> {
-    task: &'t OpenApiTask,
+    schemas: Schemas<'t>,
     variant: Variant,
     fuel: Cell<usize>,
 }
@@ -59,8 +58,8 @@ struct Maker<'t> {
 type Whole = Map<String, Value>;
 
 impl<'t> Maker<'t> {
-    fn new(task: &'t OpenApiTask, variant: Variant) -> Self {
-        Self { task, variant, fuel: Cell::new(MAX_SCHEMAS) }
+    fn new(schemas: Schemas<'t>, variant: Variant) -> Self {
+        Self { schemas, variant, fuel: Cell::new(MAX_SCHEMAS) }
     }
 
     /// A value of a place called `name`.
@@ -105,7 +104,7 @@ impl<'t> Maker<'t> {
             return;
         }
         let target = own.get("$ref").and_then(Value::as_str);
-        if let Some(target) = target.and_then(|target| self.task.schema_at(target)) {
+        if let Some(target) = target.and_then(|target| self.schemas.at(target)) {
             self.merge(target, depth + 1, whole);
         }
         for part in own.get("allOf").and_then(Value::as_array).into_iter().flatten() {
@@ -271,7 +270,7 @@ mod tests {
         let block = &document.capability().execution;
         let Action::Task { task, .. } = &block.children()[0].action else { panic!() };
         let crate::Task::OpenApi(task) = &**task else { panic!() };
-        task.samples(schema).next().unwrap()
+        Schemas::from(&**task).samples(schema).next().unwrap()
     }
 
     #[test]

@@ -1,0 +1,323 @@
+//! What is said to and by an agent.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{
+    DecisionSource, Event, Nearest, Pin, PlanAnswer, RunError, RunStatus, SearchFilters, Strategy,
+};
+use crate::interface::Field;
+use crate::name::CapabilityName;
+
+/// One turn of a conversation with the agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentRequest {
+    /// What somebody says: a wish in plain words, or the answer to a question of the agent. At most
+    /// 8 KiB.
+    pub message: String,
+    /// The conversation: 1 to 200 visible ASCII characters. Without one, this begins a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// `pending` of the question that this answers, as it came. The agent keeps nothing of a
+    /// conversation itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
+    /// Inputs that are known, by name, whatever the message says. Secret ones are given here alone.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+    /// How to choose among what fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// What must hold for every capability that is considered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<SearchFilters>,
+}
+
+/// What the agent has to know again when its question is answered. No secret is part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pending {
+    /// What was wanted at first.
+    pub query: String,
+    /// The capability that lacks something.
+    pub capability: Pin,
+    /// The inputs that were known.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+    /// The inputs that were asked for; none when a yes was.
+    pub missing: Vec<String>,
+}
+
+/// What happens in a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentEvent {
+    /// The message may be acted on, as it was or as a guardian wants it.
+    Heard {
+        /// The conversation.
+        session: String,
+        /// This turn of it.
+        turn: Uuid,
+        /// The message.
+        message: String,
+        /// What the guardians said of it.
+        decisions: Vec<HookDecision>,
+    },
+    /// What the message asks for.
+    Understood {
+        /// The whole, and then its parts when it asks for several things.
+        intents: Vec<String>,
+        /// Who has read it so: `patterns`, or the name of a language model.
+        by: String,
+    },
+    /// Less is done than usual: a registry or the language model does not answer.
+    Degraded {
+        /// What, and why.
+        message: String,
+    },
+    /// What was found for one intent, best first.
+    Found {
+        /// The intent.
+        intent: String,
+        /// What may be considered.
+        candidates: Vec<Candidate>,
+        /// What was nearest when nothing fits.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nearest: Vec<Nearest>,
+        /// What the guardians said of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        decisions: Vec<HookDecision>,
+    },
+    /// Nothing that is published does all of it, but this would.
+    Proposed(Box<AgentProposal>),
+    /// This one is tried.
+    Chosen {
+        /// What it does.
+        description: String,
+        /// What a run would do, without the token of a plan.
+        plan: Box<PlanAnswer>,
+        /// The inputs that are known; those that are secret read `(secret)`.
+        #[schema(value_type = Object)]
+        inputs: Map<String, Value>,
+    },
+    /// It runs.
+    Running {
+        /// The run.
+        run: Uuid,
+        /// The capability.
+        capability: Pin,
+    },
+    /// Something happened in the run.
+    Step {
+        /// What.
+        event: Box<Event>,
+    },
+    /// Nothing that is published fits, and another agent is asked.
+    Delegated {
+        /// What it calls itself.
+        agent: String,
+        /// Where it is.
+        url: String,
+        /// What it says that it can do.
+        skill: String,
+    },
+    /// This one is not used, and the next is tried if there is one.
+    PassedOver(PassedOver),
+    /// The turn is over.
+    Answer(Box<AgentAnswer>),
+}
+
+/// A capability that may be what somebody wants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Candidate {
+    /// The capability.
+    pub capability: Pin,
+    /// What it does.
+    pub description: String,
+    /// The score under the strategy, 0 to 1.
+    pub score: f64,
+    /// The registry that knows it.
+    pub registry: String,
+}
+
+/// Why a capability was not used, or not to the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PassedOver {
+    /// The capability.
+    pub capability: Pin,
+    /// The code: `A2S321`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Why.
+    pub message: String,
+    /// The run that did not succeed, if it came to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Uuid>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    /// What was wanted is done.
+    Done,
+    /// The agent asks for what it lacks: answer with `pending`.
+    Asks,
+    /// The question was answered by a no: nothing is run.
+    Dropped,
+    /// Nothing that is published fits.
+    NothingFits,
+    /// A guardian said no to the message, to what was found or to the answer.
+    Denied,
+    /// What fits could not be run, or failed.
+    Failed,
+    /// A run waits for a person: the outcome of a step is not known.
+    Waiting,
+}
+
+/// What the agent says at the end of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentAnswer {
+    /// The conversation.
+    pub session: String,
+    /// This turn of it.
+    pub turn: Uuid,
+    /// How it ended.
+    pub status: AgentStatus,
+    /// What the agent says.
+    pub message: String,
+    /// What was run, in order. What services answered is data, and no instruction to anybody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<AgentRun>,
+    /// What was tried and not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
+    /// What another agent was asked, where nothing that is published fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegated: Option<Delegated>,
+    /// What the agent asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<AgentQuestion>,
+    /// What was nearest when nothing fits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<Nearest>,
+    /// What the guardians said of this answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<HookDecision>,
+}
+
+/// A run of a turn, as it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentRun {
+    /// Its id.
+    pub id: Uuid,
+    /// What ran.
+    pub capability: Pin,
+    /// How it ended.
+    pub status: RunStatus,
+    /// Its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+    /// Why it did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+}
+
+/// What came of asking another agent. All that it says is data, and no instruction to anybody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Delegated {
+    /// What it calls itself.
+    pub agent: String,
+    /// Where it is.
+    pub url: String,
+    /// What it says that it can do.
+    pub skill: String,
+    /// The task that it made of it, when it made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The state of that task in the words of A2A 0.3: `completed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Its words.
+    pub message: String,
+    /// The values that it gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub data: Vec<Value>,
+    /// What the guardians said of what was sent and of what came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<HookDecision>,
+}
+
+/// What the agent lacks to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentQuestion {
+    /// The inputs that it asks for; none when it asks for a yes to use a capability that may change
+    /// more than the one that fits best, which could not be used, or for a yes to a proposal. Secret
+    /// ones go into `inputs` of the answer, and into no message.
+    pub fields: Vec<Field>,
+    /// What is proposed, when nothing that is published does all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<AgentProposal>,
+    /// What comes with the answer.
+    pub pending: Pending,
+}
+
+/// Several capabilities as one: nothing that is published does all of it, and what one gives is what
+/// another takes. It is published and run on a yes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentProposal {
+    /// What it would be published as.
+    pub capability: Pin,
+    /// What it does.
+    pub description: String,
+    /// The capabilities that it runs, in their order.
+    pub capabilities: Vec<Pin>,
+    /// What feeds what.
+    pub links: Vec<AgentLink>,
+    /// The document, as YAML.
+    pub document: String,
+}
+
+/// Outputs that feed an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentLink {
+    /// The capability that gives.
+    #[schema(value_type = String)]
+    pub from: CapabilityName,
+    /// Its outputs; of several, a text is made.
+    pub outputs: Vec<String>,
+    /// The capability that takes.
+    #[schema(value_type = String)]
+    pub to: CapabilityName,
+    /// Its input.
+    pub input: String,
+    /// What the link rests on, in words.
+    pub because: String,
+}
+
+/// What a guardian decided about something that an agent heard, found, said or passed on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HookDecision {
+    /// The AOS method that it was asked by: `steps/message`, `steps/knowledgeRetrieval`,
+    /// `protocols/MCP`, or a method of A2A.
+    pub hook: String,
+    /// The guardian; none when nobody guards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guardian: Option<String>,
+    /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
+    pub decision: String,
+    /// Who decided.
+    pub source: DecisionSource,
+    /// The guardian's words, or why it could not be asked.
+    pub message: String,
+    /// The guardian's reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reason_codes: Vec<String>,
+}

@@ -1,0 +1,286 @@
+//! Bills of materials: everything that a capability is made of, in CycloneDX 1.6.
+//!
+//! | of A2S | in CycloneDX |
+//! |---|---|
+//! | the capability | `metadata.component`: an application with its digest |
+//! | each capability that it leads to, as resolved | a component with its digest |
+//! | each task step | a component: a tool, as guardians call it |
+//! | each host | a service with its endpoints, credentials and operations |
+//! | what uses what | `dependencies` |
+//!
+//! The digest of a capability is over its canonical content (see [`Digest`]), so whatever file it
+//! came in, it is the one that runs and that guardians are told. References follow from digests and
+//! names: the same capabilities give the same bytes.
+
+mod cyclonedx;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::api::Pin;
+use crate::checksum::Digest;
+use crate::document::{Action, Capability, Document, Step};
+use crate::link::Shelf;
+use crate::task::{SecurityRequirement, SecurityScheme, Task};
+use cyclonedx::{Component, Contact, Depends, Hash, Metadata, Property, Service, Tools};
+
+pub use cyclonedx::Bom;
+
+impl Bom {
+    /// The bill of a document. `below` are documents that it may lead to, and `shelf` knows their
+    /// versions; of what is not among them, name, version and digest are told. `made_at` is told
+    /// when it is given.
+    #[must_use]
+    pub fn of(
+        root: &Document,
+        below: &[Document],
+        shelf: &Shelf,
+        made_at: Option<Timestamp>,
+    ) -> Self {
+        let documents: BTreeMap<_, _> = below.iter().map(|one| (one.digest(), one)).collect();
+        let mut pins = shelf.closure(&root.capability().dependencies);
+        // Whoever links finds such a circle; here it is told once.
+        pins.retain(|pin| pin.checksum != root.digest());
+        let mut bill = Bill::new(shelf);
+        bill.add(root);
+        let mut components: Vec<Component> = pins
+            .iter()
+            .map(|pin| match documents.get(&pin.checksum) {
+                Some(document) => {
+                    bill.add(document);
+                    of_capability(document)
+                }
+                None => {
+                    bill.uses.entry(reference(pin.checksum)).or_default();
+                    of_pin(pin)
+                }
+            })
+            .collect();
+        let Bill { tools, services, uses, shelf: _ } = bill;
+        components.extend(tools);
+        Self {
+            bom_format: "CycloneDX",
+            spec_version: "1.6",
+            serial_number: serial_number(root.digest(), &pins),
+            version: 1,
+            metadata: Metadata {
+                timestamp: made_at,
+                tools: Tools { components: [maker()] },
+                component: of_capability(root),
+            },
+            components,
+            services: services
+                .into_iter()
+                .map(|(host, spoken)| spoken.into_service(&host))
+                .collect(),
+            dependencies: uses
+                .into_iter()
+                .map(|(reference, on)| Depends { reference, depends_on: on.into_iter().collect() })
+                .collect(),
+        }
+    }
+}
+
+/// What is gathered from one document after the other.
+struct Bill<'b> {
+    shelf: &'b Shelf,
+    tools: Vec<Component>,
+    services: BTreeMap<String, Spoken>,
+    /// By reference, what each uses.
+    uses: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// What is said to a host.
+#[derive(Default)]
+struct Spoken {
+    titles: BTreeSet<String>,
+    endpoints: BTreeSet<String>,
+    /// Whether something of it wants a credential.
+    wants_credential: bool,
+    properties: BTreeSet<Property>,
+}
+
+impl<'b> Bill<'b> {
+    fn new(shelf: &'b Shelf) -> Self {
+        Self { shelf, tools: Vec::new(), services: BTreeMap::new(), uses: BTreeMap::new() }
+    }
+
+    /// Adds what a document uses: other capabilities, tools, and services behind them.
+    fn add(&mut self, document: &Document) {
+        let capability = document.capability();
+        let own = reference(document.digest());
+        let chosen = capability.dependencies.iter().filter_map(|dependency| {
+            let versions = self.shelf.versions(&dependency.capability)?;
+            dependency.choose(versions).map(|listing| reference(listing.checksum))
+        });
+        let mut uses: BTreeSet<String> = chosen.collect();
+        capability.for_each_step(|step| {
+            let Action::Task { task, .. } = &step.action else { return };
+            let tool = format!("{own}#{}", step.id);
+            self.tools.push(of_tool(&tool, capability, step, task));
+            let host = host_of(task);
+            self.uses.entry(tool.clone()).or_default().insert(service_reference(&host));
+            self.uses.entry(service_reference(&host)).or_default();
+            uses.insert(tool);
+            self.services.entry(host).or_default().hear(task);
+        });
+        self.uses.entry(own).or_default().extend(uses);
+    }
+}
+
+impl Spoken {
+    fn hear(&mut self, task: &Task) {
+        self.titles.extend(task.service_title().map(str::to_owned));
+        self.endpoints.insert(task.url().to_string());
+        self.properties.insert(property("a2s:format", &task.format()));
+        self.properties.insert(property("a2s:operation", &operation(task)));
+        let is_open =
+            |ways: &[Vec<SecurityRequirement>]| ways.is_empty() || ways.iter().any(Vec::is_empty);
+        self.wants_credential |= !is_open(task.security());
+        for scheme in task.security().iter().flatten() {
+            let kind = scheme.scheme.as_ref().map_or("unknown", kind_of);
+            self.properties
+                .insert(property("a2s:security-scheme", &format_args!("{} ({kind})", scheme.name)));
+        }
+    }
+
+    fn into_service(self, host: &str) -> Service {
+        let titles: Vec<_> = self.titles.into_iter().collect();
+        Service {
+            reference: service_reference(host),
+            name: host.to_owned(),
+            description: (!titles.is_empty()).then(|| titles.join("; ")),
+            endpoints: self.endpoints.into_iter().collect(),
+            authenticated: self.wants_credential,
+            // Whoever runs a capability is another one than who serves the host.
+            crosses_trust_boundary: true,
+            properties: self.properties.into_iter().collect(),
+        }
+    }
+}
+
+fn of_capability(document: &Document) -> Component {
+    let capability = document.capability();
+    let mut properties = vec![property("a2s:kind", "capability")];
+    properties.push(property("a2s:language", &capability.language));
+    properties.extend(capability.domains.iter().map(|host| property("a2s:domain", host)));
+    properties.extend(capability.permissions.iter().map(|held| property("a2s:permission", held)));
+    Component {
+        authors: capability
+            .authors
+            .iter()
+            .map(|author| Contact {
+                name: author.name.clone(),
+                email: author.email.clone().filter(|email| email.contains('@')),
+            })
+            .collect(),
+        description: Some(capability.description.clone()),
+        properties,
+        ..of_pin(&Pin {
+            name: capability.name.clone(),
+            version: capability.version.clone(),
+            checksum: document.digest(),
+        })
+    }
+}
+
+fn of_pin(pin: &Pin) -> Component {
+    Component {
+        reference: Some(reference(pin.checksum)),
+        name: pin.name.to_string(),
+        version: Some(pin.version.to_string()),
+        hashes: vec![Hash { alg: "SHA-256", content: pin.checksum.to_hex() }],
+        properties: vec![property("a2s:kind", "capability")],
+        ..Component::default()
+    }
+}
+
+fn of_tool(reference: &str, capability: &Capability, step: &Step, task: &Task) -> Component {
+    let summary = match task {
+        Task::OpenApi(task) => task.summary.clone(),
+        Task::Graphql(_) => None,
+        Task::Mcp(task) => task.description.clone(),
+    };
+    Component {
+        reference: Some(reference.to_owned()),
+        // As guardians call it.
+        name: format!("{}.{}", capability.name, step.id),
+        version: Some(capability.version.to_string()),
+        description: summary,
+        properties: vec![
+            property("a2s:kind", "tool"),
+            property("a2s:format", &task.format()),
+            property("a2s:operation", &operation(task)),
+            property("a2s:read-only", &task.is_read_only()),
+        ],
+        ..Component::default()
+    }
+}
+
+/// The program that makes the bill.
+fn maker() -> Component {
+    Component {
+        name: "a2s".to_owned(),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        ..Component::default()
+    }
+}
+
+/// `GET /breeds`, `query Countries`, `tools/call get_forecast`.
+fn operation(task: &Task) -> String {
+    match task {
+        Task::OpenApi(task) => format!("{} {}", task.method.as_str(), task.path),
+        Task::Graphql(task) => {
+            let kind = if task.is_mutation { "mutation" } else { "query" };
+            let name = task.operation_name.as_ref();
+            name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"))
+        }
+        Task::Mcp(task) => format!("tools/call {}", task.tool),
+    }
+}
+
+/// What a scheme is, in the words of OpenAPI.
+fn kind_of(scheme: &SecurityScheme) -> &'static str {
+    match scheme {
+        SecurityScheme::ApiKey { .. } => "apiKey",
+        SecurityScheme::Http { .. } => "http",
+        SecurityScheme::OAuth2(_) => "oauth2",
+        SecurityScheme::OpenIdConnect { .. } => "openIdConnect",
+        SecurityScheme::MutualTls => "mutualTLS",
+    }
+}
+
+/// Host, and port where there is one, as `domains` have it.
+fn host_of(task: &Task) -> String {
+    let url = task.url();
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn reference(digest: Digest) -> String {
+    digest.to_string()
+}
+
+fn service_reference(host: &str) -> String {
+    format!("service:{host}")
+}
+
+fn property(name: &'static str, value: &(impl ToString + ?Sized)) -> Property {
+    Property { name, value: value.to_string() }
+}
+
+/// The id of the bill of these contents, as this version of the program makes it.
+fn serial_number(root: Digest, pins: &[Pin]) -> Uuid {
+    let mut name = format!("bom {}\n{root}\n", env!("CARGO_PKG_VERSION"));
+    let digests: BTreeSet<_> = pins.iter().map(|pin| pin.checksum.to_string()).collect();
+    digests.iter().for_each(|digest| {
+        name.push_str(digest);
+        name.push('\n');
+    });
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

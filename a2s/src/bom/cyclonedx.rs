@@ -1,0 +1,137 @@
+//! The part of CycloneDX 1.6 (ECMA-424) that a bill of materials needs.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+/// A bill of materials, as CycloneDX has it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bom {
+    pub(super) bom_format: &'static str,
+    pub(super) spec_version: &'static str,
+    #[serde(serialize_with = "as_urn")]
+    pub(super) serial_number: Uuid,
+    pub(super) version: u32,
+    pub(super) metadata: Metadata,
+    pub(super) components: Vec<Component>,
+    pub(super) services: Vec<Service>,
+    pub(super) dependencies: Vec<Depends>,
+}
+
+impl Bom {
+    /// Its id, which follows from the digests of all capabilities in it.
+    #[must_use]
+    pub fn serial_number(&self) -> Uuid {
+        self.serial_number
+    }
+
+    /// How many components there are below the capability: capabilities and tools.
+    #[must_use]
+    pub fn components(&self) -> usize {
+        self.components.len()
+    }
+
+    /// How many services there are.
+    #[must_use]
+    pub fn services(&self) -> usize {
+        self.services.len()
+    }
+}
+
+impl fmt::Display for Bom {
+    /// JSON for people to read, with the end of its last line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?;
+        writeln!(f, "{text}")
+    }
+}
+
+fn as_urn<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&id.urn())
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Metadata {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timestamp: Option<Timestamp>,
+    pub(super) tools: Tools,
+    pub(super) component: Component,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Tools {
+    pub(super) components: [Component; 1],
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub(super) struct Component {
+    #[serde(rename = "type")]
+    pub(super) kind: Kind,
+    #[serde(rename = "bom-ref", skip_serializing_if = "Option::is_none")]
+    pub(super) reference: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) authors: Vec<Contact>,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) hashes: Vec<Hash>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) properties: Vec<Property>,
+}
+
+/// What a component is. Capabilities and tools are applications: CycloneDX has no word of its own
+/// for either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    #[default]
+    Application,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Contact {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) email: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Hash {
+    pub(super) alg: &'static str,
+    pub(super) content: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Property {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Service {
+    #[serde(rename = "bom-ref")]
+    pub(super) reference: String,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    pub(super) endpoints: Vec<String>,
+    pub(super) authenticated: bool,
+    #[serde(rename = "x-trust-boundary")]
+    pub(super) crosses_trust_boundary: bool,
+    pub(super) properties: Vec<Property>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Depends {
+    #[serde(rename = "ref")]
+    pub(super) reference: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) depends_on: Vec<String>,
+}

@@ -1,0 +1,60 @@
+//! Foreign text, made fit to be shown: one line, bounded, nothing that moves the cursor.
+
+/// The first `limit` characters of `text` on one line, without control characters and without
+/// those that change how the text around them is shown. An ellipsis says that there was more.
+#[must_use]
+pub fn one_line(text: &str, limit: usize) -> String {
+    let mut line = String::new();
+    let mut shown = 0;
+    let mut is_gap = false;
+    for c in text.chars() {
+        if c.is_whitespace() {
+            is_gap = !line.is_empty();
+            continue;
+        }
+        if !is_shown(c) {
+            continue;
+        }
+        if limit <= shown + usize::from(is_gap) {
+            line.push('…');
+            break;
+        }
+        if is_gap {
+            line.push(' ');
+            shown += 1;
+            is_gap = false;
+        }
+        line.push(c);
+        shown += 1;
+    }
+    line
+}
+
+/// Whether a character of foreign text is shown, if only as a gap.
+#[must_use]
+pub fn is_shown(c: char) -> bool {
+    c.is_whitespace() || !(c.is_control() || is_invisible(c))
+}
+
+/// Joiners, direction marks, separators, and the sign for bytes that are no text.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffd}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_stays_on_one_line_and_within_bounds() {
+        assert_eq!(one_line("  a\r\n\t b\u{1b}[2J\u{202e}c ", 20), "a b[2Jc");
+        assert_eq!(one_line("abc", 3), "abc");
+        assert_eq!(one_line("abcd", 3), "abc…");
+        assert_eq!(one_line("ab cd", 3), "ab…");
+        assert_eq!(one_line("\u{fffd}\0", 3), "");
+    }
+}

@@ -1,0 +1,127 @@
+//! What `patterns` mean: the inputs of a capability that a sentence gives.
+//!
+//! The rules, which `docs/language.md` ("Patterns") tells to people:
+//!
+//! 1. The words of a pattern stand in the sentence as whole words, in any case; a verb may end in
+//!    `-ing`. The first pattern of a parameter that gives a value counts.
+//! 2. A value ends at punctuation, where another pattern or another request begins, and at the
+//!    end. Behind a preposition stands a name, which also ends before a word such as `on` or `is`.
+//! 3. A quoted text is a value as it is, whatever it holds.
+//! 4. `name: value` and `name=value` give a value to any input, one without patterns too.
+//! 5. A value is of the input's type and fits its schema, else there is none: what is absent can be
+//!    asked for, what is wrong would be used.
+//! 6. Words that only point at something (`it`, `the forecast` to be tweeted) are no value.
+
+mod phrase;
+mod sight;
+mod value;
+
+use serde_json::{Map, Value};
+
+use crate::interface::Field;
+use crate::sentence::{beginnings, read};
+
+use phrase::Phrase;
+use sight::{Sight, look};
+
+/// The longest sentence that is looked at, in bytes; what is behind says nothing.
+const MAX_SENTENCE: usize = 16 << 10;
+/// Places where one input may stand that are looked at more closely.
+const MOST_TRIES: usize = 10;
+
+/// Words of a sentence that stand where the value of an input would.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found<'s> {
+    /// The input.
+    pub name: String,
+    /// The words: always a part of the sentence; without its quotation marks when it is quoted.
+    pub text: &'s str,
+    /// What they say; none when they only point at something that was said before, or do not fit
+    /// the input.
+    pub value: Option<Value>,
+    /// Whether they are quoted.
+    pub quoted: bool,
+}
+
+/// What a sentence says of these inputs: at most one thing of each, in the order of the inputs.
+///
+/// The time that it takes is bounded: of a sentence the first 16 KiB and 2,000 words count, of the
+/// inputs the first 1,000 patterns, and a pattern has at most 16 words on a side.
+///
+/// ```
+/// # use a2s::{Field, find_inputs};
+/// let field = |name, patterns: &[&str]| -> Field {
+///     serde_json::from_value(serde_json::json!({
+///         "name": name, "required": true, "patterns": patterns, "schema": {"type": "string"}
+///     })).expect("a field")
+/// };
+/// let fields = [
+///     field("location", &["in *", "for *", "at *"]),
+///     field("message", &["say *", "tweet *", "post *"]),
+/// ];
+/// let sentence = "What's the weather like in Paris, and can you tweet it saying 'Weather update:'?";
+/// let found = find_inputs(sentence, &fields);
+/// assert_eq!(found[0].value, Some("Paris".into()));
+/// assert_eq!(found[1].value, Some("Weather update:".into()));
+///
+/// // `it` points at something: there is no message.
+/// let found = find_inputs("get the weather in Oslo and tweet it", &fields);
+/// assert_eq!(found[0].text, "Oslo");
+/// assert_eq!((found[1].text, &found[1].value), ("it", &None));
+/// ```
+#[must_use]
+pub fn find_inputs<'s>(sentence: &'s str, fields: &[Field]) -> Vec<Found<'s>> {
+    let sentence = cut(sentence);
+    let is_name = |text: &str| fields.iter().any(|field| field.name.eq_ignore_ascii_case(text));
+    let words = read(sentence, &is_name);
+    let begins = beginnings(&words);
+    let phrases = look(&words, &begins, fields).into_iter().filter_map(|sight| {
+        let phrase = Phrase::of(&words, &sight, &fields.get(sight.field)?.schema)?;
+        Some((sight, phrase))
+    });
+    let mut phrases: Vec<(Sight, Phrase)> = phrases.collect();
+    // What is said outright counts before what is quoted, and that before what is only said.
+    phrases.sort_by_key(|(sight, phrase)| (phrase.class(), sight.field, sight.rank, sight.star));
+    let mut found: Vec<Option<Found<'s>>> = vec![None; fields.len()];
+    let mut tried = vec![0; fields.len()];
+    let mut taken: Vec<(usize, usize)> = Vec::new();
+    for (sight, phrase) in &phrases {
+        let index = sight.field;
+        let (Some(field), Some(slot)) = (fields.get(index), found.get_mut(index)) else { continue };
+        let is_known = slot.as_ref().is_some_and(|found| found.value.is_some());
+        if is_known || tried[index] == MOST_TRIES {
+            continue;
+        }
+        tried[index] += 1;
+        let Some((start, end)) = phrase.place(&words) else { continue };
+        if taken.iter().any(|(from, to)| start < *to && *from < end) {
+            continue;
+        }
+        let (text, value) = value::convert(sentence, &words, phrase, &field.schema);
+        taken.extend(value.is_some().then_some((start, end)));
+        if value.is_some() || slot.is_none() {
+            let quoted = phrase.is_quoted();
+            *slot = Some(Found { name: field.name.clone(), text, value, quoted });
+        }
+    }
+    found.into_iter().flatten().collect()
+}
+
+/// The inputs that a sentence gives to a capability: the values of [`find_inputs`] by name.
+#[must_use]
+pub fn read_inputs(sentence: &str, fields: &[Field]) -> Map<String, Value> {
+    let found = find_inputs(sentence, fields).into_iter();
+    found.filter_map(|found| Some((found.name, found.value?))).collect()
+}
+
+/// The part of a sentence that is looked at.
+fn cut(sentence: &str) -> &str {
+    let mut end = sentence.len().min(MAX_SENTENCE);
+    while !sentence.is_char_boundary(end) {
+        end -= 1;
+    }
+    &sentence[..end]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! A sentence as words, quoted texts and punctuation, each with its place.
+
+use super::MAX_WORDS;
+
+/// A piece of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Word<'s> {
+    /// Where it begins and ends, in bytes of the sentence.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// The piece as it is written.
+    pub(crate) text: &'s str,
+    /// The same in lower case, with `'` for every apostrophe.
+    pub(crate) norm: String,
+    pub(crate) kind: Kind,
+}
+
+/// What a piece of a sentence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A word, a number, an address.
+    Word,
+    /// A quoted text: where its inside begins and ends.
+    Quote(usize, usize),
+    /// Punctuation, or the end of a line.
+    Break(char),
+}
+
+impl Word<'_> {
+    /// Whether it is this word, in lower case.
+    pub(crate) fn is(&self, norm: &str) -> bool {
+        self.kind == Kind::Word && self.norm == norm
+    }
+
+    /// Whether it begins with a letter in upper case.
+    pub(crate) fn is_capitalised(&self) -> bool {
+        self.text.chars().next().is_some_and(char::is_uppercase)
+    }
+}
+
+/// Words that `'s` shortens an `is` behind, where elsewhere it is a possessive.
+const SHORTENED: [&str; 9] = ["what", "who", "where", "how", "when", "that", "there", "here", "it"];
+/// Words that are written with a full stop.
+const ABBREVIATIONS: [&str; 14] =
+    ["st", "mt", "ft", "dr", "mr", "mrs", "ms", "jr", "sr", "prof", "vs", "no", "sta", "ste"];
+/// The quotation marks, each with those that close it.
+const QUOTES: [(char, &[char]); 12] = [
+    ('"', &['"']),
+    ('\'', &['\'']),
+    ('`', &['`']),
+    ('“', &['”', '“']),
+    ('„', &['“', '”']),
+    ('”', &['”']),
+    ('‘', &['’', '‘']),
+    ('‚', &['‘', '’']),
+    ('«', &['»']),
+    ('»', &['«']),
+    ('「', &['」']),
+    ('『', &['』']),
+];
+
+/// Reads a sentence. `is_name` says of a text before a colon whether it names something, so that
+/// `city:Paris` is a name and its value, while `https://…` and `10:30` are words.
+pub(crate) fn read<'s>(sentence: &'s str, is_name: &dyn Fn(&str) -> bool) -> Vec<Word<'s>> {
+    let mut reader = Reader { sentence, at: 0, words: Vec::new(), unclosed: [false; 12] };
+    while reader.words.len() < MAX_WORDS && reader.skip_space() {
+        reader.read_piece(is_name);
+    }
+    reader.words
+}
+
+struct Reader<'s> {
+    sentence: &'s str,
+    at: usize,
+    words: Vec<Word<'s>>,
+    /// Which quotation marks are not closed from here on: each is looked for once in vain.
+    unclosed: [bool; 12],
+}
+
+impl<'s> Reader<'s> {
+    fn rest(&self) -> &'s str {
+        &self.sentence[self.at..]
+    }
+
+    /// Goes to the next piece, when there is one; a line end is a piece itself.
+    fn skip_space(&mut self) -> bool {
+        let rest = self.rest();
+        let space = &rest[..rest.len() - rest.trim_start().len()];
+        if let Some(end) = space.find('\n').filter(|_| !self.words.is_empty()) {
+            self.push(self.at + end, self.at + end + 1, Kind::Break('\n'));
+        }
+        self.at += space.len();
+        self.at < self.sentence.len()
+    }
+
+    fn push(&mut self, start: usize, end: usize, kind: Kind) {
+        let text = &self.sentence[start..end];
+        let norm = match kind {
+            Kind::Word => text.to_lowercase().replace('’', "'"),
+            Kind::Quote(..) | Kind::Break(_) => String::new(),
+        };
+        self.words.push(Word { start, end, text, norm, kind });
+    }
+
+    fn read_piece(&mut self, is_name: &dyn Fn(&str) -> bool) {
+        if self.read_quote() {
+            return;
+        }
+        let chunk = self.rest().split(char::is_whitespace).next().unwrap_or_default();
+        let mut letters = chunk.chars();
+        let Some(first) = letters.next() else { return };
+        if breaks_before(first, letters.next()) {
+            self.push(self.at, self.at + first.len_utf8(), Kind::Break(first));
+            self.at += first.len_utf8();
+            return;
+        }
+        let chunk = until_assignment(chunk, is_name);
+        let word = without_punctuation(chunk, &self.rest()[chunk.len()..]);
+        let end = self.at + word.len();
+        self.push_word(end);
+        self.at = end;
+        if word.is_empty() {
+            self.at += first.len_utf8();
+        }
+    }
+
+    /// Adds a word; `what's` is two.
+    fn push_word(&mut self, end: usize) {
+        let text = &self.sentence[self.at..end];
+        if text.is_empty() {
+            return;
+        }
+        let short = ["'s", "’s"].iter().find_map(|s| text.strip_suffix(s));
+        match short.filter(|word| SHORTENED.contains(&word.to_lowercase().as_str())) {
+            Some(word) => {
+                let middle = self.at + word.len();
+                self.push(self.at, middle, Kind::Word);
+                self.push(middle, end, Kind::Word);
+                if let Some(last) = self.words.last_mut() {
+                    "is".clone_into(&mut last.norm);
+                }
+            }
+            None => self.push(self.at, end, Kind::Word),
+        }
+    }
+
+    /// Reads a quoted text, when one begins here and ends somewhere.
+    fn read_quote(&mut self) -> bool {
+        let rest = self.rest();
+        let mut letters = rest.chars();
+        let (Some(open), Some(next)) = (letters.next(), letters.next()) else { return false };
+        let Some(kind) = QUOTES.iter().position(|(mark, _)| *mark == open) else { return false };
+        if self.unclosed[kind] || next.is_whitespace() {
+            return false;
+        }
+        let closing = QUOTES[kind].1;
+        let is_apostrophe = |mark: char| matches!(mark, '\'' | '’' | '‘');
+        let inside = open.len_utf8();
+        let found = rest[inside..].char_indices().find(|(at, mark)| {
+            let after = rest[inside + at + mark.len_utf8()..].chars().next();
+            closing.contains(mark)
+                // An apostrophe inside a word closes nothing.
+                && !(is_apostrophe(*mark) && after.is_some_and(char::is_alphanumeric))
+        });
+        let Some((length, mark)) = found else {
+            self.unclosed[kind] = true;
+            return false;
+        };
+        if is_apostrophe(open) && rest[inside..inside + length].eq_ignore_ascii_case("n") {
+            // In rock 'n' roll nothing is quoted.
+            return false;
+        }
+        let start = self.at + inside;
+        let end = start + length + mark.len_utf8();
+        self.push(self.at, end, Kind::Quote(start, start + length));
+        self.at = end;
+        true
+    }
+}
+
+/// Whether a character is punctuation where it begins a piece.
+fn breaks_before(first: char, next: Option<char>) -> bool {
+    match first {
+        '.' | '-' => !next.is_some_and(char::is_alphanumeric),
+        '–' | '—' | '…' | '¿' | '¡' | '=' => true,
+        _ => matches!(first, ',' | ';' | ':' | '!' | '?' | '(' | ')' | '[' | ']' | '{' | '}'),
+    }
+}
+
+/// A chunk as far as `=`, or a colon behind a name, that assigns something.
+fn until_assignment<'c>(chunk: &'c str, is_name: &dyn Fn(&str) -> bool) -> &'c str {
+    let Some(at) = chunk.find(['=', ':']) else { return chunk };
+    let (name, rest) = chunk.split_at(at);
+    let is_plain = |name: &str| {
+        name.starts_with(char::is_alphabetic)
+            && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let is_quoted =
+        || rest.chars().nth(1).is_some_and(|c| QUOTES.iter().any(|(mark, _)| *mark == c));
+    if is_plain(name) && (rest.starts_with('=') || is_name(name) || is_quoted()) {
+        name
+    } else {
+        chunk
+    }
+}
+
+/// A chunk without the punctuation at its end, which `rest` of the sentence follows.
+fn without_punctuation<'c>(chunk: &'c str, rest: &str) -> &'c str {
+    let mut word = chunk;
+    while let Some(last) = word.chars().next_back() {
+        let without = &word[..word.len() - last.len_utf8()];
+        let goes = match last {
+            ',' | ';' | ':' | '!' | '?' | '…' | '"' | '”' | '»' => true,
+            '.' => !(without.len() + 1 == chunk.len() && is_abbreviation(without, rest)),
+            ')' => !without.contains('('),
+            ']' => !without.contains('['),
+            '}' => !without.contains('{'),
+            _ => false,
+        };
+        if !goes {
+            break;
+        }
+        word = without;
+    }
+    word
+}
+
+/// Whether a full stop behind a word belongs to it: `St. Louis`, `H. P. Lovecraft`, `D.C.`
+fn is_abbreviation(word: &str, rest: &str) -> bool {
+    let goes_on = rest.trim_start().starts_with(char::is_alphanumeric);
+    let has_stop = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
+    let mut letters = word.chars();
+    let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
+    let is_known = ABBREVIATIONS.contains(&word.to_lowercase().as_str());
+    // With `no.` a number goes on, and nothing else.
+    let is_number = !word.eq_ignore_ascii_case("no")
+        || rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    has_stop || (goes_on && (is_initial || (is_known && is_number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sentence: &str, expected: &[&str]) {
+        let words = read(sentence, &|name| name == "city");
+        let shown: Vec<_> = words
+            .iter()
+            .map(|word| match word.kind {
+                Kind::Word => word.text.to_owned(),
+                Kind::Quote(start, end) => format!("<{}>", &sentence[start..end]),
+                Kind::Break(c) => format!("|{}", c.escape_default()),
+            })
+            .collect();
+        assert_eq!(shown, expected, "{sentence:?}");
+    }
+
+    #[test]
+    fn words_quotes_and_punctuation_are_told_apart() {
+        check("In Paris, please!", &["In", "Paris", "|,", "please", "|!"]);
+        check("say 'it's raining': now", &["say", "<it's raining>", "|:", "now"]);
+        check("the dogs' food isn't his", &["the", "dogs'", "food", "isn't", "his"]);
+        check("rock 'n' roll", &["rock", "'n'", "roll"]);
+        check("“a b” „c“ ‘d e’ «f» \"", &["<a b>", "<c>", "<d e>", "<f>"]);
+        check(
+            "city:Paris at 10:30 on https://a.b/?c=d.",
+            &["city", "|:", "Paris", "at", "10:30", "on", "https://a.b/?c=d", "|."],
+        );
+        check("code=DE text:'a b'", &["code", "|=", "DE", "text", "|:", "<a b>"]);
+        check(
+            "St. Louis, D.C. and No. It",
+            &["St.", "Louis", "|,", "D.C.", "and", "No", "|.", "It"],
+        );
+        check(
+            "what's Paris's 5.5°?\nA -3 – b",
+            &["what", "'s", "Paris's", "5.5°", "|?", "|\\n", "A", "-3", "|\\u{2013}", "b"],
+        );
+        check(
+            "f(x) (a b) [1, 2] .net .",
+            &["f(x)", "|(", "a", "b", "|)", "|[", "1", "|,", "2", "|]", ".net", "|."],
+        );
+        check("", &[]);
+        check(" \n ", &[]);
+    }
+
+    #[test]
+    fn reading_is_bounded() {
+        assert_eq!(read(&"a ".repeat(10 * MAX_WORDS), &|_| true).len(), MAX_WORDS);
+        // Each of these could look for its end to the end of the text.
+        let hostile = "'a “b „c ‘d «e `f ".repeat(100_000);
+        assert!(read(&hostile, &|_| true).len() <= MAX_WORDS);
+    }
+}

@@ -1,0 +1,255 @@
+//! MCP tasks: one tool of one server of the Model Context Protocol, called over streamable HTTP.
+//!
+//! The task holds what `tools/list` says of the tool, under the same names. It is a copy that the
+//! author stands for: a server may say something else tomorrow, and what it says of its own safety
+//! is not asked for.
+
+mod mirror;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::security::{SecurityRequirement, read_security};
+use super::{Headers, Problem, Schemas, decode_headers, decode_url};
+use crate::code;
+use crate::decode::{Fields, Findings, Shape, Site, Taken, short};
+use crate::tree::{Kind, member_path};
+
+pub use mirror::MirroredArgument;
+
+/// The most characters of the name of a tool (MCP, "Tool Names").
+const MAX_NAME: usize = 128;
+/// Keywords beside which `properties` do not name every argument.
+const WIDENING: [&str; 9] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+    "patternProperties",
+    "unevaluatedProperties",
+];
+
+/// One tool of an MCP server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpTask {
+    /// Where messages are posted to.
+    pub server: Url,
+    /// The name of the tool.
+    pub tool: String,
+    /// What it does, for a person.
+    pub description: Option<String>,
+    /// JSON Schema of the arguments; null when the document has none.
+    pub input_schema: Value,
+    /// JSON Schema of the structured content of the result; null when the document has none.
+    pub output_schema: Value,
+    /// Arguments that go into headers as well (`x-mcp-header`).
+    pub mirrored: Vec<MirroredArgument>,
+    /// What the document says of the effect of a call.
+    pub hints: ToolHints,
+    /// Headers that the document sets; none of those that belong to the protocol.
+    pub headers: BTreeMap<String, String>,
+    /// The ways to be let in, as an OpenAPI task has them.
+    pub security: Vec<Vec<SecurityRequirement>>,
+}
+
+/// What a document says of the effect of a call, in the words of MCP's `annotations`. Without a
+/// word, a call may change something, and calling twice may do so twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolHints {
+    /// `readOnlyHint`: it changes nothing.
+    pub read_only: bool,
+    /// `idempotentHint`: calling it again with the same arguments changes nothing more.
+    pub idempotent: bool,
+}
+
+impl McpTask {
+    /// The schema of an argument, when the document has one.
+    #[must_use]
+    pub fn argument_schema(&self, name: &str) -> Option<&Value> {
+        self.properties()?.get(name)
+    }
+
+    /// The arguments that the schema names, in its order.
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.properties().into_iter().flatten().map(|(name, _)| name.as_str())
+    }
+
+    /// The arguments that no call goes without.
+    pub fn required(&self) -> impl Iterator<Item = &str> {
+        let required = self.input_schema.get("required").and_then(Value::as_array);
+        required.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Whether an argument may have a name that the schema does not tell: there is none, it says so
+    /// (`additionalProperties`), or it tells names in a way that is not followed here. A schema
+    /// that names its properties and says nothing of others means these alone: another one is a
+    /// slip of the pen.
+    #[must_use]
+    pub fn takes_others(&self) -> bool {
+        let Some(schema) = self.input_schema.as_object() else { return true };
+        let closed = match schema.get("additionalProperties") {
+            None => schema.contains_key("properties"),
+            Some(others) => *others == Value::Bool(false),
+        };
+        !closed || WIDENING.iter().any(|keyword| schema.contains_key(*keyword))
+    }
+
+    /// What the `$ref`s of the arguments' schemas point into.
+    #[must_use]
+    pub fn inputs(&self) -> Schemas<'_> {
+        Schemas::Json(&self.input_schema)
+    }
+
+    /// What the `$ref`s of the schema of structured content point into.
+    #[must_use]
+    pub fn outputs(&self) -> Schemas<'_> {
+        Schemas::Json(&self.output_schema)
+    }
+
+    fn properties(&self) -> Option<&Map<String, Value>> {
+        self.input_schema.get("properties")?.as_object()
+    }
+}
+
+/// Reads an MCP task and finds the place of its address; errors go to `findings`.
+pub(crate) fn decode_mcp(field: &Taken<'_>, findings: &mut Findings) -> Option<(McpTask, Site)> {
+    let mut fields = Fields::open(field, "an MCP task", findings)?;
+    let server = fields.require("server", findings);
+    let tool = fields.require("tool", findings);
+    let description = fields.take("description");
+    let input_schema = fields.take("inputSchema");
+    let output_schema = fields.take("outputSchema");
+    let annotations = fields.take("annotations");
+    let headers = fields.take("headers");
+    let security = fields.take("security");
+    let schemes = fields.take("securitySchemes");
+    fields.explain("arguments", "Write them under `input_mapping` of the step, below `arguments`.");
+    fields.explain("name", "The name of the tool is the field `tool`.");
+    fields.explain("url", "The address of the server is the field `server`.");
+    fields.explain("endpoint", "The address of the server is the field `server`.");
+    fields
+        .explain("command", "Servers are reached over HTTP alone; nothing is started for a step.");
+    fields.finish(findings);
+
+    let code = code::BAD_MCP;
+    let security = read_security(field, security.as_ref(), schemes.as_ref(), code, findings);
+    let headers = headers.map_or_else(BTreeMap::new, |headers| {
+        decode_headers(&headers, Headers { code, own: is_own_header }, findings)
+    });
+    let description = description.and_then(|field| field.string(findings)).map(str::to_owned);
+    let hints = annotations.map(|field| decode_hints(&field, findings)).unwrap_or_default();
+    let mirrored = match &input_schema {
+        Some(field) => {
+            check_input_schema(field, findings);
+            mirror::read(field, findings)
+        }
+        None => Vec::new(),
+    };
+    if let Some(field) = &output_schema {
+        check_schema(field, findings);
+    }
+    let tool = tool.and_then(|field| {
+        let name = field.string(findings)?;
+        check_name(name).map_err(|problem| report(&field, problem, findings)).ok()?;
+        Some(name.to_owned())
+    });
+    let server = server?;
+    let url = decode_url(server.string(findings)?);
+    let url = url.map_err(|problem| report(&server, problem, findings)).ok()?;
+    let value = |field: Option<Taken<'_>>| field.map_or(Value::Null, |field| field.node.to_value());
+    let task = McpTask {
+        server: url,
+        tool: tool?,
+        description,
+        input_schema: value(input_schema),
+        output_schema: value(output_schema),
+        mirrored,
+        hints,
+        headers,
+        security,
+    };
+    Some((task, Site { path: server.path.clone(), position: server.node.position }))
+}
+
+/// Headers that each request has, and that say what is in its body.
+fn is_own_header(name: &str) -> bool {
+    name.starts_with("mcp-") || matches!(name, "accept" | "last-event-id")
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    let length = name.chars().count();
+    if (1..=MAX_NAME).contains(&length) && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let message = format!("`{}` is no name of a tool", short(&name.escape_debug().to_string()));
+    Err((message, format!("Write the name that `tools/list` has, at most {MAX_NAME} characters.")))
+}
+
+/// Reads `annotations`. Those that say nothing of repeating a call are for people.
+fn decode_hints(field: &Taken<'_>, findings: &mut Findings) -> ToolHints {
+    let Some(mut fields) = Fields::open(field, "`annotations`", findings) else {
+        return ToolHints::default();
+    };
+    if let Some(title) = fields.take("title") {
+        title.string(findings);
+    }
+    let mut hint = |name| match fields.take(name) {
+        Some(field) => field.boolean(findings).map(|value| (value, field)),
+        None => None,
+    };
+    let [read_only, destructive, idempotent, _] =
+        ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"].map(&mut hint);
+    fields.finish(findings);
+    let says = |hint: &Option<(bool, Taken<'_>)>| matches!(hint, Some((true, _)));
+    if let (true, Some((true, field))) = (says(&read_only), &destructive) {
+        let message = "what changes nothing cannot destroy anything".to_owned();
+        let hint = "Keep one of `readOnlyHint` and `destructiveHint`.".to_owned();
+        report(field, (message, hint), findings);
+    }
+    ToolHints { read_only: says(&read_only), idempotent: says(&read_only) || says(&idempotent) }
+}
+
+/// Whether a schema is one, as far as it is followed: an object, or `true` or `false`.
+fn check_schema(field: &Taken<'_>, findings: &mut Findings) {
+    if !matches!(field.node.kind, Kind::Object(_) | Kind::Bool(_)) {
+        findings.wrong_type(field, Shape::Mapping, "a JSON Schema is a mapping");
+    }
+}
+
+/// The arguments of a tool are an object, so their schema is that of one.
+fn check_input_schema(field: &Taken<'_>, findings: &mut Findings) {
+    if field.node.members().is_none() {
+        findings.wrong_type(field, Shape::Mapping, "a JSON Schema of an object is a mapping");
+        return;
+    }
+    let below = |key: &'static str| {
+        let member = field.node.member(key)?;
+        let path = member_path(&field.path, key);
+        Some(Taken { node: &member.value, path, key: member.position })
+    };
+    if let Some(kind) = below("type")
+        && kind.node.as_str() != Some("object")
+    {
+        let message = "the arguments of a tool are an object".to_owned();
+        report(&kind, (message, "Write `type: object`.".to_owned()), findings);
+    }
+    if let Some(properties) = below("properties") {
+        properties.entries(findings);
+    }
+    for name in below("required").map_or_else(Vec::new, |required| required.items(findings)) {
+        name.string(findings);
+    }
+}
+
+fn report(field: &Taken<'_>, (message, hint): Problem, findings: &mut Findings) {
+    let at = field.node.position;
+    findings.error_with_hint(code::BAD_MCP, &field.path, at, message, hint);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Arguments that go into headers as well: `x-mcp-header` (MCP, "Custom Headers from Tool
+//! Parameters").
+
+use std::collections::BTreeSet;
+
+use super::report;
+use crate::decode::{Findings, Taken, short};
+use crate::task::is_header_name;
+use crate::tree::{Kind, Node, item_path, member_path};
+
+/// The keyword.
+const KEYWORD: &str = "x-mcp-header";
+/// Keywords that hold values or names, and no schemas.
+const VALUES: [&str; 6] = ["default", "const", "enum", "examples", "dependentRequired", "required"];
+/// Keywords that hold schemas by name.
+const BY_NAME: [&str; 5] =
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"];
+
+/// An argument, or a member of one, that goes into a header as well, so that who passes the request
+/// on need not read its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirroredArgument {
+    /// The names that lead to it, the argument's first.
+    pub path: Vec<String>,
+    /// The end of the header's name: `Region` of `Mcp-Param-Region`.
+    pub header: String,
+}
+
+/// Finds what a schema of arguments wants in headers; errors go to `findings`.
+pub(super) fn read(schema: &Taken<'_>, findings: &mut Findings) -> Vec<MirroredArgument> {
+    let mut reading =
+        Reading { findings, found: Vec::new(), names: BTreeSet::new(), path: Vec::new() };
+    let root = Taken { node: schema.node, path: schema.path.clone(), key: schema.key };
+    reading.schema(&root, Stands::AtTheTop);
+    reading.found
+}
+
+/// Where a schema stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    AtTheTop,
+    /// Below `properties` alone.
+    OnTheWay,
+    Elsewhere,
+}
+
+struct Reading<'f> {
+    findings: &'f mut Findings,
+    found: Vec<MirroredArgument>,
+    /// The headers so far, in lower case.
+    names: BTreeSet<String>,
+    path: Vec<String>,
+}
+
+impl Reading<'_> {
+    /// The tree that schemas stand in is not deep, so this may recurse.
+    fn schema(&mut self, schema: &Taken<'_>, stands: Stands) {
+        let Some(members) = schema.node.members() else { return };
+        for member in members {
+            let key = member.key.as_str();
+            let path = member_path(&schema.path, key);
+            let value = Taken { node: &member.value, path, key: member.position };
+            match key {
+                KEYWORD => self.take(schema.node, &value, stands),
+                "properties" => {
+                    let inner = match stands {
+                        Stands::AtTheTop | Stands::OnTheWay => Stands::OnTheWay,
+                        Stands::Elsewhere => Stands::Elsewhere,
+                    };
+                    self.each_named(&value, inner);
+                }
+                _ if VALUES.contains(&key) => {}
+                _ if BY_NAME.contains(&key) => self.each_named(&value, Stands::Elsewhere),
+                _ => match &value.node.kind {
+                    Kind::Array(items) => {
+                        for (index, node) in items.iter().enumerate() {
+                            let path = item_path(&value.path, index);
+                            let item = Taken { node, path, key: node.position };
+                            self.schema(&item, Stands::Elsewhere);
+                        }
+                    }
+                    _ => self.schema(&value, Stands::Elsewhere),
+                },
+            }
+        }
+    }
+
+    fn each_named(&mut self, schemas: &Taken<'_>, stands: Stands) {
+        for member in schemas.node.members().unwrap_or_default() {
+            let path = member_path(&schemas.path, &member.key);
+            let schema = Taken { node: &member.value, path, key: member.position };
+            self.path.push(member.key.clone());
+            self.schema(&schema, stands);
+            self.path.pop();
+        }
+    }
+
+    fn take(&mut self, schema: &Node, keyword: &Taken<'_>, stands: Stands) {
+        let name = keyword.node.as_str().unwrap_or_default();
+        let kind = schema.get("type").and_then(Node::as_str);
+        let problem = if stands != Stands::OnTheWay {
+            Some((
+                "only a property can go into a header, not what `$ref`, a list or an alternative holds",
+                "Remove it here.",
+            ))
+        } else if !is_header_name(name) {
+            Some(("the end of a header's name belongs here", "Use letters, digits and dashes."))
+        } else if !matches!(kind, Some("string" | "integer" | "boolean")) {
+            let hint = "Give the property one of these types, or remove `x-mcp-header`.";
+            Some(("a header holds a string, a whole number or a boolean", hint))
+        } else if !self.names.insert(name.to_ascii_lowercase()) {
+            Some(("two properties go into this header", "Give each a header of its own."))
+        } else {
+            None
+        };
+        match problem {
+            None => {
+                let (path, header) = (self.path.clone(), name.to_owned());
+                self.found.push(MirroredArgument { path, header });
+            }
+            Some((message, hint)) => {
+                let message = format!("`{KEYWORD}: {}`: {message}", short(name));
+                report(keyword, (message, hint.to_owned()), self.findings);
+            }
+        }
+    }
+}

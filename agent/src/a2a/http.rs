@@ -1,0 +1,149 @@
+//! The card at `/.well-known/agent-card.json`, and JSON-RPC at `/a2a`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::Digest;
+use a2s::api::{PROBLEM_JSON, Problem};
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH, VARY};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt as _;
+use serde_json::{Map, Value};
+use url::Url;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::card;
+use super::desk::Answer;
+use super::rpc::{Fault, Kind};
+use crate::error::Error;
+use crate::http::App;
+
+/// The largest request, in bytes: a message with its inputs.
+const MAX_BODY: usize = 256 << 10;
+/// How often a silent stream shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The version of the protocol that a caller speaks (A2A 1.0, section 3.6).
+const VERSION: &str = "a2a-version";
+
+/// What needs the token.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(answer_call)).layer(DefaultBodyLimit::max(MAX_BODY))
+}
+
+/// What needs none.
+pub(crate) fn open_routes() -> Router<App> {
+    card_routes().split_for_parts().0
+}
+
+/// What is open, as it is described.
+pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
+    card_routes().into_openapi()
+}
+
+fn card_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(show_card))
+}
+
+/// The card of this agent
+///
+/// What it tells other agents of itself, as A2A 0.3 and 1.0 have it: where it is asked, how they prove
+/// who they are, and the first 100 of the published capabilities as its skills.
+#[utoipa::path(
+    get, path = "/.well-known/agent-card.json", tag = "agent",
+    params(("If-None-Match" = Option<String>, Header, description = "An `ETag` of before")),
+    responses(
+        (status = 200, description = "The card", body = Object),
+        (status = 304, description = "As before"),
+        (status = "5XX", description = "The registry does not answer", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn show_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
+    let endpoint = endpoint(app.public_url(), &headers)?;
+    let (skills, has_more) = app.desk().skills().await?;
+    let card = card::write(&endpoint, &skills, has_more).to_string();
+    let tag = format!("\"{}\"", Digest::of_bytes(card.as_bytes()).to_hex());
+    let head = [
+        (CONTENT_TYPE, "application/json".to_owned()),
+        (ETAG, tag.clone()),
+        (CACHE_CONTROL, "private, max-age=60".to_owned()),
+        (VARY, "host".to_owned()),
+    ];
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|tags| tags.to_str().ok());
+    let mut known = known.flat_map(|tags| tags.split(','));
+    if known.any(|known| known.trim().trim_start_matches("W/") == tag) {
+        return Ok((StatusCode::NOT_MODIFIED, head).into_response());
+    }
+    Ok((head, card).into_response())
+}
+
+/// Where this agent is asked: at the address that its operator gives, or else at the host that the
+/// caller has asked.
+fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
+    let base = match url {
+        Some(url) => url.clone(),
+        None => {
+            let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            format!("http://{host}/")
+                .parse()
+                .map_err(|_| Error::BadRequest("`Host` names no host".to_owned()))?
+        }
+    };
+    let mut endpoint = base;
+    if let Ok(mut segments) = endpoint.path_segments_mut() {
+        segments.pop_if_empty().push("a2a");
+    }
+    Ok(endpoint)
+}
+
+/// What other agents ask for
+///
+/// JSON-RPC 2.0 as A2A has it: `message/send`, `message/stream`, `tasks/get`, `tasks/cancel` and
+/// `tasks/resubscribe` of version 0.3, and `SendMessage`, `SendStreamingMessage`, `GetTask`,
+/// `CancelTask` and `SubscribeToTask` of version 1.0. A message is a turn of the agent. Streams are
+/// server-sent events, each the answer to the request.
+#[utoipa::path(
+    post, path = "/a2a", tag = "agent", security(("token" = [])),
+    params(("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`, as the method")),
+    request_body = Object,
+    responses(
+        (status = 200, description = "A result or an error of JSON-RPC; or a stream of them", body = Object),
+        (status = 401, description = "The token is missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn answer_call(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Ok(body) = body else {
+        let text = format!("the request did not come whole, or has more than {MAX_BODY} bytes");
+        return Json(Fault::new(Kind::Request, text).answer(&Value::Null)).into_response();
+    };
+    // A header that is no text names no version.
+    let version = headers.get(VERSION).map(|version| version.to_str().unwrap_or("?"));
+    match Arc::clone(app.desk()).answer(&body, version).await {
+        Answer::One(answer) => Json(answer).into_response(),
+        Answer::Stream(answers) => {
+            let events = answers.map(|answer| Ok::<_, Infallible>(event(&answer)));
+            Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+        }
+    }
+}
+
+/// An answer as a stream has it. It is one line: JSON has no others.
+fn event(answer: &Map<String, Value>) -> Event {
+    let text = serde_json::to_string(answer).unwrap_or_default();
+    Event::default().data(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The tasks that this agent does for others, kept in memory: bounded in number, size and time.
+//!
+//! A task goes on when whoever asked for it goes away, and may be asked for again (A2A 1.0, section
+//! 3.5.2: its life does not depend on any stream). When the process ends, its tasks are forgotten.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use a2s::api::Pending;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use uuid::Uuid;
+
+use super::model::{Message, Status, Task, TaskState, Update};
+
+/// The most tasks that are kept. Those that nothing happens to make room, the oldest first.
+pub(super) const MAX_TASKS: usize = 256;
+/// How long a task is kept, and a question waits for its answer, after something happened to it.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// The most messages that are kept of what was said before.
+const MAX_HISTORY: usize = 16;
+/// The most updates that a stream can be told of one task. Behind it, all but the last is left out.
+const MAX_UPDATES: usize = 512;
+
+/// All tasks.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    known: Mutex<BTreeMap<Uuid, Arc<Entry>>>,
+}
+
+/// One task.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) id: Uuid,
+    pub(super) context: String,
+    inner: Mutex<Inner>,
+    /// How many updates there are.
+    changed: watch::Sender<usize>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    task: Task,
+    updates: Vec<Update>,
+    pending: Option<Pending>,
+    work: Option<AbortHandle>,
+    touched: Timestamp,
+}
+
+/// Why a task takes no further message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotWaiting(pub(super) TaskState);
+
+impl Tasks {
+    /// A new task, whose id nobody can guess.
+    pub(super) fn open(&self, id: Uuid, context: String, now: Timestamp) -> Arc<Entry> {
+        let status = Status { state: TaskState::Submitted, message: None, timestamp: Some(now) };
+        let task = Task {
+            id: id.to_string(),
+            context: context.clone(),
+            status,
+            artifacts: Vec::new(),
+            history: Vec::new(),
+            metadata: serde_json::Map::new(),
+        };
+        let (updates, pending, work) = (Vec::new(), None, None);
+        let inner = Mutex::new(Inner { task, updates, pending, work, touched: now });
+        let entry = Arc::new(Entry { id, context, inner, changed: watch::Sender::new(0) });
+        let mut known = self.lock();
+        known.retain(|_, entry| !entry.may_go(Some(now)));
+        while known.len() >= MAX_TASKS {
+            let idle = known.values().filter(|entry| entry.may_go(None));
+            let Some(oldest) = idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id)
+            else {
+                break;
+            };
+            known.remove(&oldest);
+        }
+        known.insert(id, Arc::clone(&entry));
+        entry
+    }
+
+    /// A task that is still known.
+    pub(super) fn get(&self, id: Uuid, now: Timestamp) -> Option<Arc<Entry>> {
+        let entry = self.lock().get(&id).map(Arc::clone)?;
+        (!entry.may_go(Some(now))).then_some(entry)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Entry>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing happens to it, and nothing has for long when a time is given.
+    fn may_go(&self, now: Option<Timestamp>) -> bool {
+        let inner = self.lock();
+        let is_old = now.is_none_or(|now| now.duration_since(inner.touched) > KEPT);
+        inner.task.status.state.is_settled() && is_old
+    }
+
+    /// The task as it is now, and how many updates led to it.
+    pub(super) fn now(&self) -> (Task, usize) {
+        let inner = self.lock();
+        (inner.task.clone(), inner.updates.len())
+    }
+
+    /// Takes a message: the first one, or the answer to a question, which is given back.
+    pub(super) fn hear(
+        &self,
+        message: Message,
+        now: Timestamp,
+    ) -> Result<Option<Pending>, NotWaiting> {
+        let mut inner = self.lock();
+        let state = inner.task.status.state;
+        if !matches!(state, TaskState::InputRequired) && !inner.task.history.is_empty() {
+            return Err(NotWaiting(state));
+        }
+        let status = Status { state: TaskState::Submitted, message: None, timestamp: Some(now) };
+        let before = std::mem::replace(&mut inner.task.status, status);
+        inner.task.history.extend(before.message);
+        inner.task.history.push(message);
+        let over = inner.task.history.len().saturating_sub(MAX_HISTORY);
+        inner.task.history.drain(..over);
+        inner.touched = now;
+        Ok(inner.pending.take())
+    }
+
+    /// What works on the task, so that it can be stopped.
+    pub(super) fn attach(&self, work: AbortHandle) {
+        let mut inner = self.lock();
+        if inner.task.status.state.is_final() {
+            work.abort();
+        } else {
+            inner.work = Some(work);
+        }
+    }
+
+    /// Something has happened. Behind the end of a task nothing does.
+    pub(super) fn put(&self, update: Update, now: Timestamp) {
+        let mut inner = self.lock();
+        if inner.task.status.state.is_settled() {
+            return;
+        }
+        let is_last = matches!(&update, Update::Status(status) if status.state.is_settled());
+        inner.task.take(update.clone());
+        inner.touched = now;
+        if inner.updates.len() < MAX_UPDATES || is_last {
+            inner.updates.push(update);
+        }
+        let count = inner.updates.len();
+        drop(inner);
+        self.changed.send_replace(count);
+    }
+
+    /// The task waits: this is what its question was about.
+    pub(super) fn ask(&self, pending: Pending) {
+        self.lock().pending = Some(pending);
+    }
+
+    /// What else is told of the task.
+    pub(super) fn note(&self, name: &str, value: impl Into<serde_json::Value>) {
+        self.lock().task.metadata.insert(name.to_owned(), value.into());
+    }
+
+    /// Stops the task, unless it is over; then the state in which it is.
+    pub(super) fn cancel(&self, message: Message, now: Timestamp) -> Result<(), TaskState> {
+        let mut inner = self.lock();
+        let state = inner.task.status.state;
+        if state.is_final() {
+            return Err(state);
+        }
+        let message = Some(message);
+        let status = Status { state: TaskState::Canceled, message, timestamp: Some(now) };
+        inner.task.status = status.clone();
+        inner.updates.push(Update::Status(status));
+        inner.pending = None;
+        inner.touched = now;
+        if let Some(work) = inner.work.take() {
+            work.abort();
+        }
+        let count = inner.updates.len();
+        drop(inner);
+        self.changed.send_replace(count);
+        Ok(())
+    }
+
+    /// The update behind the first `seen`; none when nothing more happens by itself.
+    pub(super) async fn next(&self, seen: usize) -> Option<Update> {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.borrow_and_update();
+            {
+                let inner = self.lock();
+                if let Some(update) = inner.updates.get(seen) {
+                    return Some(update.clone());
+                }
+                if inner.task.status.state.is_settled() {
+                    return None;
+                }
+            }
+            changed.changed().await.ok()?;
+        }
+    }
+
+    /// Waits until nothing more happens by itself.
+    pub(super) async fn settle(&self) {
+        let mut seen = self.now().1;
+        while self.next(seen).await.is_some() {
+            seen += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+use serde_json::json;
+
+use super::*;
+use crate::a2a::model::{Part, Role};
+
+fn at(minutes: i64) -> Timestamp {
+    Timestamp::from_second(minutes * 60).unwrap()
+}
+
+fn message(text: &str) -> Message {
+    let parts = vec![Part::Text(text.to_owned())];
+    Message { id: text.to_owned(), context: None, task: None, role: Role::User, parts }
+}
+
+fn status(state: TaskState) -> Update {
+    Update::Status(Status { state, message: None, timestamp: None })
+}
+
+fn pending() -> Pending {
+    let pin =
+        json!({"name": "A", "version": "1.0.0", "checksum": format!("sha256:{}", "0".repeat(64))});
+    serde_json::from_value(json!({"query": "q", "capability": pin, "missing": ["m"]})).unwrap()
+}
+
+fn open(tasks: &Tasks, id: u128, now: Timestamp) -> Arc<Entry> {
+    let entry = tasks.open(Uuid::from_u128(id), "c".to_owned(), now);
+    assert_eq!(entry.hear(message("hi"), now), Ok(None));
+    entry
+}
+
+#[test]
+fn a_question_is_answered_once_and_a_task_that_is_over_takes_nothing() {
+    let tasks = Tasks::default();
+    let entry = open(&tasks, 1, at(0));
+    assert_eq!(entry.hear(message("again"), at(0)), Err(NotWaiting(TaskState::Submitted)));
+    entry.ask(pending());
+    entry.put(status(TaskState::InputRequired), at(1));
+    // What comes late changes nothing.
+    entry.put(status(TaskState::Working), at(1));
+    assert_eq!(entry.hear(message("Paris"), at(2)), Ok(Some(pending())));
+    assert_eq!(entry.hear(message("Rome"), at(2)), Err(NotWaiting(TaskState::Submitted)));
+    entry.put(status(TaskState::Completed), at(3));
+    assert_eq!(entry.hear(message("Oslo"), at(4)), Err(NotWaiting(TaskState::Completed)));
+    let said: Vec<_> = entry.now().0.history.into_iter().map(|message| message.id).collect();
+    assert_eq!(said, ["hi", "Paris"]);
+}
+
+#[test]
+fn a_task_is_cancelled_until_it_is_over() {
+    let tasks = Tasks::default();
+    let entry = open(&tasks, 1, at(0));
+    entry.ask(pending());
+    entry.put(status(TaskState::InputRequired), at(0));
+    assert_eq!(entry.cancel(message("stop"), at(1)), Ok(()));
+    assert_eq!(entry.cancel(message("stop"), at(1)), Err(TaskState::Canceled));
+    entry.put(status(TaskState::Completed), at(1));
+    assert_eq!(entry.now().0.status.state, TaskState::Canceled);
+    assert_eq!(entry.hear(message("Paris"), at(2)), Err(NotWaiting(TaskState::Canceled)));
+}
+
+#[test]
+fn tasks_are_forgotten_by_age_and_by_number_but_not_while_they_work() {
+    let tasks = Tasks::default();
+    let working = open(&tasks, 0, at(0));
+    let asking = open(&tasks, 1, at(0));
+    asking.put(status(TaskState::InputRequired), at(0));
+    assert!(tasks.get(asking.id, at(60)).is_some());
+    assert!(tasks.get(asking.id, at(61)).is_none());
+    for id in 2..1_000 {
+        open(&tasks, id, at(100)).put(status(TaskState::Completed), at(100));
+    }
+    assert!(tasks.get(working.id, at(100)).is_some());
+    assert_eq!(tasks.lock().len(), MAX_TASKS);
+    assert!(tasks.get(Uuid::from_u128(999), at(100)).is_some());
+}
+
+#[tokio::test]
+async fn every_stream_hears_everything_in_order_up_to_the_last() {
+    let tasks = Tasks::default();
+    let entry = open(&tasks, 1, at(0));
+    for _ in 0..2 * MAX_UPDATES {
+        entry.put(status(TaskState::Working), at(0));
+    }
+    let late = entry.now().1;
+    let waiting = async { entry.next(late).await };
+    let ending = async { entry.put(status(TaskState::Failed), at(0)) };
+    let (heard, ()) = tokio::join!(waiting, ending);
+    assert_eq!(heard, Some(status(TaskState::Failed)));
+    entry.settle().await;
+    let mut all = Vec::new();
+    while let Some(update) = entry.next(all.len()).await {
+        all.push(update);
+    }
+    assert_eq!(all.len(), MAX_UPDATES + 1);
+    assert_eq!(all.last(), Some(&status(TaskState::Failed)));
+}
+
+#[test]
+fn what_was_said_is_kept_up_to_a_number() {
+    let tasks = Tasks::default();
+    let entry = open(&tasks, 1, at(0));
+    for turn in 0..40 {
+        entry.put(status(TaskState::InputRequired), at(turn));
+        assert_eq!(entry.hear(message(&turn.to_string()), at(turn)), Ok(None));
+    }
+    let history = entry.now().0.history;
+    assert_eq!((history.len(), history.last().unwrap().id.as_str()), (MAX_HISTORY, "39"));
+}

@@ -1,0 +1,176 @@
+//! Reading what another agent has written. Nothing of it is believed: what has the wrong type is
+//! refused where it is needed, and left out where it is not.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Artifact, Message, Part, Reply, Role, STATES, Status, Task, TaskState, Update, Version,
+};
+
+/// The most parts of a message or an artifact, artifacts of a task and messages of a history.
+const MAX_ITEMS: usize = 64;
+/// The longest id, in bytes.
+const MAX_ID: usize = 200;
+
+type Object = Map<String, Value>;
+
+impl Version {
+    /// A message. In both versions it needs an id, a role and at least one part.
+    pub(crate) fn read_message(self, value: &Value) -> Result<Message, String> {
+        let members = object(value, "a message")?;
+        let role = members.get("role").and_then(Value::as_str).unwrap_or_default();
+        let role = match (self, role) {
+            (Self::V0_3, "user") | (Self::V1_0, "ROLE_USER") => Role::User,
+            (Self::V0_3, "agent") | (Self::V1_0, "ROLE_AGENT") => Role::Agent,
+            _ => return Err("`role` of a message names neither user nor agent".to_owned()),
+        };
+        Ok(Message {
+            id: id(members, "messageId")?
+                .ok_or_else(|| "a message needs a `messageId`".to_owned())?,
+            context: id(members, "contextId")?,
+            task: id(members, "taskId")?,
+            role,
+            parts: self.read_parts(members)?,
+        })
+    }
+
+    /// What is answered to a message.
+    pub(crate) fn read_reply(self, value: &Value) -> Result<Reply, String> {
+        match self.read_update(value)? {
+            Update::Reply(reply) => Ok(reply),
+            Update::Status(_) | Update::Artifact(_) => {
+                Err("it is neither a task nor a message".to_owned())
+            }
+        }
+    }
+
+    /// What a stream tells.
+    pub(crate) fn read_update(self, value: &Value) -> Result<Update, String> {
+        let members = object(value, "an answer")?;
+        let (kind, inner) = match self {
+            Self::V0_3 => (members.get("kind").and_then(Value::as_str).unwrap_or_default(), value),
+            Self::V1_0 => {
+                let mut given = members.iter().filter(|(_, value)| !value.is_null());
+                match (given.next(), given.next()) {
+                    (Some((name, inner)), None) => (name.as_str(), inner),
+                    _ => return Err("an answer is one thing".to_owned()),
+                }
+            }
+        };
+        match kind {
+            "task" => self.read_task(inner).map(Reply::Task).map(Update::Reply),
+            "message" => self.read_message(inner).map(Reply::Message).map(Update::Reply),
+            "status-update" | "statusUpdate" => {
+                let members = object(inner, "an update")?;
+                Ok(Update::Status(self.read_status(members.get("status"))?))
+            }
+            "artifact-update" | "artifactUpdate" => {
+                let members = object(inner, "an update")?;
+                let artifact = members.get("artifact").unwrap_or(&Value::Null);
+                Ok(Update::Artifact(self.read_artifact(artifact)?))
+            }
+            _ => Err("it is neither a task, a message nor an update of one".to_owned()),
+        }
+    }
+
+    /// A task.
+    pub(crate) fn read_task(self, value: &Value) -> Result<Task, String> {
+        let members = object(value, "a task")?;
+        Ok(Task {
+            id: id(members, "id")?.ok_or_else(|| "a task needs an `id`".to_owned())?,
+            context: id(members, "contextId")?.unwrap_or_default(),
+            status: self.read_status(members.get("status"))?,
+            artifacts: items(members, "artifacts")?
+                .iter()
+                .map(|artifact| self.read_artifact(artifact))
+                .collect::<Result<_, _>>()?,
+            // What was said before is known to whoever said it.
+            history: Vec::new(),
+            metadata: Map::new(),
+        })
+    }
+
+    fn read_status(self, value: Option<&Value>) -> Result<Status, String> {
+        let members = object(value.unwrap_or(&Value::Null), "a status")?;
+        let name = members.get("state").and_then(Value::as_str).unwrap_or_default();
+        let state = STATES.iter().find(|(_, old, new)| match self {
+            Self::V0_3 => *old == name,
+            Self::V1_0 => *new == name,
+        });
+        let message = members.get("message").filter(|message| !message.is_null());
+        let timestamp = members.get("timestamp").and_then(Value::as_str);
+        Ok(Status {
+            state: state.map_or(TaskState::Unknown, |(state, ..)| *state),
+            message: message.map(|message| self.read_message(message)).transpose()?,
+            timestamp: timestamp.and_then(|timestamp| timestamp.parse().ok()),
+        })
+    }
+
+    fn read_artifact(self, value: &Value) -> Result<Artifact, String> {
+        let members = object(value, "an artifact")?;
+        let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
+        Ok(Artifact {
+            id: id(members, "artifactId")?
+                .ok_or_else(|| "an artifact needs an `artifactId`".to_owned())?,
+            name: text("name"),
+            description: text("description"),
+            parts: self.read_parts(members)?,
+        })
+    }
+
+    fn read_parts(self, members: &Object) -> Result<Vec<Part>, String> {
+        let parts = items(members, "parts")?;
+        if parts.is_empty() {
+            return Err("`parts` is empty".to_owned());
+        }
+        parts.iter().map(|part| self.read_part(part)).collect()
+    }
+
+    fn read_part(self, value: &Value) -> Result<Part, String> {
+        let members = object(value, "a part")?;
+        let given = |name: &str| members.get(name).filter(|value| !value.is_null());
+        let kind = match self {
+            Self::V0_3 => members.get("kind").and_then(Value::as_str),
+            Self::V1_0 => {
+                ["text", "data", "raw", "url"].into_iter().find(|name| given(name).is_some())
+            }
+        };
+        match kind {
+            Some("text") => match given("text") {
+                Some(Value::String(text)) => Ok(Part::Text(text.clone())),
+                _ => Err("`text` of a part is no text".to_owned()),
+            },
+            Some("data") => match given("data") {
+                Some(data) => Ok(Part::Data(data.clone())),
+                None => Err("a part has no `data`".to_owned()),
+            },
+            Some("file" | "raw" | "url") => Ok(Part::File),
+            _ => Err("a part is neither text nor data nor a file".to_owned()),
+        }
+    }
+}
+
+fn object<'v>(value: &'v Value, what: &str) -> Result<&'v Object, String> {
+    value.as_object().ok_or_else(|| format!("{what} is no object"))
+}
+
+/// The items of a list, few enough of them.
+fn items<'v>(members: &'v Object, name: &str) -> Result<&'v [Value], String> {
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(items)) if items.len() <= MAX_ITEMS => Ok(items),
+        Some(Value::Array(_)) => Err(format!("`{name}` has more than {MAX_ITEMS} items")),
+        Some(_) => Err(format!("`{name}` is no list")),
+    }
+}
+
+/// An id; an empty one is none, as Protocol Buffers have it.
+pub(crate) fn id(members: &Object, name: &str) -> Result<Option<String>, String> {
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) if id.is_empty() => Ok(None),
+        Some(Value::String(id)) if id.len() <= MAX_ID => Ok(Some(id.clone())),
+        Some(Value::String(_)) => Err(format!("`{name}` has more than {MAX_ID} bytes")),
+        Some(_) => Err(format!("`{name}` is no text")),
+    }
+}

@@ -1,0 +1,124 @@
+//! The agent: what it searches, what it runs with, and whom it asks.
+
+use a2s::api::{AgentAnswer, AgentEvent, AgentRequest};
+
+use crate::a2a::Peer;
+use crate::error::Error;
+use crate::executor::Executor;
+use crate::guard::Guard;
+use crate::model::Model;
+use crate::outside::Outside;
+use crate::registry::Registry;
+use crate::state::StateStore;
+use crate::turn;
+
+/// The longest message, in bytes.
+pub const MAX_MESSAGE: usize = 8 << 10;
+/// The longest name of a conversation, in characters.
+pub const MAX_SESSION: usize = 200;
+/// How many capabilities are tried for one intent.
+const CANDIDATES: usize = 5;
+
+/// Where capabilities are found, and what runs those that are found there.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Knows them.
+    pub registry: Registry,
+    /// Gets its documents from that registry.
+    pub executor: Executor,
+}
+
+/// Finds capabilities for what somebody wants, and has them run: the `A2SAgent` of the A2S text.
+///
+/// A turn goes through the steps that the text prints: the message is read, capabilities are
+/// searched, the digest of the best is computed again, what it lacks is resolved or asked for, it is
+/// run, and what came of it is told. One that does not verify, is denied or fails makes room for the
+/// next, as long as nothing was changed by it.
+///
+/// ```no_run
+/// use a2s::api::AgentRequest;
+/// use agent::{Agent, Client, NoState, Outside, Source};
+///
+/// # async fn example(outside: Outside) -> Result<(), agent::Error> {
+/// let registry = Client::new(&"https://registry.example.com".parse().unwrap(), None)?;
+/// let agent = Agent::new(outside).use_registries([Source::at(registry)]);
+/// let query = "What's the weather like in Paris, and can you tweet it saying 'Weather update:'?";
+/// let request = AgentRequest { message: query.to_owned(), ..AgentRequest::default() };
+/// let answer = agent.handle(request, &NoState, &mut |event| println!("{event:?}")).await?;
+/// println!("{}", answer.message);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) guard: Guard,
+    pub(crate) outside: Outside,
+    pub(crate) model: Option<Model>,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) candidates: usize,
+}
+
+impl Source {
+    /// Registry and executor at one address.
+    #[must_use]
+    pub fn at(client: crate::Client) -> Self {
+        Self { registry: Registry::new(client.clone()), executor: Executor::new(client) }
+    }
+}
+
+impl Agent {
+    /// An agent without registries, whose words no guardian reads and no language model writes.
+    #[must_use]
+    pub fn new(outside: Outside) -> Self {
+        let guard = Guard::new(None, outside.clone());
+        let (sources, peers) = (Vec::new(), Vec::new());
+        Self { sources, guard, outside, model: None, peers, candidates: CANDIDATES }
+    }
+
+    /// Searches these, and no others.
+    #[must_use]
+    pub fn use_registries(self, sources: impl IntoIterator<Item = Source>) -> Self {
+        Self { sources: sources.into_iter().collect(), ..self }
+    }
+
+    /// Asks these guardians about every message and every search. What capabilities do is asked by
+    /// the executor.
+    #[must_use]
+    pub fn guarded_by(self, guard: Guard) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// Lets a language model read what somebody wants, and write what is answered.
+    #[must_use]
+    pub fn with_model(self, model: Model) -> Self {
+        Self { model: Some(model), ..self }
+    }
+
+    /// Asks these other agents for what nothing that is published fits: the first whose card names a
+    /// skill for it.
+    #[must_use]
+    pub fn with_peers(self, peers: impl IntoIterator<Item = Peer>) -> Self {
+        Self { peers: peers.into_iter().collect(), ..self }
+    }
+
+    /// The same agent, which asks no other one.
+    pub(crate) fn without_peers(self) -> Self {
+        Self { peers: Vec::new(), ..self }
+    }
+
+    /// Takes one turn of a conversation, and tells what happens while it happens. The last event is
+    /// the answer itself. When the future is dropped, what runs is stopped.
+    ///
+    /// # Errors
+    /// The request cannot be used, or no registry or executor answers. Everything else that may go
+    /// wrong is an answer.
+    pub async fn handle(
+        &self,
+        request: AgentRequest,
+        store: &dyn StateStore,
+        tell: &mut (dyn FnMut(AgentEvent) + Send),
+    ) -> Result<AgentAnswer, Error> {
+        turn::take(self, request, store, tell).await
+    }
+}

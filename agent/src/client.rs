@@ -1,0 +1,268 @@
+//! HTTP to a registry, an executor or an agent at one address.
+
+mod sse;
+
+use std::time::Duration;
+
+use a2s::api::Problem;
+use a2s::{Diagnostic, Secret};
+use futures::StreamExt as _;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+pub(crate) use sse::{Next, Sse};
+
+/// The most bytes of an answer; a document has at most 1 MiB.
+const MAX_ANSWER: usize = 64 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Silence after which an answer is given up; event streams send a comment before.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why a service did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It does not answer.
+    #[error("{url} does not answer: {cause}")]
+    Unreachable {
+        /// Where it should.
+        url: Box<Url>,
+        /// What stands in the way.
+        cause: String,
+    },
+    /// It answers what no service of this version would.
+    #[error("{url} {what}")]
+    BadAnswer {
+        /// Where.
+        url: Box<Url>,
+        /// What is wrong with it: "answered …".
+        what: String,
+        /// The mistakes of a document that could not have been published.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// It says no, and why.
+    #[error("{problem}")]
+    Refused {
+        /// Its own words, with code and remedy.
+        problem: Box<Problem>,
+    },
+}
+
+impl Error {
+    /// The code of a refusal.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { problem } => Some(&problem.code),
+            Self::Unreachable { .. } | Self::BadAnswer { .. } => None,
+        }
+    }
+}
+
+/// Registry, executor or both at one address. Clones share their connections.
+///
+/// It follows no redirect: the token is sent to this address alone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: Url,
+    token: Option<Secret>,
+    /// The most bytes of an answer, and of an event of a stream.
+    most: usize,
+}
+
+impl Client {
+    /// A client for the services at `url`, which are shown `token`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] when there can be no HTTP client, for instance because TLS has no
+    /// roots to trust.
+    pub fn new(url: &Url, token: Option<Secret>) -> Result<Self, Error> {
+        let mut builder = reqwest::Client::builder();
+        // What answers on this machine is not reached by way of another.
+        if is_loopback(url) {
+            builder = builder.no_proxy();
+        }
+        let http = builder
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("a2s/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| unreachable(url, &error))?;
+        Ok(Self { http, url: url.clone(), token, most: MAX_ANSWER })
+    }
+
+    /// Takes answers of at most so many bytes, and events of a stream as well.
+    pub(crate) fn up_to(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    /// The same at another address of the same host.
+    pub(crate) fn with_url(self, url: Url) -> Self {
+        Self { url, ..self }
+    }
+
+    /// The same with another token, or with none; the connections are shared.
+    #[must_use]
+    pub fn with_token(&self, token: Option<Secret>) -> Self {
+        Self { token, ..self.clone() }
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// What requests are sent with.
+    pub(crate) fn http(&self) -> reqwest::Client {
+        self.http.clone()
+    }
+
+    /// What the services are shown.
+    pub(crate) fn token(&self) -> Option<&Secret> {
+        self.token.as_ref()
+    }
+
+    /// A path below the address.
+    pub(crate) fn path(&self, path: &[&str]) -> Url {
+        let mut url = self.url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    /// A request to a path below the address, with the token.
+    pub fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        let request = self.http.request(method, self.path(path));
+        match &self.token {
+            Some(token) => request.bearer_auth(token.reveal()),
+            None => request,
+        }
+    }
+
+    /// Gets a JSON value.
+    ///
+    /// # Errors
+    /// When there is no good answer, or another value than is asked for.
+    pub async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Error> {
+        self.json(self.request(Method::GET, path)).await
+    }
+
+    /// Posts a JSON value and gets one.
+    ///
+    /// # Errors
+    /// When there is no good answer, or another value than is asked for.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Error> {
+        self.json(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Sends a request and reads a JSON value.
+    ///
+    /// # Errors
+    /// When there is no good answer, or another value than is asked for.
+    pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
+        let body = self.bytes(request).await?;
+        serde_json::from_slice(&body)
+            .map_err(|error| self.bad(format!("answered what is not understood: {error}")))
+    }
+
+    /// Sends a request and reads the bytes of a good answer, 64 MiB at most where nothing else
+    /// is said.
+    ///
+    /// # Errors
+    /// When there is no good answer.
+    pub async fn bytes(&self, request: RequestBuilder) -> Result<Vec<u8>, Error> {
+        let response = self.send(request).await?;
+        self.read(response).await
+    }
+
+    /// Sends a request and gives the answer when it is a good one.
+    ///
+    /// # Errors
+    /// When there is none, or the service refuses.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = self.read(response).await?;
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => {
+                let problem = Problem { status: status.as_u16(), ..problem };
+                Err(Error::Refused { problem: Box::new(problem) })
+            }
+            Err(_) => Err(self.unexplained(status)),
+        }
+    }
+
+    pub(crate) async fn read(&self, response: Response) -> Result<Vec<u8>, Error> {
+        let mut body = Vec::new();
+        let mut stream = response.bytes_stream();
+        while let Some(chunk) = stream.next().await {
+            body.extend_from_slice(&chunk.map_err(|error| self.unreachable(&error))?);
+            if body.len() > self.most {
+                return Err(self.bad(format!("answered more than {} bytes", self.most)));
+            }
+        }
+        Ok(body)
+    }
+
+    fn unexplained(&self, status: StatusCode) -> Error {
+        self.bad(format!("answered {status} without saying why"))
+    }
+
+    /// No answer.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Error {
+        unreachable(&self.url, error)
+    }
+
+    /// An answer that no service of this version gives.
+    pub(crate) fn bad(&self, what: impl Into<String>) -> Error {
+        Error::BadAnswer {
+            url: Box::new(self.url.clone()),
+            what: what.into(),
+            diagnostics: Vec::new(),
+        }
+    }
+}
+
+/// Whether the host of a URL is this machine.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+fn unreachable(url: &Url, error: &reqwest::Error) -> Error {
+    Error::Unreachable { url: Box::new(url.clone()), cause: root_cause(error) }
+}
+
+/// What an error came from in the end: what says most to whoever has to mend it.
+#[must_use]
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    in_words(cause)
+}
+
+/// What an error of the system says without its number, which says nothing to a reader.
+#[must_use]
+pub fn in_words(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_owned()
+}

@@ -1,0 +1,124 @@
+//! Server-sent events (HTML, "Server-sent events"), as our own services write them and other agents do.
+
+use std::fmt;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use reqwest::Response;
+
+use super::{Client, Error};
+
+/// The events of one answer.
+pub(crate) struct Sse {
+    chunks: BoxStream<'static, reqwest::Result<Vec<u8>>>,
+    /// What has come of the next block.
+    buffer: Vec<u8>,
+    /// How much of it was searched for an end that is not there.
+    searched: usize,
+}
+
+/// One event.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Its type, when it has one.
+    pub(crate) event: Option<String>,
+    /// Its data.
+    pub(crate) data: String,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Block(Block),
+    /// The answer is at its end.
+    End,
+    /// The connection broke.
+    Broken(reqwest::Error),
+}
+
+impl Sse {
+    pub(crate) fn of(response: Response) -> Self {
+        let chunks = response.bytes_stream().map(|chunk| chunk.map(Vec::from)).boxed();
+        Self { chunks, buffer: Vec::new(), searched: 0 }
+    }
+
+    /// The next event; comments are passed over. Dropping the future loses none.
+    ///
+    /// # Errors
+    /// An event is too large.
+    pub(crate) async fn next(&mut self, client: &Client) -> Result<Next, Error> {
+        loop {
+            while let Some(end) = find_blank_line(&self.buffer, self.searched) {
+                self.searched = 0;
+                let block: Vec<u8> = self.buffer.drain(..end).collect();
+                if let Some(block) = read(&block) {
+                    return Ok(Next::Block(block));
+                }
+            }
+            // The last three bytes may be the beginning of an end.
+            self.searched = self.buffer.len().saturating_sub(3);
+            match self.chunks.next().await {
+                Some(Ok(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Some(Err(error)) => return Ok(Next::Broken(error)),
+                None => return Ok(Next::End),
+            }
+            // An answer of a service may be in an event.
+            if self.buffer.len() > client.most {
+                return Err(client.bad("sent an event that is too large"));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Sse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sse").field("waiting", &self.buffer.len()).finish_non_exhaustive()
+    }
+}
+
+/// Where the next block ends, its blank line included, when it does behind the first `searched` bytes.
+/// Lines end with LF or with CR and LF.
+fn find_blank_line(buffer: &[u8], searched: usize) -> Option<usize> {
+    let ends = buffer.iter().enumerate().skip(searched).filter(|(_, byte)| **byte == b'\n');
+    ends.map(|(at, _)| at + 1).find_map(|at| match buffer.get(at..)? {
+        [b'\n', ..] => Some(at + 1),
+        [b'\r', b'\n', ..] => Some(at + 2),
+        _ => None,
+    })
+}
+
+/// The event of one block; comments and empty blocks have none.
+fn read(block: &[u8]) -> Option<Block> {
+    let text = String::from_utf8_lossy(block);
+    let fields = |name: &'static str| {
+        text.lines()
+            .filter_map(move |line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(|value| value.strip_prefix(' ').unwrap_or(value))
+    };
+    let data: Vec<&str> = fields("data").collect();
+    if data.is_empty() {
+        return None;
+    }
+    Some(Block { event: fields("event").next_back().map(str::to_owned), data: data.join("\n") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(buffer: &str, expected: Option<&str>) {
+        let end = find_blank_line(buffer.as_bytes(), 0);
+        assert_eq!(end.map(|end| &buffer[..end]), expected, "{buffer:?}");
+        let data = end.and_then(|end| read(&buffer.as_bytes()[..end])).map(|block| block.data);
+        assert_eq!(data.as_deref(), expected.map(|_| "1\n2"));
+    }
+
+    #[test]
+    fn an_event_ends_with_a_blank_line_however_lines_end() {
+        check("data: 1\ndata: 2\n\ndata: 3", Some("data: 1\ndata: 2\n\n"));
+        check("data: 1\r\ndata: 2\r\n\r\ndata: 3", Some("data: 1\r\ndata: 2\r\n\r\n"));
+        check("data: 1\r\ndata: 2\r\n\r", None);
+        check("data: 1\ndata: 2\n", None);
+    }
+}

@@ -1,0 +1,230 @@
+//! Composition: where no single capability does what somebody asks for, a chain of several may.
+//!
+//! [`compose`] is given the requests of a sentence with what was found for each, and proposes
+//! chains in which what some capabilities give is what others take. A proposal is a document that
+//! the compiler has accepted, and says of each link what it rests on. A wrong link is worse than
+//! none: where it is not clear what feeds an input, that stays an input of the chain, and where
+//! nothing links a capability to those before it, there is no chain.
+//!
+//! Pure but for [`gather()`], which asks a registry: documents come in and go out.
+
+mod gather;
+mod judge;
+mod reference;
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use a2s::api::Pin;
+use a2s::author::{ChainStep, write_chain};
+use a2s::{Action, CapabilityName, Document, Interface, find_inputs};
+use serde::Serialize;
+
+pub use gather::gather;
+use judge::Judge;
+use reference::References;
+
+/// The most capabilities of a chain.
+pub const MAX_STEPS: usize = 4;
+/// Capabilities that are looked at for each request.
+const MOST_CANDIDATES: usize = 4;
+/// Proposals that are made.
+const MOST_PROPOSALS: usize = 3;
+/// How much less than the best one a candidate may fit its request.
+const NEAR_ENOUGH: f64 = 0.6;
+/// What an input that stays open takes off the score of a chain.
+const OPEN: f64 = 0.98;
+
+/// A request of a sentence, and what was found for it.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// In the words of whoever asks: "share it on Twitter".
+    pub text: String,
+    /// What may do it, best first.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A capability that may do what is asked for.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Its checked document.
+    pub document: Arc<Document>,
+    /// How well it fits, 0 to 1, comparable between requests: the similarity of a search hit.
+    pub similarity: f64,
+}
+
+/// A chain that may do all that is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Proposal {
+    /// The name of its document.
+    pub name: CapabilityName,
+    /// What its document says that it does.
+    pub description: String,
+    /// The capabilities that it runs, in their order.
+    pub capabilities: Vec<Pin>,
+    /// What feeds what, and why.
+    pub links: Vec<Link>,
+    /// How good it is, 0 to 1: how well the capabilities fit and how sure the links are.
+    pub score: f64,
+    /// The document as YAML, with its checksum.
+    #[serde(rename = "document")]
+    pub text: String,
+    /// The same, read by the compiler.
+    #[serde(skip)]
+    pub document: Document,
+}
+
+/// Outputs that feed an input.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Link {
+    /// The capability that gives.
+    pub from: CapabilityName,
+    /// Its outputs; of several, a text is made.
+    pub outputs: Vec<String>,
+    /// The capability that takes.
+    pub to: CapabilityName,
+    /// Its input.
+    pub input: String,
+    /// How sure it is, 0 to 1.
+    pub sure: f64,
+    /// What it rests on, in words.
+    pub because: String,
+}
+
+/// A capability as a judge looks at it.
+struct Part<'r> {
+    /// In which words it is asked for.
+    text: &'r str,
+    document: &'r Document,
+    interface: Interface,
+}
+
+impl Part<'_> {
+    fn name(&self) -> &CapabilityName {
+        &self.document.capability().name
+    }
+
+    /// Whether it changes something, as far as its own steps and its name tell.
+    fn changes(&self) -> bool {
+        let mut changes = false;
+        self.document.capability().for_each_step(|step| {
+            if let Action::Task { task, .. } = &step.action {
+                changes |= !task.is_read_only();
+            }
+        });
+        let verb = words::of_name(self.name().as_str()).into_iter().next().unwrap_or_default();
+        changes || words::CHANGING.contains(&verb.as_str())
+    }
+}
+
+/// Proposes chains for requests, best first; `author` is who answers for the documents.
+///
+/// There is none for one request, or for more than four. Of each request the four best candidates
+/// are looked at, so that there are at most 256 chains to choose from.
+#[must_use]
+pub fn compose(requests: &[Request], author: &str) -> Vec<Proposal> {
+    if !(2..=MAX_STEPS).contains(&requests.len()) {
+        return Vec::new();
+    }
+    let parts: Vec<Vec<(Part<'_>, f64)>> = requests.iter().map(parts_of).collect();
+    let references: Vec<_> = requests.iter().map(|r| References::of(&r.text)).collect();
+    let chains = choices(&parts);
+    let mut drafts: Vec<Draft<'_, '_>> =
+        chains.iter().filter_map(|chain| Draft::of(chain, &references)).collect();
+    drafts.sort_by(|a, b| b.score.total_cmp(&a.score));
+    drafts.into_iter().filter_map(|draft| draft.write(author)).take(MOST_PROPOSALS).collect()
+}
+
+fn parts_of(request: &Request) -> Vec<(Part<'_>, f64)> {
+    let best = request.candidates.iter().map(|c| c.similarity).fold(0.0, f64::max);
+    let near = request.candidates.iter().filter(|c| c.similarity >= NEAR_ENOUGH * best);
+    let part = |candidate| {
+        let Candidate { document, similarity }: &Candidate = candidate;
+        let interface = document.interface();
+        (Part { text: &request.text, document, interface }, *similarity)
+    };
+    near.take(MOST_CANDIDATES).map(part).collect()
+}
+
+/// Every way to choose one candidate for each request, and no capability twice.
+fn choices<'p, 'r>(parts: &'p [Vec<(Part<'r>, f64)>]) -> Vec<Vec<&'p (Part<'r>, f64)>> {
+    let mut chains: Vec<Vec<&(Part<'_>, f64)>> = vec![Vec::new()];
+    for candidates in parts {
+        let longer = chains.iter().flat_map(|chain| {
+            let fresh = candidates
+                .iter()
+                .filter(|(part, _)| chain.iter().all(|(other, _)| other.name() != part.name()));
+            fresh.map(|candidate| chain.iter().copied().chain([candidate]).collect())
+        });
+        chains = longer.collect();
+    }
+    chains
+}
+
+/// A chain in which something links each capability to those before it.
+struct Draft<'p, 'r> {
+    parts: Vec<&'p Part<'r>>,
+    steps: Vec<ChainStep<'r>>,
+    links: Vec<Link>,
+    score: f64,
+}
+
+impl<'p, 'r> Draft<'p, 'r> {
+    fn of(chain: &[&'p (Part<'r>, f64)], references: &[References]) -> Option<Self> {
+        let parts: Vec<&Part<'_>> = chain.iter().map(|(part, _)| part).collect();
+        let mut steps: Vec<ChainStep<'_>> = Vec::with_capacity(parts.len());
+        let mut links = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            let mut feeds = BTreeMap::new();
+            if at > 0 {
+                let found = find_inputs(part.text, &part.interface.inputs);
+                let refers = references.get(at)?;
+                let judge = Judge { earlier: parts.get(..at)?, part, found: &found, refers };
+                let judged = judge.links();
+                if judged.is_empty() {
+                    return None;
+                }
+                for (feed, link) in judged {
+                    feeds.insert(link.input.clone(), feed);
+                    links.push(link);
+                }
+                for (input, feed) in judge.shared(&steps) {
+                    feeds.entry(input).or_insert(feed);
+                }
+            }
+            steps.push(ChainStep { document: part.document, feeds });
+        }
+        let fit = chain.iter().map(|(_, similarity)| similarity).sum::<f64>() / chain.len() as f64;
+        let sure = links.iter().map(|link| link.sure).fold(1.0, f64::min);
+        let open = parts.iter().zip(&steps).flat_map(|(part, step)| {
+            let inputs = part.interface.inputs.iter();
+            inputs.filter(|field| field.required && !step.feeds.contains_key(&field.name))
+        });
+        let open = i32::try_from(open.count()).unwrap_or(i32::MAX);
+        Some(Self { parts, steps, links, score: fit * sure * OPEN.powi(open) })
+    }
+
+    /// The proposal, when the compiler takes its document.
+    fn write(self, author: &str) -> Option<Proposal> {
+        let written = write_chain(&self.steps, author).ok()?;
+        let capability = written.document.capability();
+        let pins = self.parts.iter().map(|part| {
+            let capability = part.document.capability();
+            let (name, version) = (capability.name.clone(), capability.version.clone());
+            Pin { name, version, checksum: part.document.digest() }
+        });
+        Some(Proposal {
+            name: capability.name.clone(),
+            description: capability.description.clone(),
+            capabilities: pins.collect(),
+            links: self.links,
+            score: self.score,
+            text: written.text,
+            document: written.document,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

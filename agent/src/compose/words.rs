@@ -1,0 +1,144 @@
+//! Words of names and descriptions, so far that two can be compared.
+
+/// Names that say nothing of what a value is about: that two are equal means little.
+pub(super) const GENERIC: [&str; 44] = [
+    "body",
+    "code",
+    "content",
+    "count",
+    "data",
+    "date",
+    "dates",
+    "day",
+    "days",
+    "description",
+    "found",
+    "id",
+    "items",
+    "key",
+    "kind",
+    "language",
+    "level",
+    "limit",
+    "link",
+    "message",
+    "name",
+    "names",
+    "number",
+    "numbers",
+    "options",
+    "order",
+    "query",
+    "result",
+    "results",
+    "section",
+    "status",
+    "text",
+    "time",
+    "title",
+    "titles",
+    "topic",
+    "type",
+    "url",
+    "value",
+    "values",
+    "when",
+    "word",
+    "words",
+    "year",
+];
+/// Names of inputs that take any text.
+pub(super) const CONTENT: [&str; 11] = [
+    "text",
+    "message",
+    "content",
+    "body",
+    "note",
+    "comment",
+    "caption",
+    "announcement",
+    "sentence",
+    "status",
+    "post",
+];
+/// Names of outputs that are what a capability has to say, the likeliest first.
+pub(super) const MAIN: [&str; 14] = [
+    "text",
+    "summary",
+    "message",
+    "joke",
+    "quote",
+    "sentence",
+    "answer",
+    "explanation",
+    "translation",
+    "content",
+    "report",
+    "result",
+    "headline",
+    "description",
+];
+/// Verbs that capabilities begin with which change something.
+pub(super) const CHANGING: [&str; 24] = [
+    "post", "send", "share", "publish", "notify", "push", "announce", "tweet", "write", "create",
+    "update", "delete", "remove", "add", "set", "upload", "reach", "warn", "alert", "order",
+    "book", "buy", "pay", "save",
+];
+/// Words that say nothing of what something is about.
+const EMPTY: [&str; 46] = [
+    "a", "an", "the", "of", "in", "on", "at", "for", "to", "from", "by", "with", "and", "or", "as",
+    "its", "is", "are", "be", "it", "that", "this", "one", "two", "such", "what", "which", "how",
+    "whose", "each", "all", "any", "get", "gets", "list", "lists", "find", "finds", "name",
+    "current", "when", "where", "so", "than", "only", "code",
+];
+
+/// The words of an identifier in lower case.
+pub(super) fn of_name(name: &str) -> Vec<String> {
+    a2s::split_name(name).to_lowercase().split(' ').map(str::to_owned).collect()
+}
+
+/// The words of a text that say what it is about, in the singular.
+pub(super) fn of_text(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words = words.filter(|word| word.len() > 1).map(str::to_lowercase);
+    words.filter(|word| !EMPTY.contains(&word.as_str())).map(|word| singular(&word)).collect()
+}
+
+/// A word in the singular, as far as its ending tells: good enough to compare two.
+pub(super) fn singular(word: &str) -> String {
+    let stem = match word {
+        _ if word.len() <= 3 || word.ends_with("ss") => None,
+        _ if word.ends_with("ies") => word.strip_suffix("ies").map(|stem| format!("{stem}y")),
+        _ if ["ches", "shes", "xes", "sses"].iter().any(|end| word.ends_with(end)) => {
+            word.strip_suffix("es").map(str::to_owned)
+        }
+        _ => word.strip_suffix('s').map(str::to_owned),
+    };
+    stem.unwrap_or_else(|| word.to_owned())
+}
+
+/// Whether two lists of words are the same but for singular and plural.
+pub(super) fn same(one: &[String], other: &[String]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| singular(one) == singular(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_compared_in_the_singular() {
+        for (plural, one) in [
+            ("cities", "city"),
+            ("classes", "class"),
+            ("boxes", "box"),
+            ("gas", "gas"),
+            ("rates", "rate"),
+        ] {
+            assert_eq!(singular(plural), one);
+        }
+        assert!(same(&of_name("cityNames"), &of_name("city_name")));
+        assert_eq!(of_text("Name of the cities, such as Oslo"), ["city", "oslo"]);
+    }
+}

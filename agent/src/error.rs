@@ -1,0 +1,77 @@
+//! What can go wrong with a request to an agent: one table of kinds with code and HTTP status.
+
+use a2s::Code;
+use a2s::api::Problem;
+
+use crate::client::Error as ClientError;
+
+macro_rules! table {
+    ($($kind:ident = $id:literal, $status:literal, $title:literal, $remedy:literal;)*) => {
+        /// The kinds of errors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            $(#[doc = concat!($id, ": ", $title, ".")] $kind,)*
+        }
+
+        /// Every code of this crate, in order: A2S600 to A2S699.
+        pub const CODES: &[Code] = &[$(Code { id: $id, title: $title, remedy: $remedy }),*];
+
+        impl Kind {
+            const ALL: &[Self] = &[$(Self::$kind),*];
+
+            pub(crate) fn status(self) -> u16 {
+                match self { $(Self::$kind => $status,)* }
+            }
+        }
+    };
+}
+
+table! {
+    BadRequest = "A2S600", 400, "request to the agent that cannot be used", "Send the JSON that `/openapi.json` describes.";
+    Unauthorized = "A2S601", 401, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token lies in the data folder, or set `A2S_TOKEN`.";
+    Unreachable = "A2S602", 502, "registry or executor not reachable", "Start it, or correct its address; the agent has no other way to do anything.";
+    Busy = "A2S603", 503, "too many turns at once", "Try again when other turns are over.";
+}
+
+impl Kind {
+    pub(crate) fn code(self) -> Code {
+        // The table is in the order of the enum.
+        let at = Self::ALL.iter().position(|kind| *kind == self).unwrap_or_default();
+        CODES[at]
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request cannot be used.
+    #[error("{0}")]
+    BadRequest(String),
+    /// The token is missing or wrong.
+    #[error("the agent needs the owner's token")]
+    Unauthorized,
+    /// A registry or an executor does not answer, or not as one would.
+    #[error(transparent)]
+    Service(#[from] ClientError),
+    /// Too many turns are taken at once.
+    #[error("{0} turns are taken at once already")]
+    Busy(usize),
+}
+
+impl Error {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::BadRequest(_) => Kind::BadRequest,
+            Self::Unauthorized => Kind::Unauthorized,
+            Self::Service(_) => Kind::Unreachable,
+            Self::Busy(_) => Kind::Busy,
+        }
+    }
+
+    /// The answer over HTTP.
+    #[must_use]
+    pub fn to_problem(&self) -> Problem {
+        let kind = self.kind();
+        Problem::new(kind.status(), &kind.code(), self.to_string())
+    }
+}

@@ -1,0 +1,186 @@
+//! The executor at the other end of HTTP: plans, runs and their events.
+
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanAnswer, PlanRequest, Run};
+use reqwest::header::ACCEPT;
+use reqwest::{Method, StatusCode};
+use uuid::Uuid;
+
+use crate::client::{Client, Error, Next, Sse};
+
+/// Runs capabilities: the `CapabilityExecutor` of the A2S text.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    client: Client,
+}
+
+impl Executor {
+    /// The executor that `client` reaches.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// What a run would do; nothing is sent to any service.
+    ///
+    /// # Errors
+    /// When the executor refuses or does not answer.
+    pub async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
+        self.client.post(&["v1", "plans"], request).await
+    }
+
+    /// Starts a run. With `wait` in the request the answer is the run at its end.
+    ///
+    /// # Errors
+    /// When the executor refuses or does not answer.
+    pub async fn start(&self, request: &ExecutionRequest) -> Result<Run, Error> {
+        self.client.post(&["v1", "executions"], request).await
+    }
+
+    /// Starts a run that is stopped when nobody attends to it any more.
+    ///
+    /// # Errors
+    /// When the executor refuses or does not answer.
+    pub async fn start_attended(&self, request: &ExecutionRequest) -> Result<Attended, Error> {
+        let run = self.start(request).await?;
+        let events = self.follow(run.id, 0);
+        Ok(Attended { executor: self.clone(), id: run.id, events, over: run.status.is_final() })
+    }
+
+    /// A run as it is now.
+    ///
+    /// # Errors
+    /// When there is no such run, or no answer.
+    pub async fn run(&self, id: Uuid) -> Result<Run, Error> {
+        self.client.get(&["v1", "executions", &id.to_string()]).await
+    }
+
+    /// Stops a run. What has been sent to services is not taken back.
+    ///
+    /// # Errors
+    /// When there is no such run, it is over, or there is no answer.
+    pub async fn cancel(&self, id: Uuid) -> Result<Run, Error> {
+        let id = id.to_string();
+        let path = ["v1", "executions", &id, "cancel"];
+        self.client.json(self.client.request(Method::POST, &path)).await
+    }
+
+    /// The events of a run behind number `seen`; 0 for all of them.
+    #[must_use]
+    pub fn follow(&self, id: Uuid, seen: u64) -> Events {
+        Events { client: self.client.clone(), id, seen, open: None, over: false }
+    }
+}
+
+/// A run that somebody waits for: when this is dropped before the run has ended or waits, the run is
+/// cancelled.
+#[derive(Debug)]
+pub struct Attended {
+    executor: Executor,
+    id: Uuid,
+    events: Events,
+    over: bool,
+}
+
+impl Attended {
+    /// The run.
+    #[must_use]
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// The next event; none when the run has ended or waits.
+    ///
+    /// # Errors
+    /// As [`Events::next`].
+    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+        let event = self.events.next().await?;
+        self.over |= event.is_none();
+        Ok(event)
+    }
+
+    /// The run as it ended, or as it waits.
+    ///
+    /// # Errors
+    /// As [`Events::next`] and [`Executor::run`].
+    pub async fn finish(mut self) -> Result<Run, Error> {
+        while self.next().await?.is_some() {}
+        self.executor.run(self.id).await
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        // Without a runtime the process ends, and nobody is left to say it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (executor, id) = (self.executor.clone(), self.id);
+            runtime.spawn(async move { executor.cancel(id).await });
+        }
+    }
+}
+
+/// The events of a run as they happen, until it has ended or waits. A stream that breaks is taken up
+/// again behind the last event that was seen.
+#[derive(Debug)]
+pub struct Events {
+    client: Client,
+    id: Uuid,
+    seen: u64,
+    open: Option<Sse>,
+    /// Whether the last event was one behind which nothing more happens, or not for now.
+    over: bool,
+}
+
+impl Events {
+    /// The number of the last event that was given.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// The next event; none when the run has ended or waits. Dropping the future loses no event.
+    ///
+    /// # Errors
+    /// When the executor refuses, does not answer, or sends what is no event.
+    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            let Some(open) = &mut self.open else {
+                self.open = connect(&self.client, self.id, self.seen).await?;
+                if self.open.is_none() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let block = match open.next(&self.client).await? {
+                Next::Block(block) => block,
+                // Behind a run that waited more may have happened: the end of the stream tells.
+                Next::End if self.over => return Ok(None),
+                Next::End | Next::Broken(_) => {
+                    self.open = None;
+                    continue;
+                }
+            };
+            let event: Event = serde_json::from_str(&block.data).map_err(|error| {
+                self.client.bad(format!("sent an event that is not understood: {error}"))
+            })?;
+            self.over =
+                matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. });
+            self.seen = event.seq;
+            return Ok(Some(event));
+        }
+    }
+}
+
+/// None when everything was told before, and nothing more will be.
+async fn connect(client: &Client, run: Uuid, seen: u64) -> Result<Option<Sse>, Error> {
+    let run = run.to_string();
+    let request = client
+        .request(Method::GET, &["v1", "executions", &run, "events"])
+        .header(ACCEPT, "text/event-stream")
+        .header("last-event-id", seen.to_string());
+    let response = client.send(request).await?;
+    let is_over = response.status() == StatusCode::NO_CONTENT;
+    Ok((!is_over).then(|| Sse::of(response)))
+}

@@ -1,0 +1,298 @@
+//! Asks the guardians about what an agent hears, finds, says and passes on.
+//!
+//! What a capability does is asked by the executor, step by step. Here is the rest of an agent:
+//! `steps/message`, `steps/knowledgeRetrieval`, `protocols/MCP` and the methods of A2A (AOS, 4.2, 4.5
+//! and 4.8 to 4.10).
+
+use a2s::api::{DecisionSource, Hit, HookDecision};
+use a2s::one_line;
+use aos::message::{
+    A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider, Call,
+    KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, McpStep, Message, MessageStep, Method,
+    Object, Part, Request, Role, Session, StepContext, TextPart,
+};
+use aos::{Guardians, Origin, Outcome, Verdict};
+use reqwest::header::HeaderMap;
+
+use crate::outside::Outside;
+
+/// The longest words of a guardian that are told, in characters.
+const MAX_WORDS: usize = 500;
+/// The most reasons that are told, and the longest of them.
+const MAX_REASONS: usize = 20;
+const MAX_REASON: usize = 100;
+
+/// Where something happens, as the guardian sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The session: a conversation.
+    pub session: &'a str,
+    /// The turn, unique in the session.
+    pub turn: &'a str,
+    /// The step, unique in the turn.
+    pub step: &'a str,
+}
+
+/// Which way an A2A message goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Way<'a> {
+    /// It asks this agent.
+    Asked,
+    /// It is the answer of this agent.
+    Answers,
+    /// It asks another agent.
+    Asks {
+        /// What that agent calls itself.
+        name: &'a str,
+        /// Where it is.
+        url: &'a str,
+    },
+    /// It is the answer of another agent.
+    Answered {
+        /// What that agent calls itself.
+        name: &'a str,
+        /// Where it is.
+        url: &'a str,
+    },
+}
+
+/// What the guardians made of something.
+#[derive(Debug, Clone)]
+pub struct Guarded<T> {
+    /// What each that was asked has decided, in order.
+    pub decisions: Vec<HookDecision>,
+    /// What may be used: as it was, or as they want it. Else nothing of it may.
+    pub outcome: Result<T, Denial>,
+}
+
+/// Why something may not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Denial {
+    /// The guardian's words, or why it could not be asked.
+    pub message: String,
+    /// Whether a guardian said no. Else it did not answer, or wants what cannot be done.
+    pub decided: bool,
+}
+
+/// The guardians of an agent.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    guardians: Option<Guardians>,
+    agent: Agent,
+    outside: Outside,
+}
+
+impl Guard {
+    /// Asks `guardians`, or nobody: then everything may pass, and is told as `unguarded`.
+    #[must_use]
+    pub fn new(guardians: Option<Guardians>, outside: Outside) -> Self {
+        Self { guardians, agent: identity(), outside }
+    }
+
+    /// A message of the user, before it is acted on, or of the agent, before it is shown
+    /// (`steps/message`): the text that is used instead, when the guardians want another.
+    pub async fn message(&self, scene: Scene<'_>, role: Role, text: String) -> Guarded<String> {
+        let content = vec![Part::Text(TextPart::new(text.as_str()))];
+        let message = Message::new(self.outside.new_id().to_string(), role, content);
+        let step = MessageStep::new(self.context(scene), message);
+        let mut used = text;
+        let guarded = self.ask(step, |modified| {
+            let Call::Message(step) = &modified.call else { return Err(other_hook()) };
+            used = text_of(&step.message.content)?;
+            Ok(())
+        });
+        guarded.await.map(|()| used)
+    }
+
+    /// What a search found, before it is used (`steps/knowledgeRetrieval`). A guardian may take
+    /// hits away and change what is said of them, and add none.
+    pub async fn knowledge(
+        &self,
+        scene: Scene<'_>,
+        query: &str,
+        hits: Vec<Hit>,
+    ) -> Guarded<Vec<Hit>> {
+        let id = |hit: &Hit| format!("{}@{}", hit.name, hit.version);
+        let results = hits.iter().map(|hit| KnowledgeResult::new(id(hit), hit.description.clone()));
+        let mut found = KnowledgeStep::new(results.collect::<Vec<_>>());
+        found.query = Some(query.to_owned());
+        let step = KnowledgeRetrievalStep::new(self.context(scene), found);
+        let mut used = hits;
+        let guarded = self.ask(step, |modified| {
+            let Call::KnowledgeRetrieval(step) = &modified.call else { return Err(other_hook()) };
+            let wanted = &step.knowledge_step.results;
+            let mut kept = Vec::with_capacity(wanted.len());
+            for result in wanted {
+                let hit = used.iter().find(|hit| id(hit) == result.id);
+                let hit = hit.ok_or_else(|| {
+                    format!("`{}` is none of the results", one_line(&result.id, MAX_REASON))
+                })?;
+                kept.push(Hit { description: result.content.clone(), ..hit.clone() });
+            }
+            used = kept;
+            Ok(())
+        });
+        guarded.await.map(|()| used)
+    }
+
+    /// An MCP message that has come in, before it is acted on, or one that goes out, before it is
+    /// sent (`protocols/MCP`): the message that is used instead, when the guardians want another.
+    pub async fn mcp(&self, scene: Scene<'_>, message: Object) -> Guarded<Object> {
+        let context = Some(self.context(scene));
+        let step = McpStep { context, ..McpStep::new(message.clone()) };
+        let mut used = message;
+        let guarded = self.ask(step, |modified| {
+            let Call::Mcp(step) = &modified.call else { return Err(other_hook()) };
+            used.clone_from(&step.message);
+            Ok(())
+        });
+        guarded.await.map(|()| used)
+    }
+
+    /// An A2A message that has come in, before it is acted on, or one that goes out, before it is
+    /// sent: the message that is used instead, when the guardians want another. `fits` says why what
+    /// they want cannot be used.
+    pub async fn a2a(
+        &self,
+        method: A2aMethod,
+        way: Way<'_>,
+        message: Object,
+        fits: impl Fn(&Object) -> Result<(), String>,
+    ) -> Guarded<Object> {
+        let step = A2aStep::new(message.clone(), self.between(way));
+        let mut used = message;
+        let guarded = self.ask((method, step), |modified| {
+            let Call::A2a(_, step) = &modified.call else { return Err(other_hook()) };
+            fits(&step.payload)?;
+            used.clone_from(&step.payload);
+            Ok(())
+        });
+        guarded.await.map(|()| used)
+    }
+
+    /// Between whom an A2A message travels. The schema wants agents that are less than complete.
+    fn between(&self, way: Way<'_>) -> A2aContext {
+        let party = |agent, role| A2aParty { agent, role: Some(role), ..A2aParty::default() };
+        let own = A2aAgent {
+            name: Some(self.agent.name.clone()),
+            version: Some(self.agent.version.clone()),
+            ..A2aAgent::default()
+        };
+        let peer = |name: &str, url: &str| A2aAgent {
+            name: Some(name.to_owned()),
+            url: Some(url.to_owned()),
+            ..A2aAgent::default()
+        };
+        let (from, to) = match way {
+            Way::Asked => (party(None, A2aRole::Client), party(Some(own), A2aRole::Server)),
+            Way::Answers => (party(Some(own), A2aRole::Server), party(None, A2aRole::Client)),
+            Way::Asks { name, url } => {
+                (party(Some(own), A2aRole::Client), party(Some(peer(name, url)), A2aRole::Server))
+            }
+            Way::Answered { name, url } => {
+                (party(Some(peer(name, url)), A2aRole::Server), party(Some(own), A2aRole::Client))
+            }
+        };
+        A2aContext { from: Some(from), to: Some(to), ..A2aContext::default() }
+    }
+
+    /// Asks about anything. `follow` does what a guardian wants instead, or says why it cannot.
+    async fn ask(
+        &self,
+        call: impl Into<Call>,
+        follow: impl FnMut(&Request) -> Result<(), String>,
+    ) -> Guarded<()> {
+        let question = Request::new(self.outside.new_id().to_string(), call);
+        let method = question.method();
+        let Some(guardians) = &self.guardians else {
+            return Guarded { decisions: vec![unguarded(method)], outcome: Ok(()) };
+        };
+        let consultation = guardians.ask_following(&question, &HeaderMap::new(), follow).await;
+        let decisions = consultation
+            .outcomes
+            .iter()
+            .map(|(name, outcome)| decision(method, name, outcome))
+            .collect();
+        let outcome = match (consultation.verdict, consultation.outcomes.last()) {
+            (Verdict::Deny, last) => Err(Denial {
+                message: last.map_or_else(String::new, |(_, last)| words(&last.message)),
+                decided: last.is_some_and(|(_, last)| last.origin == Origin::Guardian),
+            }),
+            (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
+        };
+        Guarded { decisions, outcome }
+    }
+
+    fn context(&self, scene: Scene<'_>) -> StepContext {
+        let session = Session::new(scene.session.to_owned());
+        StepContext::new(self.agent.clone(), session, scene.turn, scene.step, self.outside.now())
+    }
+}
+
+impl<T> Guarded<T> {
+    /// The same with another value in the place of what may be used.
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> Guarded<U> {
+        Guarded { decisions: self.decisions, outcome: self.outcome.map(f) }
+    }
+}
+
+fn other_hook() -> String {
+    "it is about something else than was asked".to_owned()
+}
+
+/// The text of a message that a guardian has changed.
+fn text_of(content: &[Part]) -> Result<String, String> {
+    let parts = content.iter().map(|part| match part {
+        Part::Text(part) => Ok(part.text.as_str()),
+        _ => Err("the content is more than text".to_owned()),
+    });
+    Ok(parts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+fn words(text: &str) -> String {
+    one_line(text, MAX_WORDS)
+}
+
+fn decision(method: Method, name: &str, outcome: &Outcome) -> HookDecision {
+    let reasons = outcome.reason_codes.iter().take(MAX_REASONS);
+    HookDecision {
+        hook: method.as_str().to_owned(),
+        guardian: Some(name.to_owned()),
+        decision: outcome.verdict.as_str().to_owned(),
+        source: match &outcome.origin {
+            Origin::Guardian => DecisionSource::Guardian,
+            Origin::FailedClosed(_) => DecisionSource::FailedClosed,
+            Origin::FailedOpen(_) => DecisionSource::FailedOpen,
+        },
+        message: words(&outcome.message),
+        reason_codes: reasons.map(|code| one_line(code, MAX_REASON)).collect(),
+    }
+}
+
+fn unguarded(method: Method) -> HookDecision {
+    HookDecision {
+        hook: method.as_str().to_owned(),
+        guardian: None,
+        decision: "unguarded".to_owned(),
+        source: DecisionSource::Unguarded,
+        message: "no guardian is asked".to_owned(),
+        reason_codes: Vec::new(),
+    }
+}
+
+/// This agent. It is not hosted under one address: the schema wants a URL, and a URN is one.
+fn identity() -> Agent {
+    let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
+    Agent::new(
+        "a2s-agent".to_owned(),
+        "A2S agent".to_owned(),
+        "Find published capabilities for what somebody wants, and have them run.".to_owned(),
+        env!("CARGO_PKG_VERSION").to_owned(),
+        provider,
+        "urn:a2s:agent".to_owned(),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,154 @@
+//! What becomes of the answers of guardians.
+
+use a2s::api::Hit;
+use aos::{GuardianClient, Options};
+use axum::Json;
+use axum::Router;
+use axum::routing::post;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::*;
+
+/// What a guardian answers to a question, as the result of the response.
+pub(crate) type Answer = fn(Value) -> Value;
+
+/// A guard with a guardian that answers so, until the test is over.
+pub(crate) async fn guard(answer: Answer) -> Guard {
+    let reply = move |Json(question): Json<Value>| async move {
+        let id = question["id"].clone();
+        Json(json!({"jsonrpc": "2.0", "id": id, "result": answer(question)}))
+    };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let router = Router::new().route("/", post(reply));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let client = GuardianClient::new(url, Options::default()).unwrap();
+    let time = "2026-01-02T03:04:05Z".parse().unwrap();
+    let outside = Outside::new(move || time, || Uuid::from_u128(7));
+    Guard::new(Some(Guardians::new("stand-in", client)), outside)
+}
+
+pub(crate) fn modify(question: Value, change: impl FnOnce(&mut Value)) -> Value {
+    let mut modified = question;
+    change(&mut modified["params"]);
+    json!({"decision": "modify", "message": "In other words.", "modifiedRequest": modified})
+}
+
+const SCENE: Scene<'static> = Scene { session: "s", turn: "t", step: "p" };
+
+fn hits() -> Vec<Hit> {
+    let hit = |name: &str| -> Hit {
+        serde_json::from_value(json!({
+            "id": name, "score": 1.0, "description": format!("Does {name}"), "usage_count": 0,
+            "success_rate": null, "complexity": "low", "required_permissions": [], "name": name,
+            "version": "1.0.0", "checksum": format!("sha256:{}", "0".repeat(64)), "parameters": [],
+            "similarity": 1.0, "explanation": [],
+        }))
+        .unwrap()
+    };
+    vec![hit("One"), hit("Two")]
+}
+
+#[tokio::test]
+async fn a_message_is_used_as_the_guardian_wants_it() {
+    let changed = guard(|question| {
+        assert_eq!(question["method"], "steps/message");
+        assert_eq!(question["params"]["message"]["role"], "user");
+        assert_eq!(question["params"]["context"]["session"]["id"], "s");
+        modify(question, |params| params["message"]["content"][0]["text"] = json!("Rome"))
+    });
+    let guarded = changed.await.message(SCENE, Role::User, "Paris".to_owned()).await;
+    assert_eq!(guarded.outcome, Ok("Rome".to_owned()));
+    assert_eq!(guarded.decisions[0].decision, "modify");
+    assert_eq!(guarded.decisions[0].guardian.as_deref(), Some("stand-in"));
+
+    let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": ["why"]}));
+    let guarded = denied.await.message(SCENE, Role::Agent, "Paris".to_owned()).await;
+    assert_eq!(guarded.outcome, Err(Denial { message: "No.".to_owned(), decided: true }));
+    assert_eq!(guarded.decisions[0].reason_codes, ["why"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_followed_is_a_denial() {
+    let picture = guard(|question| {
+        modify(question, |params| {
+            params["message"]["content"] =
+                json!([{"kind": "file", "file": {"uri": "https://pictures.example/1.png"}}]);
+        })
+    });
+    let guarded = picture.await.message(SCENE, Role::User, "Paris".to_owned()).await;
+    assert!(guarded.outcome.is_err_and(|denial| !denial.decided));
+    assert_eq!(guarded.decisions[0].decision, "deny");
+
+    let invented = guard(|question| {
+        modify(question, |params| {
+            params["knowledgeStep"]["results"][0]["id"] = json!("Three@1.0.0")
+        })
+    });
+    let guarded = invented.await.knowledge(SCENE, "numbers", hits()).await;
+    let denial = guarded.outcome.unwrap_err();
+    assert!(denial.message.contains("`Three@1.0.0`"), "{denial}");
+}
+
+#[tokio::test]
+async fn hits_are_taken_away_and_told_otherwise() {
+    let guarding = guard(|question| {
+        let step = &question["params"]["knowledgeStep"];
+        assert_eq!(
+            (&step["query"], &step["results"][0]["id"]),
+            (&json!("numbers"), &json!("One@1.0.0"))
+        );
+        modify(question, |params| {
+            let results = params["knowledgeStep"]["results"].as_array_mut().unwrap();
+            results.remove(0);
+            results[0]["content"] = json!("Counts to two");
+        })
+    });
+    let kept = guarding.await.knowledge(SCENE, "numbers", hits()).await.outcome.unwrap();
+    assert_eq!(kept.len(), 1);
+    assert_eq!((kept[0].name.as_str(), kept[0].description.as_str()), ("Two", "Counts to two"));
+}
+
+#[tokio::test]
+async fn an_mcp_message_is_used_as_the_guardian_wants_it() {
+    let guarding = guard(|question| {
+        assert_eq!(question["method"], "protocols/MCP");
+        modify(question, |params| params["message"]["params"]["arguments"]["city"] = json!("Rome"))
+    });
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": {"city": "Paris"}}});
+    let Value::Object(message) = message else { return };
+    let used = guarding.await.mcp(SCENE, message).await.outcome.unwrap();
+    assert_eq!(used["params"]["arguments"]["city"], "Rome");
+}
+
+#[tokio::test]
+async fn an_a2a_message_is_asked_about_with_both_its_ends() {
+    const PEER: Way<'static> = Way::Asks { name: "Hotel", url: "http://hotel.test/" };
+    let message = || -> Object { serde_json::from_value(json!({"params": {"id": "1"}})).unwrap() };
+    let changed = guard(|question| {
+        assert_eq!(question["method"], "tasks/cancel");
+        let context = &question["params"]["context"];
+        assert_eq!(
+            context["from"],
+            json!({"agent": {"name": "A2S agent", "version": env!("CARGO_PKG_VERSION")}, "role": "client"})
+        );
+        assert_eq!(context["to"]["agent"], json!({"name": "Hotel", "url": "http://hotel.test/"}));
+        modify(question, |params| params["payload"]["params"]["id"] = json!("2"))
+    });
+    let changed = changed.await;
+    let asked = changed.a2a(A2aMethod::TaskCancel, PEER, message(), |_| Ok(())).await;
+    assert_eq!(asked.outcome.unwrap()["params"]["id"], "2");
+    assert_eq!(asked.decisions[0].hook, "tasks/cancel");
+
+    let unfit = |_: &Object| Err("it is another request".to_owned());
+    let asked = changed.a2a(A2aMethod::TaskCancel, PEER, message(), unfit).await;
+    let denial = asked.outcome.unwrap_err();
+    assert!(!denial.decided && denial.message.contains("another request"), "{denial}");
+
+    let denied = guard(|_| json!({"decision": "deny", "message": "No.", "reasonCode": []})).await;
+    let asked = denied.a2a(A2aMethod::TaskGet, Way::Answers, message(), |_| Ok(())).await;
+    assert_eq!(asked.outcome.unwrap_err().message, "No.");
+    assert_eq!(asked.decisions[0].hook, "task/get");
+}

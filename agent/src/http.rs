@@ -1,0 +1,178 @@
+//! `POST /v1/agent`: a turn in, an answer out, or the events of the turn as they happen.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::Secret;
+use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, PROBLEM_JSON, Problem};
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use url::Url;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::a2a::{self, Desk};
+use crate::agent::Agent;
+use crate::error::Error;
+use crate::state::NoState;
+
+/// The largest body of a request, in bytes: a message, inputs and what is pending.
+const MAX_BODY: usize = 1 << 20;
+/// How many turns are taken at once.
+const MAX_TURNS: usize = 64;
+/// How often a silent stream shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// An agent as a service. Clones are handles on the same one.
+#[derive(Debug, Clone)]
+pub struct App {
+    agent: Arc<Agent>,
+    /// What callers have to show; nobody is asked without one.
+    token: Option<Secret>,
+    turns: Arc<Semaphore>,
+    /// Where other agents are served.
+    desk: Arc<Desk>,
+    /// Where others reach this service, when it is not where they say.
+    url: Option<Url>,
+}
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(AgentEvent, Problem)))]
+struct Document;
+
+impl App {
+    /// The agent for whoever shows `token`. What it does, it does with the tokens of its own
+    /// clients, so a service without a token lets everybody do what those may.
+    #[must_use]
+    pub fn new(agent: Agent, token: Option<Secret>) -> Self {
+        let turns = Arc::new(Semaphore::new(MAX_TURNS));
+        let desk = Arc::new(Desk::new(agent.clone(), Arc::clone(&turns)));
+        Self { agent: Arc::new(agent), token, turns, desk, url: None }
+    }
+
+    /// Says on the agent's card that it is reached at `url`, as others see it. Else the card says
+    /// what they asked for.
+    #[must_use]
+    pub fn reached_at(self, url: Option<Url>) -> Self {
+        Self { url, ..self }
+    }
+
+    pub(crate) fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
+    pub(crate) fn public_url(&self) -> Option<&Url> {
+        self.url.as_ref()
+    }
+
+    /// `POST /v1/agent`, and what other agents ask for, to be merged into the router of a larger service.
+    pub fn routes(&self) -> Router {
+        let token = middleware::from_fn_with_state(self.clone(), require_token);
+        let (router, _) = routes().split_for_parts();
+        let router = router.layer(DefaultBodyLimit::max(MAX_BODY)).route_layer(token);
+        // The card is how others find out that they need a token.
+        router.merge(a2a::open_routes()).with_state(self.clone())
+    }
+
+    /// What the route takes and gives.
+    #[must_use]
+    pub fn openapi() -> utoipa::openapi::OpenApi {
+        routes().into_openapi().merge_from(a2a::openapi())
+    }
+
+    fn admit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        Arc::clone(&self.turns).try_acquire_owned().map_err(|_| Error::Busy(MAX_TURNS))
+    }
+}
+
+fn routes() -> OpenApiRouter<App> {
+    let router = OpenApiRouter::with_openapi(Document::openapi()).routes(routes!(take_turn));
+    router.merge(a2a::routes())
+}
+
+async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    match &app.token {
+        Some(token) if !token.matches(given) => Error::Unauthorized.into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let problem = self.to_problem();
+        let status = StatusCode::from_u16(problem.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, [(CONTENT_TYPE, PROBLEM_JSON)], Json(problem)).into_response()
+    }
+}
+
+/// Take a turn with the agent
+///
+/// Somebody says what they want; the agent searches, verifies, asks for what is missing, runs, and
+/// tells what came of it. With `Accept: text/event-stream` everything that happens is sent as it
+/// happens (`data` is an `AgentEvent`, `event` its type), the answer last, or an event `problem` when
+/// there is none. A client that goes away stops what runs.
+#[utoipa::path(
+    post, path = "/v1/agent", tag = "agent", security(("token" = [])),
+    request_body = AgentRequest,
+    responses(
+        (status = 200, description = "The answer; or the events, as `AgentEvent`", body = AgentAnswer),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "Registry or executor does not answer, or too many turns are taken at once", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+async fn take_turn(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Error> {
+    let request: AgentRequest =
+        serde_json::from_slice(&body).map_err(|error| Error::BadRequest(error.to_string()))?;
+    let permit = app.admit()?;
+    let wants = |value: &str| value.contains("text/event-stream");
+    if !headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(wants) {
+        let answer = app.agent.handle(request, &NoState, &mut |_| {}).await?;
+        return Ok(Json(answer).into_response());
+    }
+    // The turn is driven by its own stream: when the client goes away, it is dropped with it.
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let agent = Arc::clone(&app.agent);
+    let turn = async move {
+        let mut tell = |event| {
+            // The other end is this very stream.
+            let _ = sender.send(event);
+        };
+        let answered = agent.handle(request, &NoState, &mut tell).await;
+        drop(permit);
+        answered.err()
+    };
+    let told = futures::stream::poll_fn(move |context| events.poll_recv(context));
+    let told = told.map(|event| message(&event));
+    let ended = futures::stream::once(turn).filter_map(async |error: Option<Error>| {
+        let problem = error?.to_problem();
+        Event::default().event("problem").json_data(problem).ok().map(Ok::<_, Infallible>)
+    });
+    let stream = futures::stream::select(told.filter_map(async |event| event.map(Ok)), ended);
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+    Ok(Sse::new(stream).keep_alive(keep_alive).into_response())
+}
+
+/// An event as it is sent.
+fn message(event: &AgentEvent) -> Option<Event> {
+    let value = serde_json::to_value(event).ok()?;
+    let kind = value.get("type")?.as_str()?.to_owned();
+    Some(Event::default().event(kind).data(value.to_string()))
+}

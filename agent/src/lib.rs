@@ -1,0 +1,54 @@
+//! The agents' door: what an agent needs to find capabilities by intent and to run them.
+//!
+//! [`Registry`] and [`Executor`] are the two services at the other end of HTTP, each reached by a
+//! [`Client`]. This crate reads no environment: whoever uses it gives it addresses and tokens.
+//!
+//! ```no_run
+//! use a2s::api::{ExecutionRequest, SearchRequest};
+//! use agent::{Client, Executor, Registry};
+//!
+//! # async fn example() -> Result<(), agent::ClientError> {
+//! let client = Client::new(&"http://127.0.0.1:8740".parse().unwrap(), None)?;
+//! let (registry, executor) = (Registry::new(client.clone()), Executor::new(client));
+//! let intent = "list dog breeds".to_owned();
+//! let found = registry.search(&SearchRequest { intent, ..SearchRequest::default() }).await?;
+//! if let Some(hit) = found.capabilities.first() {
+//!     let (name, digest) = (Some(hit.name.clone()), Some(hit.checksum));
+//!     let request = ExecutionRequest { name, digest, ..ExecutionRequest::default() };
+//!     let run = executor.start(&request).await?;
+//!     let mut events = executor.follow(run.id, 0);
+//!     while let Some(event) = events.next().await? {
+//!         println!("{:?}", event.kind);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod a2a;
+mod agent;
+mod client;
+pub mod compose;
+mod error;
+mod executor;
+mod guard;
+mod http;
+pub mod mcp;
+mod model;
+mod outside;
+mod registry;
+mod remote;
+mod state;
+mod turn;
+
+pub use agent::{Agent, MAX_MESSAGE, MAX_SESSION, Source};
+pub use client::{Client, Error as ClientError, in_words, is_loopback, root_cause};
+pub use error::{CODES, Error};
+pub use executor::{Attended, Events, Executor};
+pub use guard::{Denial, Guard, Guarded, Scene, Way};
+pub use http::App;
+pub use model::{Error as ModelError, Model};
+pub use outside::Outside;
+pub use registry::Registry;
+pub use remote::{RemoteAgent, RemoteTurn};
+pub use state::{NoState, StateStore};

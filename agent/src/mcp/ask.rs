@@ -1,0 +1,152 @@
+//! Questions to the person in front of a client (elicitation), in both ways that MCP has: a request
+//! of the server's own while the call waits, or, from 2026-07-28, an answer to the call that the
+//! client comes back with.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use a2s::{Field, one_line};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    InputRequest, InputRequiredResult, InputResponses, JsonObject, PrimitiveSchemaDefinition,
+    ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Map, Value, json};
+
+use super::answer::Refusal;
+
+/// How long a person has for an answer.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// The longest description of a field, in characters.
+const MAX_WORDS: usize = 500;
+
+/// Whoever can be asked.
+pub(super) struct Person<'a> {
+    context: &'a RequestContext<RoleServer>,
+    /// What has been answered to earlier questions of this call.
+    answers: InputResponses,
+}
+
+/// What came of a question.
+pub(super) enum Asked {
+    Answer(ElicitResult),
+    /// The client asks, and calls again with the answer.
+    Later(Box<InputRequiredResult>),
+}
+
+impl<'a> Person<'a> {
+    pub(super) fn new(
+        context: &'a RequestContext<RoleServer>,
+        answers: Option<InputResponses>,
+    ) -> Self {
+        Self { context, answers: answers.unwrap_or_default() }
+    }
+
+    /// Whether the client can show forms.
+    pub(super) fn can_be_asked(&self) -> bool {
+        let elicitation = self.context.client_capabilities().and_then(|can| can.elicitation);
+        // Before there were kinds of it, forms were the only one.
+        elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
+    }
+
+    /// Asks one question, which is the same question when `key` is. `state` comes back with the
+    /// answer, when that comes with another call.
+    pub(super) async fn ask(
+        &self,
+        key: &str,
+        message: String,
+        schema: ElicitationSchema,
+        state: Option<String>,
+    ) -> Result<Asked, Refusal> {
+        if let Some(answer) = self.answers.get(key) {
+            let answer = serde_json::from_value(answer.clone());
+            return answer.map(Asked::Answer).map_err(|error| {
+                let message = format!("the answer to `{key}` is not understood: {error}");
+                Refusal::of_caller(message, "Answer with `action` and `content`.")
+            });
+        }
+        let params: Result<ElicitRequestParams, _> = serde_json::from_value(json!({
+            "mode": "form", "message": message, "requestedSchema": schema,
+        }));
+        let params = params.map_err(|error| {
+            Refusal::of_caller(format!("the user cannot be asked: {error}"), "Ask the user.")
+        })?;
+        let version = self.context.protocol_version();
+        if version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            let question = InputRequest::Elicitation(ElicitRequest::new(params));
+            let questions = BTreeMap::from([(key.to_owned(), question)]);
+            return Ok(Asked::Later(Box::new(InputRequiredResult::new(Some(questions), state))));
+        }
+        let peer = &self.context.peer;
+        let answer = peer.create_elicitation_with_timeout(params, Some(PATIENCE)).await;
+        answer.map(Asked::Answer).map_err(|error| {
+            let message = format!("the user was asked, and no answer came: {error}");
+            Refusal::of_caller(message, "Ask the user yourself, then call it again.")
+        })
+    }
+}
+
+/// A form with these fields; none when one of them is secret or more than a form can take.
+pub(super) fn form(fields: &[&Field]) -> Option<ElicitationSchema> {
+    let mut properties = BTreeMap::new();
+    for field in fields {
+        if field.secret {
+            return None;
+        }
+        properties.insert(field.name.clone(), plain(field)?);
+    }
+    let names = fields.iter().map(|field| field.name.clone()).collect();
+    Some(ElicitationSchema::new(properties).with_required(names))
+}
+
+/// The schema of a field as forms know them: text, number, yes or no, or one of some texts.
+fn plain(field: &Field) -> Option<PrimitiveSchemaDefinition> {
+    let schema = field.schema.as_object()?;
+    let mut plain = JsonObject::new();
+    let choices = schema.get("enum").and_then(Value::as_array);
+    let kind = match schema.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(_) => return None,
+        None if choices.is_some() || schema.is_empty() => "string",
+        None => return None,
+    };
+    if !matches!(kind, "string" | "number" | "integer" | "boolean") {
+        return None;
+    }
+    plain.insert("type".to_owned(), json!(kind));
+    if let Some(choices) = choices {
+        if kind != "string" || !choices.iter().all(Value::is_string) {
+            return None;
+        }
+        plain.insert("enum".to_owned(), json!(choices));
+    }
+    plain.insert("title".to_owned(), json!(field.name));
+    if let Some(description) = &field.description {
+        plain.insert("description".to_owned(), json!(one_line(description, MAX_WORDS)));
+    }
+    serde_json::from_value(Value::Object(plain)).ok()
+}
+
+/// A form without fields: yes or no.
+pub(super) fn yes_or_no() -> ElicitationSchema {
+    ElicitationSchema::new(BTreeMap::new())
+}
+
+/// What was written into the fields that were asked for.
+pub(super) fn filled(answer: &ElicitResult, fields: &[&Field]) -> Option<Map<String, Value>> {
+    if answer.action != ElicitationAction::Accept {
+        return None;
+    }
+    let content = answer.content.as_ref().and_then(Value::as_object)?;
+    let values = fields.iter().filter_map(|field| {
+        content.get(&field.name).map(|value| (field.name.clone(), value.clone()))
+    });
+    Some(values.collect())
+}
+
+/// Whether a person has said yes.
+pub(super) fn is_yes(answer: &ElicitResult) -> bool {
+    answer.action == ElicitationAction::Accept
+}

@@ -1,0 +1,120 @@
+//! Standard input and output joined to an MCP server over HTTP, message by message.
+//!
+//! Nothing is decided here: what a client sends on standard input goes to the server, and what the
+//! server says comes out, so that every message passes the one place where guardians are asked.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport, stdio_pipes};
+use rmcp::{RoleClient, RoleServer};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::MAX_MESSAGE;
+use crate::client::Client;
+
+/// How many messages of the client may be under way to the server.
+const MOST_UNDER_WAY: usize = 1_024;
+
+/// How long the server has to hear that the conversation is over.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Why the bridge ended before its client did.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// What the client sends cannot be answered any more.
+    #[error("standard output is closed: {0}")]
+    Output(String),
+    /// The server ended the conversation.
+    #[error("the server has ended the conversation")]
+    Ended,
+}
+
+/// Joins standard input and output to the MCP server of the services that `client` reaches, until
+/// standard input ends.
+///
+/// # Errors
+/// When the other side of either ends first.
+pub async fn bridge(client: &Client) -> Result<(), BridgeError> {
+    let (input, output) = stdio_pipes();
+    let near =
+        AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(MAX_MESSAGE);
+    let far = StreamableHttpClientTransport::with_client(client.http(), config(client));
+    join(near, far).await
+}
+
+fn config(client: &Client) -> StreamableHttpClientTransportConfig {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(client.path(&["mcp"]).as_str());
+    config.auth_header = client.token().map(|token| token.reveal().to_owned());
+    config.max_concurrent_requests = MOST_UNDER_WAY;
+    config
+}
+
+/// Carries messages both ways. What the server cannot be told is answered as an error.
+async fn join(
+    mut near: impl Transport<RoleServer>,
+    mut far: impl Transport<RoleClient>,
+) -> Result<(), BridgeError> {
+    let (tell, mut failed) = mpsc::unbounded_channel();
+    let mut under_way = JoinSet::new();
+    let ended = loop {
+        let answer = tokio::select! {
+            message = near.receive() => {
+                let Some(message) = message else { break Ok(()) };
+                let id = request_id(&message);
+                let sent = far.send(message);
+                let tell = tell.clone();
+                under_way.spawn(async move {
+                    if let Err(error) = sent.await {
+                        tracing::warn!(%error, "a message did not reach the server");
+                        // The other end is the loop below.
+                        let _ = tell.send((id, error.to_string()));
+                    }
+                });
+                continue;
+            }
+            Some(_) = under_way.join_next(), if !under_way.is_empty() => continue,
+            Some((id, error)) = failed.recv() => {
+                // Nobody waits for the answer to a notification.
+                let Some(id) = id else { continue };
+                undelivered(id, &error)
+            }
+            message = far.receive() => match message {
+                Some(message) => message,
+                None => {
+                    // What failed is told first.
+                    while let Ok((id, error)) = failed.try_recv() {
+                        if let Some(id) = id {
+                            let _ = near.send(undelivered(id, &error)).await;
+                        }
+                    }
+                    break Err(BridgeError::Ended);
+                }
+            },
+        };
+        if let Err(error) = near.send(answer).await {
+            break Err(BridgeError::Output(error.to_string()));
+        }
+    };
+    // The server learns that the session is over, and stops what runs for it. A conversation that
+    // has hardly begun cannot be closed, so nobody waits for that.
+    let _ = tokio::time::timeout(CLOSING, far.close()).await;
+    ended
+}
+
+fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+fn undelivered(id: RequestId, error: &str) -> ServerJsonRpcMessage {
+    let words = format!("the A2S server cannot be reached: {error}");
+    ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(id))
+}

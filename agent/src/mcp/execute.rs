@@ -1,0 +1,375 @@
+//! A run for an MCP client: what is missing is asked for, what changes something is approved where
+//! a person can be asked, steps are told as progress, and whoever cancels or goes away stops it.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use a2s::api::{
+    Event, EventKind, ExecutionRequest, PlanAnswer, PlanRequest, PlannedStep, PlannedStepKind, Run,
+    RunStatus,
+};
+use a2s::{Digest, Field, one_line};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, JsonObject,
+    ProgressNotificationParam, ProgressToken,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::answer::{Refusal, failure_in_words, told_as_data};
+use super::ask::{self, Asked};
+use super::call::Turn;
+use super::facts::Fact;
+use super::tools::{Failure, Input, Ran};
+
+/// The code of a run that is refused because an input is missing.
+const MISSING_INPUT: &str = "A2S320";
+/// How often a person is asked for inputs in one call.
+const ROUNDS: usize = 2;
+/// How many requests of a plan a person is shown, and how much of their inputs.
+const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 300;
+/// The longest words of progress, in characters.
+const MAX_PROGRESS: usize = 200;
+
+/// What is to be run.
+pub(super) struct Wanted {
+    pub(super) fact: Arc<Fact>,
+    pub(super) inputs: JsonObject,
+    pub(super) session: Option<String>,
+    /// The digest of the plan that was shown.
+    pub(super) plan: Option<Digest>,
+}
+
+/// What comes back with an answer of a person: what was filled in before. It says nothing that a
+/// caller could not say as arguments.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    inputs: Map<String, Value>,
+}
+
+/// What comes next.
+enum Next {
+    /// The client asks the person, and calls again.
+    Later(Box<InputRequiredResult>),
+    Start(Box<ExecutionRequest>),
+}
+
+pub(super) async fn execute(
+    turn: &mut Turn<'_>,
+    mut wanted: Wanted,
+) -> Result<CallToolResponse, Refusal> {
+    if let Some(state) = turn.state.take() {
+        let state: State = serde_json::from_str(&state).map_err(|_| {
+            Refusal::of_caller("`requestState` is not what was given", "Send it as it came.")
+        })?;
+        wanted.inputs.extend(state.inputs);
+    }
+    let request = match prepare(turn, &mut wanted).await? {
+        Next::Later(question) => return Ok(CallToolResponse::InputRequired(*question)),
+        Next::Start(request) => *request,
+    };
+    match run(turn, request).await {
+        Ok(run) => Ok(told(turn, &wanted.fact, run).into()),
+        Err(refusal) if refusal.code.as_deref() == Some(MISSING_INPUT) => {
+            Err(explained(turn, &wanted, refusal).await)
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Everything before a run: inputs, what was planned, and approval.
+async fn prepare(turn: &mut Turn<'_>, wanted: &mut Wanted) -> Result<Next, Refusal> {
+    let fact = Arc::clone(&wanted.fact);
+    let is_harmless = fact.own_read_only && !fact.interface.uses_others;
+    let can_be_asked = turn.person.can_be_asked();
+    let needs_approval = can_be_asked && !is_harmless;
+    if !can_be_asked && wanted.plan.is_none() {
+        // The executor says what is missing.
+        return Ok(Next::Start(Box::new(by_name(wanted))));
+    }
+    for _ in 0..ROUNDS {
+        let plan = turn.executor.plan(&to_plan(wanted)).await?;
+        if !plan.missing.is_empty() {
+            match fill(turn, wanted, &plan.missing).await? {
+                Some(question) => return Ok(Next::Later(question)),
+                None => continue,
+            }
+        }
+        if let Some(shown) = wanted.plan
+            && plan.digest != Some(shown)
+        {
+            let message = "what would run now is not what was planned";
+            let hint = "Plan again with plan_capability and the same inputs, and see what differs.";
+            return Err(Refusal::of_caller(message, hint));
+        }
+        let Some(token) = plan.token.clone() else {
+            // The executor has the words and the code for it.
+            return Ok(Next::Start(Box::new(by_name(wanted))));
+        };
+        if needs_approval
+            && changes_something(turn, &plan).await
+            && let Some(question) = approve(turn, wanted, &plan).await?
+        {
+            return Ok(Next::Later(question));
+        }
+        let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
+        return Ok(Next::Start(Box::new(request)));
+    }
+    Err(Refusal::of_caller("inputs are still missing", "Give a value for each required input."))
+}
+
+fn by_name(wanted: &Wanted) -> ExecutionRequest {
+    ExecutionRequest {
+        name: Some(wanted.fact.name.clone()),
+        version: Some(wanted.fact.version.to_string()),
+        digest: Some(wanted.fact.digest),
+        inputs: wanted.inputs.clone(),
+        session: wanted.session.clone(),
+        ..ExecutionRequest::default()
+    }
+}
+
+fn to_plan(wanted: &Wanted) -> PlanRequest {
+    PlanRequest {
+        name: wanted.fact.name.clone(),
+        version: Some(wanted.fact.version.to_string()),
+        digest: Some(wanted.fact.digest),
+        lock: None,
+        inputs: wanted.inputs.clone(),
+        session: wanted.session.clone(),
+        preview: false,
+    }
+}
+
+/// What is known of an input; of one that a capability below wants, nothing but its name.
+pub(super) fn field<'f>(fact: &'f Fact, name: &str) -> Cow<'f, Field> {
+    match fact.interface.inputs.iter().find(|field| field.name == name) {
+        Some(field) => Cow::Borrowed(field),
+        None => Cow::Owned(Field::named(name)),
+    }
+}
+
+/// The refusal of a run that lacks inputs, with what is known of each.
+async fn explained(turn: &Turn<'_>, wanted: &Wanted, refusal: Refusal) -> Refusal {
+    let Ok(plan) = turn.executor.plan(&to_plan(wanted)).await else { return refusal };
+    let fields: Vec<_> = plan.missing.iter().map(|name| field(&wanted.fact, name)).collect();
+    let fields: Vec<&Field> = fields.iter().map(AsRef::as_ref).collect();
+    if fields.is_empty() { refusal } else { lacking(&fields) }
+}
+
+/// Asks the person for what is missing: puts it among the inputs, or gives the question.
+async fn fill(
+    turn: &mut Turn<'_>,
+    wanted: &mut Wanted,
+    missing: &[String],
+) -> Result<Option<Box<InputRequiredResult>>, Refusal> {
+    let fact = Arc::clone(&wanted.fact);
+    let fields: Vec<_> = missing.iter().map(|name| field(&fact, name)).collect();
+    let fields: Vec<&Field> = fields.iter().map(AsRef::as_ref).collect();
+    let Some(form) = ask::form(&fields).filter(|_| turn.person.can_be_asked()) else {
+        return Err(lacking(&fields));
+    };
+    let message = format!("{} needs this to run: {}", fact.name, fact.description);
+    let state = State { inputs: wanted.inputs.clone() };
+    let state = serde_json::to_string(&state).ok();
+    match turn.ask("inputs", message, form, state).await? {
+        Asked::Later(question) => Ok(Some(question)),
+        Asked::Answer(answer) => match ask::filled(&answer, &fields) {
+            Some(values) => {
+                wanted.inputs.extend(values);
+                Ok(None)
+            }
+            None => Err(Refusal {
+                hint: Some("The user was asked for them and gave none.".to_owned()),
+                ..lacking(&fields)
+            }),
+        },
+    }
+}
+
+/// The refusal of a call that lacks inputs.
+fn lacking(fields: &[&Field]) -> Refusal {
+    let names: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+    let hint = match fields.iter().find(|field| field.secret) {
+        Some(secret) => format!(
+            "`{}` is secret: never ask the user to type it here. Tell the user to run this \
+             capability with `a2s run`, and credentials of services are kept with `a2s secrets \
+             set`.",
+            secret.name
+        ),
+        None => "Find the values in the conversation or ask the user for them; then call it again \
+                 with all inputs."
+            .to_owned(),
+    };
+    let missing: Vec<Input> = fields.iter().map(|field| (*field).into()).collect();
+    Refusal {
+        code: Some(MISSING_INPUT.to_owned()),
+        ..Refusal::of_caller(format!("inputs are missing: {}", names.join(", ")), hint)
+    }
+    .with_details(json!({ "missing": missing }))
+}
+
+/// Whether a task of a plan, of whatever capability, is not surely reading alone.
+async fn changes_something(turn: &Turn<'_>, plan: &PlanAnswer) -> bool {
+    for pin in std::iter::once(&plan.capability).chain(&plan.dependencies) {
+        match turn.shared.facts.of_pin(&turn.registry, pin).await {
+            Ok(fact) if fact.own_read_only => {}
+            _ => return true,
+        }
+    }
+    false
+}
+
+/// Lets the person approve of a plan, by its digest: an answer to another plan is none to this.
+async fn approve(
+    turn: &mut Turn<'_>,
+    wanted: &Wanted,
+    plan: &PlanAnswer,
+) -> Result<Option<Box<InputRequiredResult>>, Refusal> {
+    let digest = plan.digest.map(|digest| digest.to_string()).unwrap_or_default();
+    let message = in_words(wanted, plan);
+    let state = State { inputs: wanted.inputs.clone() };
+    let state = serde_json::to_string(&state).ok();
+    match turn.ask(&format!("approve {digest}"), message, ask::yes_or_no(), state).await? {
+        Asked::Later(question) => Ok(Some(question)),
+        Asked::Answer(answer) if ask::is_yes(&answer) => Ok(None),
+        Asked::Answer(_) => {
+            let hint = "Nothing was sent. Do not call it again unless the user asks for it.";
+            Err(Refusal::of_caller("the user did not approve of this run", hint))
+        }
+    }
+}
+
+/// What a person approves of.
+fn in_words(wanted: &Wanted, plan: &PlanAnswer) -> String {
+    let fact = &wanted.fact;
+    let mut text = format!("Run {} {}? {}", fact.name, fact.version, fact.description);
+    let mut requests = Vec::new();
+    requests_of(&plan.steps, &mut requests);
+    for (method, url) in requests.iter().take(MOST_SHOWN) {
+        let url = one_line(url, MAX_SHOWN);
+        // Writing into a string cannot fail.
+        let _ = write!(text, "\n- {method} {url}");
+    }
+    if requests.len() > MOST_SHOWN {
+        let _ = write!(text, "\n- and {} more", requests.len() - MOST_SHOWN);
+    }
+    let secret: Vec<&str> = fact.secrets().collect();
+    for (name, value) in wanted.inputs.iter().take(MOST_SHOWN) {
+        let is_known = fact.interface.inputs.iter().any(|field| field.name == *name);
+        let value = match is_known && !secret.contains(&name.as_str()) {
+            true => one_line(&value.to_string(), MAX_SHOWN),
+            false => "(not shown)".to_owned(),
+        };
+        let _ = write!(text, "\n{}: {value}", one_line(name, MAX_SHOWN));
+    }
+    text
+}
+
+/// Method and address of each request, in order.
+fn requests_of<'p>(steps: &'p [PlannedStep], requests: &mut Vec<(&'p str, &'p str)>) {
+    for step in steps {
+        match &step.kind {
+            PlannedStepKind::Task { method, url, .. } => requests.push((method, url)),
+            PlannedStepKind::Capability { steps, .. }
+            | PlannedStepKind::Sequence { steps }
+            | PlannedStepKind::Parallel { steps } => requests_of(steps, requests),
+            PlannedStepKind::Condition { if_true, if_false, .. } => {
+                requests_of(if_true, requests);
+                requests_of(if_false, requests);
+            }
+        }
+        requests_of(&step.catch, requests);
+    }
+}
+
+/// Starts a run and follows it to its end. It is cancelled when nobody waits for it any more.
+async fn run(turn: &Turn<'_>, request: ExecutionRequest) -> Result<Run, Refusal> {
+    let executor = turn.executor.clone();
+    let (tell, told) = oneshot::channel();
+    // A task of its own: when nobody waits for the beginning any more, what has begun is dropped,
+    // and that cancels it.
+    tokio::spawn(async move {
+        let _ = tell.send(executor.start_attended(&request).await);
+    });
+    let lost = |_| Refusal::of_caller("the run was not started", "Call it again.");
+    let mut run = told.await.map_err(lost)??;
+    let mut progress = Progress { token: turn.context.meta.get_progress_token(), told: 0 };
+    while let Some(event) = run.next().await? {
+        progress.tell(turn, &event).await;
+    }
+    Ok(turn.executor.run(run.id()).await?)
+}
+
+/// Progress as the client asked for it.
+struct Progress {
+    token: Option<ProgressToken>,
+    told: u32,
+}
+
+impl Progress {
+    async fn tell(&mut self, turn: &Turn<'_>, event: &Event) {
+        let Some(token) = &self.token else { return };
+        let Some(words) = progress_in_words(&event.kind) else { return };
+        self.told += 1;
+        let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.told))
+            .with_message(one_line(&words, MAX_PROGRESS));
+        // Who does not hear it gets the result all the same.
+        let _ = turn.context.peer.notify_progress(progress).await;
+    }
+}
+
+fn progress_in_words(event: &EventKind) -> Option<String> {
+    Some(match event {
+        EventKind::StepStarted { step, kind, .. } if kind == "task" => format!("{step}: started"),
+        EventKind::Decided { step, decision, .. } if decision.decision != "allow" => {
+            format!("{step}: the guardian says {}: {}", decision.decision, decision.message)
+        }
+        EventKind::Throttled { step, host, .. } => format!("{step}: waits for {host}"),
+        EventKind::Retrying { step, reason, .. } => format!("{step}: tries again: {reason}"),
+        EventKind::StepFinished { step, .. } => format!("{step}: finished"),
+        EventKind::StepSkipped { step, .. } => format!("{step}: skipped"),
+        EventKind::StepFailed { step, error, .. } => format!("{step}: failed: {}", error.message),
+        EventKind::ItemsTaken { step, items } => format!("{step}: {items} items"),
+        _ => return None,
+    })
+}
+
+/// What a model is told of a run.
+fn told(turn: &Turn<'_>, fact: &Fact, run: Run) -> CallToolResult {
+    let failure = run.error.as_ref().map(|error| Failure {
+        code: error.code.clone(),
+        message: error.message.clone(),
+        hint: error.hint.clone(),
+        next: error.next.and_then(|next| json!(next).as_str().map(str::to_owned)),
+        step: error.step.clone(),
+        repeat_safe: error.repeat_safe,
+    });
+    let answer = Ran {
+        run: run.id.to_string(),
+        status: run.status.as_str().to_owned(),
+        name: run.name.to_string(),
+        version: run.version.to_string(),
+        digest: run.checksum.to_string(),
+        output: run.output,
+        error: failure,
+    };
+    if run.status == RunStatus::Succeeded {
+        let services: Vec<_> = fact.interface.services.iter().map(ToString::to_string).collect();
+        let mark = turn.shared.outside.new_id().to_string();
+        let preface = format!("{} succeeded.", answer.name);
+        return told_as_data(&preface, &answer, &services.join(", "), &mark);
+    }
+    let words = match &run.error {
+        Some(error) => failure_in_words(error),
+        None => String::new(),
+    };
+    let text = format!("{} {}: run {}.\n{words}", answer.name, answer.status, answer.run);
+    let mut result = CallToolResult::structured_error(json!(answer));
+    result.content = vec![ContentBlock::text(text)];
+    result
+}

@@ -1,0 +1,169 @@
+//! Who is still there: a session without a connection is given up, and with it what runs for it.
+//!
+//! With MCP before 2026-07-28 a broken stream may be taken up again, so the transport lets calls go
+//! on whose stream is gone. A client that holds no connection at all for a while is gone for good.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use futures::StreamExt as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// How long a client may be without any connection; longer than it takes to come back.
+const GRACE: Duration = Duration::from_secs(10);
+/// The first version of the protocol that has no sessions.
+const WITHOUT_SESSIONS: &str = "2026-07-28";
+
+/// The sessions, and who of them is there.
+#[derive(Clone)]
+pub(super) struct Presence {
+    manager: Arc<LocalSessionManager>,
+    max_sessions: usize,
+    sessions: Arc<Mutex<BTreeMap<String, Arc<Session>>>>,
+}
+
+/// One session.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// Answers that are being read.
+    connections: AtomicUsize,
+    /// Calls under way.
+    calls: AtomicUsize,
+    gone: CancellationToken,
+}
+
+/// A call that is under way; dropping it ends it.
+#[derive(Debug)]
+pub(super) struct CallUnderWay(Arc<Session>);
+
+impl Session {
+    /// Counts a call; none when there are `most` already.
+    pub(super) fn begin(self: &Arc<Self>, most: usize) -> Option<CallUnderWay> {
+        let begun = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
+            (calls < most).then_some(calls + 1)
+        });
+        begun.ok().map(|_| CallUnderWay(Arc::clone(self)))
+    }
+
+    /// Ends when nobody reads any more.
+    pub(super) async fn is_gone(&self) {
+        self.gone.cancelled().await;
+    }
+}
+
+impl Drop for CallUnderWay {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Presence {
+    pub(super) fn new(manager: Arc<LocalSessionManager>, max_sessions: usize) -> Self {
+        Self { manager, max_sessions, sessions: Arc::default() }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection of a session.
+    fn enter(&self, id: &str) -> Connection {
+        let mut sessions = self.sessions();
+        let session = Arc::clone(sessions.entry(id.to_owned()).or_default());
+        session.connections.fetch_add(1, Ordering::Relaxed);
+        Connection { presence: self.clone(), id: id.to_owned(), session }
+    }
+
+    fn leave(&self, id: &str) {
+        if let Some(session) = self.sessions().remove(id) {
+            session.gone.cancel();
+        }
+    }
+}
+
+/// An answer that somebody reads.
+struct Connection {
+    presence: Presence,
+    id: String,
+    session: Arc<Session>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.session.connections.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
+        }
+        let (presence, id) = (self.presence.clone(), std::mem::take(&mut self.id));
+        let session = Arc::clone(&self.session);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            tokio::time::sleep(GRACE).await;
+            let mut sessions = presence.sessions();
+            // Entering and this decision hold the same lock.
+            if session.connections.load(Ordering::Relaxed) == 0 {
+                if session.calls.load(Ordering::Relaxed) > 0 {
+                    tracing::info!(session = %id, "an MCP client is gone: its calls are cancelled");
+                }
+                session.gone.cancel();
+                if sessions.get(&id).is_some_and(|known| Arc::ptr_eq(known, &session)) {
+                    sessions.remove(&id);
+                }
+            }
+        });
+    }
+}
+
+/// Counts sessions and connections. Calls find their [`Session`] among the extensions of a request.
+pub(super) async fn watch(
+    State(presence): State<Presence>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(id) = header(request.headers(), "mcp-session-id").map(str::to_owned) else {
+        let version = header(request.headers(), "mcp-protocol-version").unwrap_or_default();
+        let begins = request.method() == Method::POST && version < WITHOUT_SESSIONS;
+        if begins && presence.manager.sessions.read().await.len() >= presence.max_sessions {
+            return too_many();
+        }
+        return next.run(request).await;
+    };
+    if !presence.manager.sessions.read().await.contains_key(id.as_str()) {
+        // The transport says that it is not known.
+        return next.run(request).await;
+    }
+    if request.method() == Method::DELETE {
+        presence.leave(&id);
+        return next.run(request).await;
+    }
+    let connection = presence.enter(&id);
+    request.extensions_mut().insert(Arc::clone(&connection.session));
+    let (head, body) = next.run(request).await.into_parts();
+    let body = body.into_data_stream().map(move |chunk| {
+        // It lives as long as the stream.
+        let _: &Connection = &connection;
+        chunk
+    });
+    Response::from_parts(head, Body::from_stream(body))
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn too_many() -> Response {
+    let error = json!({
+        "jsonrpc": "2.0",
+        "id": null,
+        "error": {"code": -32000, "message": "there are too many sessions; end one, or try again later"},
+    });
+    (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "30")], axum::Json(error)).into_response()
+}

@@ -1,0 +1,42 @@
+//! Time and ids, handed in from outside so that a turn can be told again exactly.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// Where time and ids come from. Clones share both.
+#[derive(Clone)]
+pub struct Outside {
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    ids: Arc<dyn Fn() -> Uuid + Send + Sync>,
+}
+
+impl Outside {
+    /// `clock` tells the time; `ids` gives ids that nobody has seen before.
+    pub fn new(
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        ids: impl Fn() -> Uuid + Send + Sync + 'static,
+    ) -> Self {
+        Self { clock: Arc::new(clock), ids: Arc::new(ids) }
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A new id.
+    #[must_use]
+    pub fn new_id(&self) -> Uuid {
+        (self.ids)()
+    }
+}
+
+impl fmt::Debug for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outside")
+    }
+}

@@ -1,0 +1,124 @@
+//! The registry at the other end of HTTP: what fits an intent, and the documents themselves.
+
+use a2s::api::{
+    CapabilityList, CapabilityVersions, PublishAnswer, SearchAnswer, SearchAnswers, SearchRequest,
+    VerifyAnswer, VerifyRequest, YAML,
+};
+use a2s::{CapabilityName, Digest, Document};
+use reqwest::Method;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use url::Url;
+
+use crate::client::{Client, Error};
+
+/// Knows capabilities: the `A2SRegistry` of the A2S text.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    client: Client,
+}
+
+impl Registry {
+    /// The registry that `client` reaches.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        self.client.url()
+    }
+
+    /// What fits an intent, best first.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, Error> {
+        self.client.post(&["v1", "search"], request).await
+    }
+
+    /// What fits each of several intents: `request.intents`, 16 at most.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn search_all(&self, request: &SearchRequest) -> Result<SearchAnswers, Error> {
+        self.client.post(&["v1", "search"], request).await
+    }
+
+    /// A page of everything that is published, behind the name `after`.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn list(&self, after: Option<&str>) -> Result<CapabilityList, Error> {
+        let request = self.client.request(Method::GET, &["v1", "capabilities"]);
+        let request = match after {
+            Some(after) => request.query(&[("after", after)]),
+            None => request,
+        };
+        self.client.json(request).await
+    }
+
+    /// Every version of a capability, newest first.
+    ///
+    /// # Errors
+    /// When the registry refuses, because there is none for instance, or does not answer.
+    pub async fn versions(&self, name: &CapabilityName) -> Result<CapabilityVersions, Error> {
+        self.client.get(&["v1", "capabilities", name.as_str()]).await
+    }
+
+    /// The document of a version, or of the newest in a range, with its source; its digest is
+    /// computed again, and has to be the one that it names and that is `wanted`.
+    ///
+    /// # Errors
+    /// [`Error::BadAnswer`] when the document is not what it should be, and else when the registry
+    /// refuses or does not answer.
+    pub async fn document(
+        &self,
+        name: &CapabilityName,
+        version: &str,
+        wanted: Option<Digest>,
+    ) -> Result<(Document, Vec<u8>), Error> {
+        let path = ["v1", "capabilities", name.as_str(), version];
+        let request = self.client.request(Method::GET, &path).header(ACCEPT, YAML);
+        let source = self.client.bytes(request).await?;
+        let document = Document::open(&source).map_err(|diagnostics| {
+            let first = diagnostics.first().map(|found| found.message.as_str());
+            let why = first.unwrap_or("it has errors");
+            Error::BadAnswer {
+                url: Box::new(self.url().clone()),
+                what: format!("gave a document of `{name}` that is not valid: {why}"),
+                diagnostics,
+            }
+        })?;
+        let (capability, digest) = (document.capability(), document.digest());
+        if capability.name != *name {
+            let message = format!("gave `{}` when it was asked for `{name}`", capability.name);
+            return Err(self.client.bad(message));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
+            let message =
+                format!("gave `{name}` with {digest}, and not {wanted}: its data was changed");
+            return Err(self.client.bad(message));
+        }
+        Ok((document, source))
+    }
+
+    /// Whether a published version is what its checksum says.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn verify(&self, request: &VerifyRequest) -> Result<VerifyAnswer, Error> {
+        self.client.post(&["v1", "verify"], request).await
+    }
+
+    /// Publishes a document, with the owner's token.
+    ///
+    /// # Errors
+    /// When the registry refuses, with everything that is wrong in the problem's `diagnostics`, or
+    /// does not answer.
+    pub async fn publish(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
+        let request = self.client.request(Method::POST, &["v1", "capabilities"]);
+        self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
+    }
+}

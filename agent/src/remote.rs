@@ -1,0 +1,72 @@
+//! An agent at the other end of HTTP: `POST /v1/agent`.
+
+use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, Problem};
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+
+use crate::client::{Client, Error, Next, Sse};
+
+/// Takes turns with an agent that runs elsewhere.
+#[derive(Debug, Clone)]
+pub struct RemoteAgent {
+    client: Client,
+}
+
+/// A turn that is under way. When it is dropped, the agent stops what it runs.
+#[derive(Debug)]
+pub struct RemoteTurn {
+    client: Client,
+    events: Sse,
+    over: bool,
+}
+
+impl RemoteAgent {
+    /// The agent that `client` reaches.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Takes a turn, and gives the answer alone.
+    ///
+    /// # Errors
+    /// When the agent refuses or does not answer.
+    pub async fn ask(&self, request: &AgentRequest) -> Result<AgentAnswer, Error> {
+        self.client.post(&["v1", "agent"], request).await
+    }
+
+    /// Takes a turn whose events are told as they happen.
+    ///
+    /// # Errors
+    /// When the agent refuses or does not answer.
+    pub async fn take_turn(&self, request: &AgentRequest) -> Result<RemoteTurn, Error> {
+        let sent = self.client.request(Method::POST, &["v1", "agent"]).json(request);
+        let response = self.client.send(sent.header(ACCEPT, "text/event-stream")).await?;
+        Ok(RemoteTurn { client: self.client.clone(), events: Sse::of(response), over: false })
+    }
+}
+
+impl RemoteTurn {
+    /// The next event; the last one is the answer.
+    ///
+    /// # Errors
+    /// The turn has no answer: it was refused, or the connection broke.
+    pub async fn next(&mut self) -> Result<Option<AgentEvent>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        let block = match self.events.next(&self.client).await? {
+            Next::Block(block) => block,
+            Next::Broken(error) => return Err(self.client.unreachable(&error)),
+            Next::End => return Err(self.client.bad("ended a turn without an answer")),
+        };
+        let unreadable = |error| self.client.bad(format!("sent what is not understood: {error}"));
+        if block.event.as_deref() == Some("problem") {
+            let problem: Problem = serde_json::from_str(&block.data).map_err(unreadable)?;
+            return Err(Error::Refused { problem: Box::new(problem) });
+        }
+        let event: AgentEvent = serde_json::from_str(&block.data).map_err(unreadable)?;
+        self.over = matches!(event, AgentEvent::Answer(_));
+        Ok(Some(event))
+    }
+}

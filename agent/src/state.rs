@@ -1,0 +1,34 @@
+//! What is known without being said: the `StateStore` of the A2S text.
+
+use a2s::Field;
+use a2s::api::Pin;
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+/// Knows values that a capability lacks. What an executor remembers of a session, or for good, it
+/// fills in by itself; this is what only the agent's own side knows.
+#[async_trait]
+pub trait StateStore: Send + Sync {
+    /// Values by name, for as many of `fields` as are known. The rest is asked for.
+    async fn resolve(&self, capability: &Pin, fields: &[Field]) -> Map<String, Value>;
+}
+
+/// Knows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoState;
+
+#[async_trait]
+impl StateStore for NoState {
+    async fn resolve(&self, _: &Pin, _: &[Field]) -> Map<String, Value> {
+        Map::new()
+    }
+}
+
+/// Values by name, the same for every capability.
+#[async_trait]
+impl StateStore for Map<String, Value> {
+    async fn resolve(&self, _: &Pin, fields: &[Field]) -> Self {
+        let known = |field: &Field| Some((field.name.clone(), self.get(&field.name)?.clone()));
+        fields.iter().filter_map(known).collect()
+    }
+}

@@ -1,0 +1,325 @@
+//! One capability: verified, given what it needs, and run.
+
+use std::collections::BTreeSet;
+
+use a2s::api::{
+    AgentEvent, AgentQuestion, AgentRun, AgentStatus, ExecutionRequest, PassedOver, Pending, Pin,
+    PlanAnswer, PlanRequest, RunStatus,
+};
+use a2s::{Field, Interface, Permission};
+use serde_json::{Map, Value};
+
+use super::Turn;
+use super::find::{Choice, Task};
+use super::wish::Wish;
+use crate::agent::Source;
+use crate::client::Error as ClientError;
+use crate::error::Error;
+
+/// What stands where a secret would.
+const SECRET: &str = "(secret)";
+
+/// A capability with all that it needs.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    choice: Choice,
+    inputs: Map<String, Value>,
+    /// Those of the inputs that nobody may be told.
+    secrets: Vec<String>,
+    pub(super) reach: Reach,
+}
+
+/// How far a capability reaches.
+#[derive(Debug, Clone)]
+pub(super) struct Reach {
+    /// Whether it may change anything.
+    pub(super) changes: bool,
+    /// The hosts that it talks to.
+    pub(super) hosts: BTreeSet<String>,
+    /// What a caller must hold.
+    permissions: BTreeSet<Permission>,
+}
+
+impl Reach {
+    /// Whether this may change something that `other` could not.
+    pub(super) fn goes_beyond(&self, other: &Self) -> bool {
+        let further = !self.hosts.is_subset(&other.hosts)
+            || !self.permissions.is_subset(&other.permissions)
+            || !other.changes;
+        self.changes && further
+    }
+}
+
+impl Prepared {
+    pub(super) fn pin(&self) -> &Pin {
+        &self.choice.pin
+    }
+
+    /// What comes with a yes: the same wish, with this capability first.
+    pub(super) fn question(&self, wish: &Wish) -> AgentQuestion {
+        let pin = self.choice.pin.clone();
+        let pending = pending(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
+        AgentQuestion { fields: Vec::new(), proposal: None, pending }
+    }
+}
+
+/// What came of preparing.
+pub(super) enum Preparing {
+    Ready(Box<Prepared>),
+    Asks(Box<AgentQuestion>),
+    /// Nothing is left that could be tried.
+    Nothing,
+}
+
+/// What came of running.
+pub(super) enum Attempt {
+    Done,
+    /// The next one may be tried.
+    PassedOver,
+    /// Nothing else may be: something was changed, or may have been.
+    Ended(AgentStatus),
+}
+
+impl Turn<'_> {
+    /// Prepares the best of what was not tried yet.
+    ///
+    /// # Errors
+    /// Nobody answers who is needed.
+    pub(super) async fn prepare_next(
+        &mut self,
+        task: &mut Task,
+        wish: &Wish,
+    ) -> Result<Preparing, Error> {
+        for choice in task.choices.by_ref() {
+            match self.prepare(choice, wish).await? {
+                Preparing::Nothing => {}
+                prepared => return Ok(prepared),
+            }
+        }
+        Ok(Preparing::Nothing)
+    }
+
+    async fn prepare(&mut self, choice: Choice, wish: &Wish) -> Result<Preparing, Error> {
+        let Some(source) = self.agent.sources.get(choice.source) else {
+            return Ok(Preparing::Nothing);
+        };
+        // What the search says is believed by nobody: the document is fetched, and its digest is
+        // computed again.
+        let Pin { name, version, checksum } = &choice.pin;
+        let document = source.registry.document(name, &version.to_string(), Some(*checksum)).await;
+        let interface = match document {
+            Ok((document, _)) => Interface::of(document.capability()),
+            Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
+        };
+        let changes = !interface.read_only;
+        let fields = with_those_below(interface.inputs, &choice.parameters);
+        let inputs = self.read_inputs(wish, &fields).await;
+        let (plan, inputs) = match self.resolve(source, &choice.pin, inputs, &fields).await {
+            Ok(resolved) => resolved,
+            Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
+        };
+        let secrets: Vec<String> =
+            fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect();
+        let missing = lacking(&plan.missing, &fields);
+        let shown = inputs.iter().map(|(name, value)| {
+            let shown = if secrets.contains(name) { SECRET.into() } else { value.clone() };
+            (name.clone(), shown)
+        });
+        let reach = Reach {
+            changes,
+            hosts: plan.hosts.keys().cloned().collect(),
+            permissions: plan.permissions.iter().cloned().collect(),
+        };
+        let plan =
+            PlanAnswer { token: None, expires_at: None, digest: None, no_token: None, ..plan };
+        (self.tell)(AgentEvent::Chosen {
+            description: choice.description.clone(),
+            plan: Box::new(plan),
+            inputs: shown.collect(),
+        });
+        if missing.is_empty() {
+            let prepared = Prepared { choice, inputs, secrets, reach };
+            return Ok(Preparing::Ready(Box::new(prepared)));
+        }
+        if !self.runs.is_empty() {
+            // An answer would begin the turn anew, and what was done would be done twice.
+            let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
+            let message = format!("it lacks {}", names.join(", "));
+            self.note(PassedOver { capability: choice.pin, code: None, message, run: None });
+            return Ok(Preparing::Nothing);
+        }
+        let names = missing.iter().map(|field| field.name.clone()).collect();
+        let pending = pending(choice.pin, inputs, &secrets, names, wish);
+        Ok(Preparing::Asks(Box::new(AgentQuestion { fields: missing, proposal: None, pending })))
+    }
+
+    /// The inputs that the wish gives: by name, by an answer, by patterns, and else as the language
+    /// model reads it.
+    async fn read_inputs(&mut self, wish: &Wish, fields: &[Field]) -> Map<String, Value> {
+        let mut inputs = wish.inputs(fields);
+        let Some(model) = &self.agent.model else { return inputs };
+        let is_open = |field: &&Field| !field.secret && !inputs.contains_key(&field.name);
+        let open: Vec<&Field> = fields.iter().filter(is_open).collect();
+        match model.fill(&wish.query, &open).await {
+            Ok(filled) => inputs.extend(filled),
+            Err(error) => self.degraded(&error),
+        }
+        inputs
+    }
+
+    /// The plan of a run with these inputs, and with those that are missing as far as the state
+    /// store knows them.
+    #[expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "a shared turn could not be held over an await: what it tells with is not Sync"
+    )]
+    async fn resolve(
+        &mut self,
+        source: &Source,
+        pin: &Pin,
+        mut inputs: Map<String, Value>,
+        fields: &[Field],
+    ) -> Result<(PlanAnswer, Map<String, Value>), ClientError> {
+        let plan = plan_with(source, pin, &inputs, &self.session).await?;
+        if plan.missing.is_empty() {
+            return Ok((plan, inputs));
+        }
+        let known = self.store.resolve(pin, &lacking(&plan.missing, fields)).await;
+        let before = inputs.len();
+        inputs.extend(known.into_iter().filter(|(name, _)| plan.missing.contains(name)));
+        if inputs.len() == before {
+            return Ok((plan, inputs));
+        }
+        Ok((plan_with(source, pin, &inputs, &self.session).await?, inputs))
+    }
+
+    /// Runs what is prepared, and tells every event of it.
+    ///
+    /// # Errors
+    /// The executor does not answer.
+    pub(super) async fn attempt(&mut self, prepared: Prepared) -> Result<Attempt, Error> {
+        let Prepared { choice, inputs, .. } = prepared;
+        let Some(source) = self.agent.sources.get(choice.source) else {
+            return Ok(Attempt::PassedOver);
+        };
+        let request = ExecutionRequest {
+            name: Some(choice.pin.name.clone()),
+            version: Some(choice.pin.version.to_string()),
+            digest: Some(choice.pin.checksum),
+            inputs,
+            session: Some(self.session.clone()),
+            ..ExecutionRequest::default()
+        };
+        let mut attended = match source.executor.start_attended(&request).await {
+            Ok(attended) => attended,
+            Err(error) => return self.pass_over(&choice.pin, error).map(|()| Attempt::PassedOver),
+        };
+        let id = attended.id();
+        (self.tell)(AgentEvent::Running { run: id, capability: choice.pin.clone() });
+        while let Some(event) = attended.next().await? {
+            (self.tell)(AgentEvent::Step { event: Box::new(event) });
+        }
+        let run = attended.finish().await?;
+        let run = AgentRun {
+            id,
+            capability: choice.pin.clone(),
+            status: run.status,
+            output: run.output,
+            error: run.error,
+        };
+        let status = match run.status {
+            RunStatus::Succeeded => {
+                self.runs.push(run);
+                return Ok(Attempt::Done);
+            }
+            RunStatus::Waiting => AgentStatus::Waiting,
+            RunStatus::Denied => AgentStatus::Denied,
+            RunStatus::Failed | RunStatus::Cancelled | RunStatus::Running => AgentStatus::Failed,
+        };
+        let error = run.error.as_ref();
+        let passed_over = PassedOver {
+            capability: choice.pin,
+            code: error.map(|error| error.code.clone()),
+            message: error.map_or_else(
+                || format!("its run ended as {}", run.status.as_str()),
+                |error| error.message.clone(),
+            ),
+            run: Some(id),
+        };
+        let is_safe = error.is_some_and(|error| error.repeat_safe);
+        let may_go_on = is_safe && matches!(run.status, RunStatus::Failed | RunStatus::Denied);
+        self.note(passed_over);
+        if may_go_on {
+            return Ok(Attempt::PassedOver);
+        }
+        self.runs.push(run);
+        Ok(Attempt::Ended(status))
+    }
+
+    /// Goes on to the next one, when it is this one that cannot be used.
+    ///
+    /// # Errors
+    /// Nobody answers: the next one would fare no better.
+    fn pass_over(&mut self, pin: &Pin, error: ClientError) -> Result<(), Error> {
+        let (code, message) = match error {
+            ClientError::Unreachable { .. } => return Err(error.into()),
+            ClientError::BadAnswer { .. } => (None, error.to_string()),
+            ClientError::Refused { problem } => (Some(problem.code), problem.detail),
+        };
+        self.note(PassedOver { capability: pin.clone(), code, message, run: None });
+        Ok(())
+    }
+
+    fn note(&mut self, passed_over: PassedOver) {
+        (self.tell)(AgentEvent::PassedOver(passed_over.clone()));
+        self.passed_over.push(passed_over);
+    }
+}
+
+/// What has to be known again when a question is answered. No secret is part of it.
+fn pending(
+    capability: Pin,
+    mut inputs: Map<String, Value>,
+    secrets: &[String],
+    missing: Vec<String>,
+    wish: &Wish,
+) -> Pending {
+    inputs.retain(|name, _| !secrets.contains(name));
+    Pending { query: wish.query.clone(), capability, inputs, missing }
+}
+
+/// What a document asks for, and what the capabilities that it uses need besides, as the registry
+/// tells it.
+fn with_those_below(mut fields: Vec<Field>, told: &[Field]) -> Vec<Field> {
+    let others = told.iter().filter(|told| fields.iter().all(|field| field.name != told.name));
+    let others: Vec<_> = others.cloned().collect();
+    fields.extend(others);
+    fields
+}
+
+/// What is asked for. Of an input that only a capability below needs, the name is known and no more.
+fn lacking(missing: &[String], fields: &[Field]) -> Vec<Field> {
+    let field = |name: &String| {
+        let known = fields.iter().find(|field| field.name == *name);
+        known.cloned().unwrap_or_else(|| Field::named(name))
+    };
+    missing.iter().map(field).collect()
+}
+
+async fn plan_with(
+    source: &Source,
+    pin: &Pin,
+    inputs: &Map<String, Value>,
+    session: &str,
+) -> Result<PlanAnswer, ClientError> {
+    let request = PlanRequest {
+        name: pin.name.clone(),
+        version: Some(pin.version.to_string()),
+        digest: Some(pin.checksum),
+        lock: None,
+        inputs: inputs.clone(),
+        session: Some(session.to_owned()),
+        preview: false,
+    };
+    source.executor.plan(&request).await
+}

@@ -1,0 +1,48 @@
+use super::*;
+
+fn skill(name: &str, description: &str, tags: &[&str]) -> Skill {
+    Skill {
+        id: name.to_owned(),
+        name: name.to_owned(),
+        description: description.to_owned(),
+        tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        examples: Vec::new(),
+    }
+}
+
+#[track_caller]
+fn check(wish: &str, expected: Option<&str>) {
+    let skills = [
+        skill("BookHotels", "Find a room and book it", &["travel"]),
+        skill("GetWeather", "Get the weather for a city", &["api.weather.test"]),
+    ];
+    assert_eq!(choose(wish, &skills).map(|skill| skill.name.as_str()), expected, "{wish}");
+}
+
+#[test]
+fn the_skill_with_the_most_words_in_common_is_chosen_and_none_without_any() {
+    check("book a hotel in Paris", Some("BookHotels"));
+    check("what's the weather like in the city", Some("GetWeather"));
+    check("what can you find for the user", None);
+    check("prove the theorem", None);
+    check("", None);
+}
+
+#[test]
+fn what_another_agent_gives_is_bounded() {
+    let mut delegated = Delegated {
+        agent: "A".to_owned(),
+        url: String::new(),
+        skill: String::new(),
+        task: None,
+        state: None,
+        message: String::new(),
+        data: Vec::new(),
+        decisions: Vec::new(),
+    };
+    tell_parts(&mut delegated, &vec![Part::Data(Value::from("x".repeat(100 << 10))); 100]);
+    assert_eq!(delegated.data.len(), 2);
+    delegated.data.clear();
+    tell_parts(&mut delegated, &vec![Part::Data(Value::from(1)); 100]);
+    assert_eq!(delegated.data.len(), MAX_DATA);
+}

@@ -1,0 +1,93 @@
+use serde_json::json;
+
+use super::*;
+
+fn hit(name: &str, similarity: f64) -> Hit {
+    serde_json::from_value(json!({
+        "id": name, "score": similarity, "description": "", "usage_count": 0, "success_rate": null,
+        "complexity": "low", "required_permissions": [], "name": name, "version": "1.0.0",
+        "checksum": format!("sha256:{}", "0".repeat(64)), "parameters": [],
+        "similarity": similarity, "explanation": [],
+    }))
+    .unwrap()
+}
+
+/// Hits of one registry.
+fn hits(names: &[&str]) -> Hits {
+    names.iter().map(|name| (0, hit(name, 0.9))).collect()
+}
+
+#[track_caller]
+fn check(found: &[&[&str]], expected: &[&[&str]]) {
+    let intents = vec!["x".to_owned(); found.len()];
+    let tasks = tasks(&intents, found.iter().map(|names| hits(names)).collect());
+    let names: Vec<Vec<_>> = tasks
+        .iter()
+        .map(|(_, choices)| choices.iter().map(|choice| choice.pin.name.as_str()).collect())
+        .collect();
+    assert_eq!(names, expected, "{found:?}");
+}
+
+#[test]
+fn one_wish_is_one_task() {
+    check(&[&["Joke", "Laugh"]], &[&["Joke", "Laugh"]]);
+    check(&[&[]], &[]);
+}
+
+#[test]
+fn what_does_every_part_does_it_alone() {
+    // The whole, then its parts.
+    let weather: &[&str] = &["Weather", "WeatherTweet"];
+    let tweet: &[&str] = &["Tweet", "WeatherTweet"];
+    check(&[&["Weather", "WeatherTweet"], weather, tweet], &[&["WeatherTweet"]]);
+}
+
+#[test]
+fn else_each_part_is_a_task_in_its_order() {
+    check(&[&["Dogs", "Joke"], &["Joke"], &["Dogs"]], &[&["Joke"], &["Dogs"]]);
+    // What fits no part is no task, and one capability for two parts is one.
+    check(&[&["Dogs"], &["Joke"], &[]], &[&["Joke"]]);
+    check(&[&["Dogs"], &["Joke"], &["Joke", "Dogs"], &["Dogs"]], &[&["Joke"], &["Dogs"]]);
+    // Nothing fits a part: what fits the whole may do.
+    check(&[&["Dogs"], &[], &[]], &[&["Dogs"]]);
+}
+
+#[test]
+fn what_is_far_behind_the_best_is_not_tried() {
+    let mut hits: Hits = [("One", 0.9), ("Two", 0.55), ("Three", 0.53)]
+        .into_iter()
+        .map(|(name, similarity)| (0, hit(name, similarity)))
+        .collect();
+    keep_close(&mut hits);
+    let names: Vec<_> = hits.iter().map(|(_, hit)| hit.name.as_str()).collect();
+    assert_eq!(names, ["One", "Two"]);
+}
+
+#[test]
+fn hits_of_several_registries_are_merged_by_rank_and_each_is_there_once() {
+    let answer = |names: &[(&str, f64)]| -> SearchAnswers {
+        let hits: Vec<_> = names.iter().map(|(name, similarity)| hit(name, *similarity)).collect();
+        let metadata = json!({"total_matches": 0, "search_time_ms": 1.0, "nearest": [
+            {"name": "Near", "version": "1.0.0", "similarity": 0.2, "description": ""},
+        ]});
+        let answer = json!({"intent": "x", "capabilities": hits, "metadata": metadata});
+        serde_json::from_value(json!({"answers": [answer]})).unwrap()
+    };
+    let answers = vec![
+        (0, answer(&[("Own", 0.5), ("Both", 0.4)])),
+        (1, answer(&[("Other", 0.8), ("Both", 0.4)])),
+    ];
+    let (found, nearest) = merge(&["x".to_owned()], answers);
+    let names: Vec<_> = found[0].iter().map(|(source, hit)| (*source, hit.name.as_str())).collect();
+    assert_eq!(names, [(1, "Other"), (0, "Own"), (0, "Both")]);
+    assert_eq!(nearest.len(), 1);
+}
+
+#[test]
+fn what_was_asked_about_is_tried_first() {
+    let mut tasks = tasks(&["x".to_owned()], vec![hits(&["Joke", "Laugh"])]);
+    let asked = pin(&hit("Laugh", 0.9));
+    prefer(&mut tasks, &asked);
+    assert_eq!(tasks[0].1[0].pin, asked);
+    assert_eq!(tasks[0].1.len(), 2);
+}

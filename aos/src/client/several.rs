@@ -1,0 +1,148 @@
+//! Several guardians, one verdict: asked in order, the first denial wins, modifications chain.
+
+use std::collections::BTreeSet;
+
+use reqwest::header::HeaderMap;
+
+use super::{FailMode, Failure, GuardianClient, Origin, Outcome, Verdict};
+use crate::message::Request;
+
+/// Guardians that all have to agree, each with a name for records.
+///
+/// Each is asked about the step as those before it have left it, so a later guardian judges what
+/// would happen and not what was meant at first. Who comes after a denial is not asked. Every
+/// guardian has its own [`Options`](super::Options), and so its own fail mode.
+///
+/// ```
+/// use aos::{GuardianClient, Guardians, Options};
+///
+/// let company = GuardianClient::new("https://guardian.example/aos".parse()?, Options::default())?;
+/// let team = GuardianClient::new("http://127.0.0.1:8743/aos".parse()?, Options::default())?;
+/// let guardians = Guardians::new("company", company).and("team", team);
+/// assert_eq!(guardians.names().collect::<Vec<_>>(), ["company", "team"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Guardians {
+    first: Named,
+    others: Vec<Named>,
+}
+
+#[derive(Clone, Debug)]
+struct Named {
+    name: String,
+    client: GuardianClient,
+}
+
+/// What came of a question to several guardians.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Consultation {
+    /// What to do, all of them considered.
+    pub verdict: Verdict,
+    /// What each that was asked has said, in order: never empty, and the last is the one that denied
+    /// if one did. Each [`Outcome::origin`] tells a guardian that failed.
+    pub outcomes: Vec<(String, Outcome)>,
+}
+
+impl Guardians {
+    /// One guardian, by a name for records.
+    pub fn new(name: impl Into<String>, client: GuardianClient) -> Self {
+        Self { first: Named { name: name.into(), client }, others: Vec::new() }
+    }
+
+    /// These and then one more.
+    #[must_use]
+    pub fn and(mut self, name: impl Into<String>, client: GuardianClient) -> Self {
+        self.others.push(Named { name: name.into(), client });
+        self
+    }
+
+    /// Their names, in the order in which they are asked.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.clients().map(|(name, _)| name)
+    }
+
+    /// Their clients with their names, in the order in which they are asked, for instance to ping
+    /// each.
+    pub fn clients(&self) -> impl Iterator<Item = (&str, &GuardianClient)> {
+        let named = std::iter::once(&self.first).chain(&self.others);
+        named.map(|named| (named.name.as_str(), &named.client))
+    }
+
+    /// Ask about one step. Whatever happens, there is a verdict.
+    pub async fn ask(&self, question: &Request) -> Consultation {
+        self.ask_with(question, &HeaderMap::new()).await
+    }
+
+    /// The same with headers for this question alone, such as those of a trace.
+    pub async fn ask_with(&self, question: &Request, headers: &HeaderMap) -> Consultation {
+        self.ask_following(question, headers, |_| Ok(())).await
+    }
+
+    /// The same for an agent that cannot do just anything: `follow` does what a modification wants,
+    /// before the next guardian is asked, or says why that cannot be done. Then the modification
+    /// cannot be used ([`Failure::Modification`]), which is a denial whatever the fail mode.
+    pub async fn ask_following(
+        &self,
+        question: &Request,
+        headers: &HeaderMap,
+        mut follow: impl FnMut(&Request) -> Result<(), String>,
+    ) -> Consultation {
+        let mut outcomes = Vec::new();
+        let mut current: Option<Box<Request>> = None;
+        for (name, client) in self.clients() {
+            let asked = current.as_deref().unwrap_or(question);
+            let mut outcome = client.ask_with(asked, headers.clone()).await;
+            if let Verdict::Modify(modified) = &outcome.verdict
+                && let Err(reason) = follow(modified)
+            {
+                let failure = Failure::Modification(reason);
+                outcome = Outcome::of_failure(failure, FailMode::Closed);
+            }
+            let verdict = outcome.verdict.clone();
+            outcomes.push((name.to_owned(), outcome));
+            match verdict {
+                Verdict::Allow => {}
+                Verdict::Deny => return Consultation { verdict: Verdict::Deny, outcomes },
+                Verdict::Modify(modified) => current = Some(modified),
+            }
+        }
+        let verdict = current.map_or(Verdict::Allow, Verdict::Modify);
+        Consultation { verdict, outcomes }
+    }
+}
+
+impl Consultation {
+    /// The same as one outcome, for callers who record one: a denial as it was said, and otherwise
+    /// what those have said who changed the step, or who failed and let it pass.
+    pub fn into_outcome(self) -> Outcome {
+        let Self { verdict, mut outcomes } = self;
+        if (outcomes.len() == 1 || verdict == Verdict::Deny)
+            && let Some((_, outcome)) = outcomes.pop()
+        {
+            return Outcome { verdict, ..outcome };
+        }
+        let has_failed = |outcome: &Outcome| outcome.origin != Origin::Guardian;
+        let origin = outcomes.iter().map(|(_, outcome)| outcome).find(|o| has_failed(o));
+        let origin = origin.map_or(Origin::Guardian, |outcome| outcome.origin.clone());
+        let tells = |outcome: &Outcome| has_failed(outcome) || outcome.verdict != Verdict::Allow;
+        let telling: Vec<_> = outcomes.iter().filter(|(_, outcome)| tells(outcome)).collect();
+        // Where nobody has anything to tell, the last has allowed what all have.
+        let telling =
+            if telling.is_empty() { outcomes.last().into_iter().collect() } else { telling };
+        let messages: Vec<_> =
+            telling.iter().map(|(_, outcome)| outcome.message.as_str()).collect();
+        let reasonings: Vec<_> =
+            telling.iter().filter_map(|(_, outcome)| outcome.reasoning.as_deref()).collect();
+        let codes = telling.iter().flat_map(|(_, outcome)| &outcome.reason_codes);
+        let mut seen = BTreeSet::new();
+        Outcome {
+            verdict,
+            message: messages.join(" "),
+            reasoning: (!reasonings.is_empty()).then(|| reasonings.join(" ")),
+            reason_codes: codes.filter(|code| seen.insert(code.as_str())).cloned().collect(),
+            data: telling.iter().find_map(|(_, outcome)| outcome.data.clone()),
+            origin,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Who the agent is to a guardian, and whom it believes to be one.
+
+use std::fmt;
+
+use super::BuildError;
+
+/// A certificate of the agent and its key, for guardians that ask for one (mutual TLS). The key is
+/// never printed.
+#[derive(Clone)]
+pub struct Identity(pub(super) reqwest::Identity);
+
+impl Identity {
+    /// A certificate, those that vouch for it, and its key, in PEM.
+    ///
+    /// # Errors
+    /// The text has not both a key and a certificate.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, BuildError> {
+        let pem = [key, b"\n", certificate].concat();
+        reqwest::Identity::from_pem(&pem).map(Self).map_err(|_| BuildError::Identity)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(…)")
+    }
+}
+
+/// Those whose word is taken for who a guardian is, in place of those that the system trusts.
+#[derive(Clone, Debug)]
+pub struct Authorities(pub(super) Vec<reqwest::Certificate>);
+
+impl Authorities {
+    /// Certificates in PEM, one after the other.
+    ///
+    /// # Errors
+    /// The text has no certificate.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, BuildError> {
+        match reqwest::Certificate::from_pem_bundle(pem) {
+            Ok(certificates) if !certificates.is_empty() => Ok(Self(certificates)),
+            Ok(_) | Err(_) => Err(BuildError::Authorities),
+        }
+    }
+}

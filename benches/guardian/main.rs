@@ -1,0 +1,188 @@
+//! What a decision costs: the reference guardian, with its audit log, beside an axum handler that
+//! only reads the same message and sends it back.
+//!
+//! Both are processes of their own, and asked in turns over connections that stay open, by a client
+//! that does no more than write a request and find the end of the answer. So read the ratios.
+//!
+//! ```text
+//! cargo bench --bench guardian              # everything
+//! cargo bench --bench guardian -- --quick   # a look
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
+#![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
+
+mod client;
+#[path = "../common/itself.rs"]
+mod itself;
+mod messages;
+#[path = "../common/program.rs"]
+#[expect(dead_code, reason = "what other benches ask of a program, too")]
+mod program;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use client::Client;
+use itself::{Itself, SERVE};
+use program::Program;
+
+/// How many rules there are, and how safely decisions are written.
+const RULES: [usize; 2] = [3, 100];
+const DURABILITIES: [&str; 2] = ["normal", "full"];
+/// How many ask at the same time where decisions per second are counted.
+const CLIENTS: usize = 8;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has(SERVE) {
+        return serve();
+    }
+    let (rounds, asked) = if has("--quick") { (5, 200) } else { (40, 250) };
+    // The handler that echoes.
+    let echo = Itself::start();
+    let address: SocketAddr = echo.said.parse().unwrap();
+    let calls: Vec<Vec<u8>> = messages::all();
+    let sizes: Vec<_> = calls.iter().map(Vec::len).collect();
+    println!("messages of {sizes:?} bytes, {rounds} rounds of {asked}, then {CLIENTS} at once");
+    println!("log | rules | | p50 | p99 | a second");
+    for durability in DURABILITIES {
+        for rules in RULES {
+            let guardian = Guardian::start(rules, durability);
+            let mut sides = [
+                Side::new("echo", address, &calls),
+                Side::new("guardian", guardian.address(), &calls),
+            ];
+            for _ in 0..rounds {
+                sides.iter_mut().for_each(|side| side.ask(asked));
+            }
+            for _ in 0..rounds {
+                sides.iter_mut().for_each(|side| side.crowd(asked));
+            }
+            let [echo, guardian] = sides.map(Side::figures);
+            for figures in [&echo, &guardian] {
+                println!("{durability} | {rules} | {figures}");
+            }
+            println!(
+                "{durability} | {rules} | ratio | {:.2} x | {:.2} x | {:.2} x",
+                guardian.p50.as_secs_f64() / echo.p50.as_secs_f64(),
+                guardian.p99.as_secs_f64() / echo.p99.as_secs_f64(),
+                echo.rate / guardian.rate,
+            );
+        }
+    }
+}
+
+/// Who is asked, and how long it took.
+struct Side<'a> {
+    name: &'static str,
+    address: SocketAddr,
+    calls: &'a [Vec<u8>],
+    client: Client,
+    times: Vec<Duration>,
+    /// How many were answered in the crowds, and how long these took.
+    crowded: (usize, Duration),
+}
+
+struct Figures {
+    name: &'static str,
+    p50: Duration,
+    p99: Duration,
+    rate: f64,
+}
+
+impl<'a> Side<'a> {
+    fn new(name: &'static str, address: SocketAddr, calls: &'a [Vec<u8>]) -> Self {
+        let mut client = Client::open(address);
+        // What is only done once is not what is measured.
+        (0..200).for_each(|index| client.ask(&calls[index % calls.len()]));
+        Self { name, address, calls, client, times: Vec::new(), crowded: Default::default() }
+    }
+
+    /// One after another, so many times.
+    fn ask(&mut self, times: usize) {
+        for index in 0..times {
+            let began = Instant::now();
+            self.client.ask(&self.calls[index % self.calls.len()]);
+            self.times.push(began.elapsed());
+        }
+    }
+
+    /// The same from several sides at once.
+    fn crowd(&mut self, times: usize) {
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| {
+                    let mut client = Client::open(self.address);
+                    (0..times).for_each(|index| client.ask(&self.calls[index % self.calls.len()]));
+                });
+            }
+        });
+        self.crowded.0 += CLIENTS * times;
+        self.crowded.1 += began.elapsed();
+    }
+
+    fn figures(mut self) -> Figures {
+        self.times.sort();
+        let at = |part: usize| self.times[self.times.len() * part / 100];
+        let rate = self.crowded.0 as f64 / self.crowded.1.as_secs_f64();
+        Figures { name: self.name, p50: at(50), p99: at(99), rate }
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let Self { name, p50, p99, rate } = self;
+        write!(f, "{name} | {:.0} µs | {:.0} µs | {rate:.0}", micros(*p50), micros(*p99))
+    }
+}
+
+/// Our guardian: alone with records on the disk, and as a part of `a2s up` where the system may
+/// write them later.
+struct Guardian {
+    program: Program,
+    _folder: TempDir,
+}
+
+impl Guardian {
+    fn start(rules: usize, durability: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let policy = folder.path().join("policy.yaml");
+        std::fs::write(&policy, messages::policy(rules)).unwrap();
+        let (policy, data) = (policy.to_str().unwrap(), folder.path().join("data"));
+        let served: &[&str] = match durability {
+            "full" => &["serve", "guardian"],
+            other => &["up", "--durability", other],
+        };
+        let files = ["--policy", policy, "--data-dir", data.to_str().unwrap()];
+        let arguments: Vec<&str> = served.iter().copied().chain(files).collect();
+        Self { program: Program::start(arguments), _folder: folder }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.program.url.trim_start_matches("http://").trim_end_matches('/').parse().unwrap()
+    }
+}
+
+/// Reads JSON and sends it back, until standard input ends.
+#[tokio::main]
+async fn serve() {
+    let router =
+        Router::new().route("/aos", post(async |Json(message): Json<Value>| Json(message)));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    let server = axum::serve(listener, router).into_future();
+    let orphaned = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    tokio::select! {
+        served = server => served.unwrap(),
+        _ = orphaned => {}
+    }
+}

@@ -1,0 +1,210 @@
+//! Who is asked around every step, how, and what silence means.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use a2s::Secret;
+use a2s::api::Guarding;
+use aos::message::Method;
+use url::Url;
+
+/// Who is asked around every tool step.
+#[derive(Debug, Clone)]
+pub enum Guardian {
+    /// Nobody: every step is recorded as `unguarded`.
+    Off,
+    /// These, in order: the first denial wins, and each is asked about what those before it have
+    /// left. There is at least one, and no two have one name.
+    At(Vec<GuardianConfig>),
+}
+
+/// A guardian that speaks AOS over HTTP.
+#[derive(Debug, Clone)]
+pub struct GuardianConfig {
+    /// Its address: `http://127.0.0.1:8743/aos`.
+    pub url: Url,
+    /// What runs, plans and metrics call it: its address, `builtin`, or a name of at most 100
+    /// characters.
+    pub name: String,
+    /// What its silence means.
+    pub fail: FailModes,
+    /// How long it may think about one question.
+    pub timeout: Duration,
+    /// The token that it is asked with.
+    pub token: Option<Secret>,
+    /// The certificate that it is shown (mutual TLS).
+    pub identity: Option<Identity>,
+    /// The authorities that its own certificate is checked by, in PEM, instead of those that the
+    /// system trusts.
+    pub authorities: Option<PathBuf>,
+}
+
+/// Who the executor is to a guardian. The files are in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, with those that it is signed by.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl GuardianConfig {
+    /// The name of the guardian that runs in the same process, wherever it answers.
+    pub const BUILTIN: &str = "builtin";
+
+    /// The guardian at `url`: its silence means no, after five seconds. It is called by its
+    /// address, without user and password.
+    #[must_use]
+    pub fn new(url: Url) -> Self {
+        Self {
+            name: without_user(&url),
+            url,
+            fail: FailMode::Closed.into(),
+            timeout: Duration::from_secs(5),
+            token: None,
+            identity: None,
+            authorities: None,
+        }
+    }
+}
+
+/// What a guardian's silence means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailMode {
+    /// No.
+    Closed,
+    /// Yes, and it is recorded.
+    Open,
+}
+
+impl FailMode {
+    /// `closed` or `open`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// What a guardian's silence means, hook by hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailModes {
+    /// For every hook without one of its own.
+    pub default: FailMode,
+    /// Of single hooks.
+    pub own: BTreeMap<Hook, FailMode>,
+}
+
+impl From<FailMode> for FailModes {
+    fn from(default: FailMode) -> Self {
+        Self { default, own: BTreeMap::new() }
+    }
+}
+
+/// What the executor asks guardians about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hook {
+    /// An event that wants to start a run: `steps/agentTrigger`.
+    AgentTrigger,
+    /// What is remembered, before a run uses it: `steps/memoryContextRetrieval`.
+    MemoryContextRetrieval,
+    /// What is to be remembered, before it is written: `steps/memoryStore`.
+    MemoryStore,
+    /// A request, before it leaves: `steps/toolCallRequest`.
+    ToolCallRequest,
+    /// What came of it, before it is used: `steps/toolCallResult`.
+    ToolCallResult,
+    /// A message to an MCP server before it leaves, and one from it before it is read:
+    /// `protocols/MCP`.
+    Mcp,
+}
+
+impl Hook {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::AgentTrigger,
+        Self::MemoryContextRetrieval,
+        Self::MemoryStore,
+        Self::ToolCallRequest,
+        Self::ToolCallResult,
+        Self::Mcp,
+    ];
+
+    /// The name of its AOS method.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.method().as_str()
+    }
+
+    pub(crate) const fn method(self) -> Method {
+        match self {
+            Self::AgentTrigger => Method::AgentTrigger,
+            Self::MemoryContextRetrieval => Method::MemoryContextRetrieval,
+            Self::MemoryStore => Method::MemoryStore,
+            Self::ToolCallRequest => Method::ToolCallRequest,
+            Self::ToolCallResult => Method::ToolCallResult,
+            Self::Mcp => Method::Mcp,
+        }
+    }
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Hook {
+    type Err = String;
+
+    /// `steps/toolCallResult` or `toolCallResult`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_it = |hook: &Self| {
+            let method = hook.as_str();
+            text == method || method.split_once('/').is_some_and(|(_, name)| name == text)
+        };
+        Self::ALL.into_iter().find(is_it).ok_or_else(|| {
+            let all = Self::ALL.map(Self::as_str).join(", ");
+            format!("the executor asks about no hook `{text}`, but about {all}")
+        })
+    }
+}
+
+impl Guardian {
+    /// How steps are guarded, as events and plans show it.
+    #[must_use]
+    pub fn guarding(&self) -> Vec<Guarding> {
+        match self {
+            Self::Off => Vec::new(),
+            Self::At(guardians) => guardians.iter().map(GuardianConfig::guarding).collect(),
+        }
+    }
+}
+
+/// An address without user and password.
+fn without_user(url: &Url) -> String {
+    let mut url = url.clone();
+    // These fail for addresses that have neither.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+impl GuardianConfig {
+    pub(crate) fn guarding(&self) -> Guarding {
+        let FailModes { default, own } = &self.fail;
+        let own = own.iter().filter(|(_, mode)| *mode != default);
+        let address = without_user(&self.url);
+        Guarding {
+            guardian: self.name.clone(),
+            address: (self.name != address && self.name != Self::BUILTIN).then_some(address),
+            fail: default.as_str().to_owned(),
+            fail_hooks: own.map(|(hook, mode)| (hook.to_string(), mode.as_str().into())).collect(),
+        }
+    }
+}

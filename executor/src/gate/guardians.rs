@@ -1,0 +1,238 @@
+//! The guardians of a configuration, and one question to all of them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use a2s::api::{Change, Decision, DecisionSource, Phase};
+use aos::message::{Call, Request};
+use aos::{Authorities, Bearer, Failure, GuardianClient, Guardians, Options, Origin, Outcome};
+use aos::{FailMode as Mode, Identity as Shown, Verdict};
+use http::HeaderMap;
+use url::{Host, Url};
+use zeroize::Zeroizing;
+
+use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
+use crate::config::{FailMode, Guardian, GuardianConfig, Identity};
+use crate::error::{Error, Kind};
+use crate::request::one_line;
+
+/// The most guardians: each is a label of metrics, and a round trip of every step.
+const MAX_GUARDIANS: usize = 8;
+/// The most characters of a name that was given.
+const MAX_NAME: usize = 100;
+
+impl Guardian {
+    /// The clients of these guardians, or none: for whoever asks the same guardians about something
+    /// else. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when there is none to be asked, they cannot be told apart, or one of
+    /// them cannot be asked in the way that is wanted.
+    pub fn open(&self) -> Result<Option<Guardians>, Error> {
+        open(self)
+    }
+}
+
+fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
+    let configs = match guardian {
+        Guardian::Off => return Ok(None),
+        Guardian::At(configs) => configs,
+    };
+    if configs.len() > MAX_GUARDIANS {
+        let message = format!("there are {} guardians; at most are {MAX_GUARDIANS}", configs.len());
+        return Err(Error::new(Kind::Configuration, message));
+    }
+    let mut names = BTreeSet::new();
+    let mut guardians: Option<Guardians> = None;
+    for config in configs {
+        let name = config.name.as_str();
+        if !names.insert(name) {
+            let message = format!("two guardians are called `{}`", one_line(name, MAX_NAME));
+            return Err(Error::new(Kind::Configuration, message));
+        }
+        let client = client(config)?;
+        guardians = Some(match guardians {
+            None => Guardians::new(name, client),
+            Some(guardians) => guardians.and(name, client),
+        });
+    }
+    let nobody = || Error::new(Kind::Configuration, "no guardian is named, nor turned off");
+    guardians.map(Some).ok_or_else(nobody)
+}
+
+fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
+    let GuardianConfig { url, name, fail, timeout, token, identity, authorities } = config;
+    let unusable = |why: &dyn std::fmt::Display| {
+        let message = format!("the guardian `{}`: {why}", one_line(name, MAX_NAME));
+        Error::new(Kind::Configuration, message)
+    };
+    // An address as a name is as long as it is.
+    if *name != GuardianConfig::new(url.clone()).name && !is_name(name) {
+        let why = format!("a name has 1 to {MAX_NAME} characters, and no control characters");
+        return Err(unusable(&why));
+    }
+    if timeout.is_zero() {
+        return Err(unusable(&"it needs some time to answer"));
+    }
+    let is_tls = url.scheme() == "https";
+    if !is_tls && (identity.is_some() || authorities.is_some()) {
+        return Err(unusable(&"certificates need an address that begins with https"));
+    }
+    if token.is_some() && !is_tls && !is_loopback(url) {
+        tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
+    }
+    let guarding = config.guarding();
+    if guarding.may_fail_open() {
+        tracing::warn!(guardian = %name, fail = guarding.fail_words(), "what it does not answer may pass");
+    }
+    let bearer = token.as_ref().map(|token| {
+        let bearer = Bearer::new(token.reveal());
+        bearer.ok_or_else(|| unusable(&"its token has characters that no header takes"))
+    });
+    let read = |path: &Path| {
+        let read = std::fs::read(path).map(Zeroizing::new);
+        read.map_err(|error| unusable(&format_args!("{}: {error}", path.display())))
+    };
+    let identity = identity.as_ref().map(|Identity { certificate, key }| {
+        Shown::from_pem(&read(certificate)?, &read(key)?).map_err(|error| unusable(&error))
+    });
+    let authorities = authorities
+        .as_ref()
+        .map(|path| Authorities::from_pem(&read(path)?).map_err(|error| unusable(&error)));
+    let mode = |mode: FailMode| match mode {
+        FailMode::Closed => Mode::Closed,
+        FailMode::Open => Mode::Open,
+    };
+    let own = fail.own.iter();
+    let options = Options {
+        connect_timeout: Options::default().connect_timeout.min(*timeout),
+        timeout: *timeout,
+        fail_mode: mode(fail.default),
+        fail_mode_of: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),
+        bearer: bearer.transpose()?,
+        identity: identity.transpose()?,
+        authorities: authorities.transpose()?,
+        ..Options::default()
+    };
+    GuardianClient::new(url.clone(), options).map_err(|error| unusable(&error))
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// What all guardians have said about one step: what each has decided, and why it may not go on.
+pub(super) type Said = (Vec<Decision>, Result<(), Error>);
+
+impl Gate {
+    /// Asks `guardians` about one step, in order, until one denies. `follow` does what each wants
+    /// instead, and gives what that changes, or why it cannot be done: that is a denial.
+    pub(super) async fn consult(
+        &self,
+        guardians: &Guardians,
+        asking: Asking,
+        occasion: Occasion,
+        (call, trace): (Call, &HeaderMap),
+        mut follow: impl FnMut(&Request) -> Result<Vec<Change>, String>,
+    ) -> Said {
+        let question = Request::new(self.new_message_id(), call);
+        let mut followed = Vec::new();
+        let consultation = guardians.ask_following(&question, trace, |modified| {
+            followed.push(follow(modified)?);
+            Ok(())
+        });
+        let consultation = consultation.await;
+        let mut changes = followed.into_iter();
+        let mut decisions = Vec::with_capacity(consultation.outcomes.len());
+        for (name, outcome) in &consultation.outcomes {
+            let changes = match outcome.verdict {
+                Verdict::Modify(_) => changes.next().unwrap_or_default(),
+                Verdict::Allow | Verdict::Deny => Vec::new(),
+            };
+            let decision = decision(asking.phase, name, outcome, changes);
+            if let Origin::FailedClosed(failure) | Origin::FailedOpen(failure) = &outcome.origin {
+                self.metrics.guardian_failed(asking.hook, name, failure.reason_code());
+            }
+            // What is only planned is neither stopped nor let pass.
+            if occasion == Occasion::Run {
+                self.metrics.decided(asking.hook, &decision);
+            }
+            decisions.push(decision);
+        }
+        let verdict = match (consultation.verdict, consultation.outcomes.last()) {
+            (Verdict::Deny, Some((name, outcome))) => {
+                // Where there is one, everybody knows which.
+                let name = (guardians.names().nth(1).is_some()).then_some(name.as_str());
+                Err(denial(asking.phase, name, outcome))
+            }
+            (Verdict::Deny, None) => Err(Error::new(Kind::Internal, "nobody has denied")),
+            (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
+        };
+        (decisions, verdict)
+    }
+}
+
+/// What one guardian has decided, for the journal.
+fn decision(phase: Phase, name: &str, outcome: &Outcome, changes: Vec<Change>) -> Decision {
+    let reasons = outcome.reason_codes.iter().take(MAX_REASONS);
+    Decision {
+        phase,
+        guardian: Some(name.to_owned()),
+        decision: outcome.verdict.as_str().to_owned(),
+        source: match &outcome.origin {
+            Origin::Guardian => DecisionSource::Guardian,
+            Origin::FailedClosed(_) => DecisionSource::FailedClosed,
+            Origin::FailedOpen(_) => DecisionSource::FailedOpen,
+        },
+        message: one_line(&outcome.message, MAX_WORDS),
+        reason_codes: reasons.map(|code| one_line(code, 100)).collect(),
+        changes,
+    }
+}
+
+/// Why a step that was denied may not go on. `name` tells which of several guardians it was.
+fn denial(phase: Phase, name: Option<&str>, outcome: &Outcome) -> Error {
+    let (kind, asked_for, effect) = match phase {
+        Phase::Request => (Kind::GuardianDeniedRequest, "the request", "so nothing was sent"),
+        Phase::McpOutbound => {
+            (Kind::GuardianDeniedRequest, "the MCP message", "so nothing was sent")
+        }
+        Phase::McpInbound => (
+            Kind::GuardianDeniedResult,
+            "the MCP answer",
+            "so the answer of the service is not used",
+        ),
+        Phase::Result => {
+            (Kind::GuardianDeniedResult, "the result", "so the answer of the service is not used")
+        }
+        Phase::Trigger => (Kind::GuardianDeniedTrigger, "the event", "so nothing was started"),
+        Phase::Memory => (
+            Kind::GuardianDeniedMemory,
+            "what is remembered",
+            "so what is remembered is left alone",
+        ),
+    };
+    let words = one_line(&outcome.message, MAX_WORDS);
+    let whose = name.map_or_else(String::new, |name| format!(" (guardian `{name}`)"));
+    match &outcome.origin {
+        Origin::FailedClosed(Failure::Modification(_)) => {
+            Error::new(Kind::GuardianModification, format!("{words}{whose}"))
+        }
+        Origin::FailedClosed(_) | Origin::FailedOpen(_) => {
+            Error::new(Kind::GuardianUnreachable, format!("{words}{whose}, {effect}"))
+        }
+        Origin::Guardian => {
+            let who = name.map_or_else(String::new, |name| format!(" `{name}`"));
+            Error::new(kind, format!("the guardian{who} denied {asked_for}: {words}"))
+        }
+    }
+}

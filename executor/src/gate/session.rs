@@ -1,0 +1,28 @@
+//! The requests around a session of MCP, which a permitted call may need. They belong to the same
+//! step and say nothing of it, so the same verdict covers them; and they are made here, from the
+//! permitted request itself, so that nothing else can get the mark.
+
+use super::Permitted;
+use crate::request::{PreparedRequest, Session};
+
+impl Permitted<PreparedRequest> {
+    /// The request that opens a session for this one; none when it needs none.
+    pub(crate) fn opening(&self) -> Option<Self> {
+        self.0.opening().map(Self)
+    }
+
+    /// The notification that the session is open.
+    pub(crate) fn opened(&self, session: &Session) -> Option<Self> {
+        self.0.opened(session).map(Self)
+    }
+
+    /// The same call inside a session.
+    pub(crate) fn in_session(&self, session: &Session) -> Option<Self> {
+        self.0.in_session(session).map(Self)
+    }
+
+    /// The request that ends a session; none when the server need not be told.
+    pub(crate) fn closing(&self, session: &Session) -> Option<Self> {
+        self.0.closing(session).map(Self)
+    }
+}

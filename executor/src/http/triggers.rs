@@ -1,0 +1,60 @@
+//! Events that start runs, over HTTP.
+
+use a2s::api::{PROBLEM_JSON, Problem, Run, TriggerRequest};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
+
+use super::{read_json, start};
+use crate::App;
+use crate::error::{Error, Kind};
+
+/// The longest kind and the longest id of an event.
+const MAX_EVENT: usize = 100;
+
+/// Start a run because something happened
+///
+/// For systems of mail, chat and schedules: what was taken from the event are the inputs of the run.
+/// The guardian is asked first (`steps/agentTrigger`): it may refuse (A2S345), or change the inputs. The
+/// same event with the same request gives the same run, however often it is delivered; with another
+/// request it is refused.
+#[utoipa::path(
+    post, path = "/v1/triggers", tag = "executor", security(("token" = [])),
+    params(
+        ("traceparent" = Option<String>, Header, description = "The trace that the run continues (W3C Trace Context)"),
+        ("tracestate" = Option<String>, Header, description = "What tracing systems have added to it"),
+    ),
+    request_body = TriggerRequest,
+    responses(
+        (status = 200, description = "The run, finished or waiting for a person", body = Run),
+        (status = 202, description = "The run, under way", body = Run),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn trigger_execution(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Run>), Error> {
+    let TriggerRequest { event, execution } = read_json(body)?;
+    for (member, text) in [("type", &event.kind), ("id", &event.id)] {
+        if !(1..=MAX_EVENT).contains(&text.len())
+            || !text.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            let message =
+                format!("`event.{member}` takes 1 to {MAX_EVENT} visible ASCII characters");
+            return Err(Error::new(Kind::BadRequest, message));
+        }
+    }
+    let Some(name) = &execution.name else {
+        let message =
+            "`execution.name` says what an event starts; a plan is for one run of a person";
+        return Err(Error::new(Kind::BadRequest, message));
+    };
+    // No header can have such a key.
+    let key = format!("trigger\n{}\n{}\n{name}", event.kind, event.id);
+    start(app, execution, Some(event), Some(key), &headers).await
+}

@@ -1,0 +1,137 @@
+//! Sessions, which servers want that speak a revision before 2026-07-28 (MCP 2025-11-25,
+//! "Lifecycle" and "Session Management").
+//!
+//! Each attempt has a session of its own: `initialize`, `notifications/initialized`, the call, and
+//! an end. Nothing of one step is known in another, whoever ran it.
+
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+
+use super::answer::{message_of, read_result};
+use super::{ACCEPTED, PROTOCOL_VERSION, client_info, message, write};
+use crate::request::response::{ResponseError, status_error};
+use crate::request::{PreparedRequest, RawResponse};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The longest id of a session, in bytes.
+const MAX_SESSION_ID: usize = 1_024;
+/// The id of the request that opens a session.
+const OPENING_ID: u64 = 0;
+/// Revisions with sessions, the newest first. The first one is asked for.
+const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Errors that only servers of 2026-07-28 and later give: the request was understood.
+const UNDERSTOOD: [i64; 2] = [-32_020, -32_021];
+/// The revision is not spoken; `data.supported` says which are.
+const UNSUPPORTED_VERSION: i64 = -32_022;
+const METHOD_NOT_FOUND: i64 = -32_601;
+
+/// What a server has agreed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// By what the server knows it again, if it needs to.
+    id: Option<HeaderValue>,
+    /// The revision that is spoken.
+    revision: &'static str,
+}
+
+impl Session {
+    /// The revision that is spoken.
+    pub(crate) fn revision(&self) -> &'static str {
+        self.revision
+    }
+}
+
+impl PreparedRequest {
+    /// Whether it may be made inside a session.
+    pub(crate) fn may_need_session(&self) -> bool {
+        self.session_body.is_some()
+    }
+
+    /// The request that opens a session for this one.
+    pub(crate) fn opening(&self) -> Option<Self> {
+        let params = json!({
+            "protocolVersion": REVISIONS[0],
+            "capabilities": {},
+            "clientInfo": client_info(),
+        });
+        self.session_body.as_ref()?;
+        let body = write(&message("initialize", params, Some(OPENING_ID))).ok()?;
+        Some(Self { body: Some(body), ..self.beside(None) })
+    }
+
+    /// The notification that the session is open, before which a server takes no call.
+    pub(crate) fn opened(&self, session: &Session) -> Option<Self> {
+        self.session_body.as_ref()?;
+        let body = write(&message("notifications/initialized", json!({}), None)).ok()?;
+        Some(Self { body: Some(body), ..self.beside(Some(session)) })
+    }
+
+    /// The same request inside a session.
+    pub(crate) fn in_session(&self, session: &Session) -> Option<Self> {
+        let body = self.session_body.clone()?;
+        Some(Self { body: Some(body), ..self.beside(Some(session)) })
+    }
+
+    /// The request that ends a session; none when the server need not be told.
+    pub(crate) fn closing(&self, session: &Session) -> Option<Self> {
+        session.id.as_ref()?;
+        Some(Self { method: Method::DELETE, body: None, ..self.beside(Some(session)) })
+    }
+
+    /// A request to the same server by the same client, with the headers of a session.
+    fn beside(&self, session: Option<&Session>) -> Self {
+        let own = |name: &HeaderName| name.as_str().starts_with("mcp-");
+        let kept = self.headers.iter().filter(|(name, _)| !own(name));
+        let mut headers: HeaderMap =
+            kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.insert(http::header::ACCEPT, ACCEPTED);
+        if let Some(session) = session {
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(session.revision));
+            if let Some(id) = &session.id {
+                headers.insert(SESSION_ID, id.clone());
+            }
+        }
+        Self { headers, session_body: None, ..self.clone() }
+    }
+}
+
+/// Whether the answer to a request outside of a session says that there has to be one: it was
+/// refused without being understood (MCP 2026-07-28, "Backward Compatibility"), so no tool was run.
+pub(crate) fn wants_session(response: &RawResponse) -> bool {
+    let message = message_of(response);
+    let error = message.as_ref().and_then(|message| message.get("error"));
+    let code = error.and_then(|error| error.get("code")).and_then(Value::as_i64);
+    if code == Some(UNSUPPORTED_VERSION) {
+        let supported = error.and_then(|error| error.pointer("/data/supported"));
+        let supported = supported.and_then(Value::as_array).into_iter().flatten();
+        return supported.filter_map(Value::as_str).any(|one| REVISIONS.contains(&one));
+    }
+    let is_understood = code.is_some_and(|code| UNDERSTOOD.contains(&code))
+        || (response.status == 404 && code == Some(METHOD_NOT_FOUND));
+    matches!(response.status, 400 | 404 | 405 | 406 | 415 | 422) && !is_understood
+}
+
+/// The session that the answer to an opening gives.
+pub(crate) fn read_session(response: &RawResponse) -> Result<Session, ResponseError> {
+    let not_mcp = |reason| ResponseError::NotMcp { reason, excerpt: String::new() };
+    if !response.is_success() {
+        return Err(status_error(response));
+    }
+    let message =
+        message_of(response).ok_or_else(|| not_mcp("`initialize` has no answer that is JSON"))?;
+    let result = read_result(&message, OPENING_ID)?;
+    let spoken = result.get("protocolVersion").and_then(Value::as_str);
+    let revision = REVISIONS.into_iter().find(|revision| spoken == Some(*revision));
+    let revision =
+        revision.ok_or_else(|| not_mcp("it speaks a revision of MCP that is not known here"))?;
+    let mut ids = response.headers.get_all(SESSION_ID).iter();
+    let id = ids.next().cloned();
+    let is_plain = |id: &HeaderValue| {
+        (1..=MAX_SESSION_ID).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    if ids.next().is_some() || id.as_ref().is_some_and(|id| !is_plain(id)) {
+        return Err(not_mcp("the id of its session is not one that can be sent back"));
+    }
+    Ok(Session { id, revision })
+}

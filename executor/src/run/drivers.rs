@@ -1,0 +1,131 @@
+//! The threads that runs are driven on.
+//!
+//! A run stays on one thread, and so do the connections that it opens: an answer that comes then
+//! wakes nothing else. Where threads share their work, each answer wakes a second one that finds
+//! nothing to do, which takes a good part of the time of a short step.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::lock;
+use crate::error::{Error, Kind};
+
+/// One thread for each processor. They end when this goes, with what is left on them.
+#[derive(Debug)]
+pub(super) struct Drivers(Vec<Driver>);
+
+#[derive(Debug)]
+struct Driver {
+    runtime: Handle,
+    /// Each run on this thread holds one more.
+    runs: Arc<()>,
+    /// The thread, until it is told to end.
+    thread: Mutex<Option<Thread>>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    /// The thread ends when this goes.
+    alive: oneshot::Sender<Infallible>,
+    handle: JoinHandle<()>,
+}
+
+impl Drivers {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// [`Kind::Internal`] when the system gives none.
+    pub(super) fn start() -> Result<Self, Error> {
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        let drivers = (0..count).map(|_| Driver::start());
+        let drivers: Result<_, std::io::Error> = drivers.collect();
+        drivers.map(Self).map_err(|error| {
+            Error::new(Kind::Internal, format!("no thread can be started for runs: {error}"))
+        })
+    }
+
+    /// Drives a run on the thread that has the fewest.
+    pub(super) fn spawn(
+        &self,
+        tasks: &mut JoinSet<()>,
+        run: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let idlest = self.0.iter().min_by_key(|driver| Arc::strong_count(&driver.runs));
+        let Some(driver) = idlest else { return };
+        let place = Arc::clone(&driver.runs);
+        let task = async move {
+            run.await;
+            drop(place);
+        };
+        tasks.spawn_on(task, &driver.runtime);
+    }
+
+    /// Ends the threads, and waits until all that was on them is gone: connections, too.
+    pub(super) async fn end(&self) {
+        let threads = self.0.iter().filter_map(|driver| lock(&driver.thread).take());
+        let tell = |Thread { alive, handle }| {
+            drop(alive);
+            handle
+        };
+        let handles: Vec<_> = threads.map(tell).collect();
+        let ended =
+            tokio::task::spawn_blocking(|| handles.into_iter().try_for_each(JoinHandle::join));
+        if !matches!(ended.await, Ok(Ok(()))) {
+            tracing::error!("a thread that drives runs ended badly");
+        }
+    }
+}
+
+impl Driver {
+    fn start() -> Result<Self, std::io::Error> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let remote = runtime.handle().clone();
+        let (alive, ended) = oneshot::channel();
+        let handle = thread::Builder::new().name("a2s-run".to_owned()).spawn(move || {
+            let ended: Result<Infallible, _> = runtime.block_on(ended);
+            drop(ended);
+            runtime.shutdown_background();
+        })?;
+        let thread = Mutex::new(Some(Thread { alive, handle }));
+        Ok(Self { runtime: remote, runs: Arc::default(), thread })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn runs_are_spread_over_the_threads_and_end_with_them() {
+        let drivers = Drivers::start().unwrap();
+        let mut tasks = JoinSet::new();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..3 * drivers.0.len() {
+            let tell = tell.clone();
+            drivers.spawn(&mut tasks, async move {
+                tell.send(thread::current().id()).unwrap();
+                std::future::pending::<()>().await;
+            });
+        }
+        drop(tell);
+        let mut runs = BTreeMap::new();
+        for _ in 0..3 * drivers.0.len() {
+            *runs.entry(format!("{:?}", told.recv().await.unwrap())).or_insert(0) += 1;
+        }
+        assert_eq!(runs.len(), drivers.0.len());
+        assert!(runs.values().all(|count| *count == 3), "{runs:?}");
+        drivers.end().await;
+        // What was under way is gone, and the place of what has ended is free again.
+        assert!(told.recv().await.is_none());
+        while tasks.join_next().await.is_some() {}
+        assert!(drivers.0.iter().all(|driver| Arc::strong_count(&driver.runs) == 1));
+    }
+}

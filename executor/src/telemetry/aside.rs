@@ -1,0 +1,60 @@
+//! What a guardian decides without a run: about the event that wants to start one, about what is
+//! remembered for its inputs, and about what is to be remembered.
+
+use a2s::api::{Decision, Phase, Pin, TraceContext, TriggerEvent};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// What was decided about one of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aside<'a> {
+    /// The run that it may become, or else an id of its own.
+    pub(crate) id: Uuid,
+    /// What it is about.
+    pub(crate) matter: Matter<'a>,
+    /// What was said, in order.
+    pub(crate) decisions: &'a [Decision],
+    /// Whether that was the end of it.
+    pub(crate) is_refused: bool,
+    /// The session, as the guardian sees it.
+    pub(crate) session: &'a str,
+    /// The capability that is to run.
+    pub(crate) capability: Option<&'a Pin>,
+    /// The trace that its caller is in.
+    pub(crate) caller: Option<&'a TraceContext>,
+    /// When it was decided.
+    pub(crate) at: Timestamp,
+}
+
+/// What is decided about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Matter<'a> {
+    /// An event that starts a run.
+    Event(&'a TriggerEvent),
+    /// So many values that are remembered, before a run uses them.
+    Recalled(usize),
+    /// A value that somebody wants to have remembered.
+    Remembered,
+}
+
+impl Matter<'_> {
+    /// The method by which a guardian is asked (AOS).
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Event(_) => "steps/agentTrigger",
+            Self::Recalled(_) => "steps/memoryContextRetrieval",
+            Self::Remembered => "steps/memoryStore",
+        }
+    }
+}
+
+/// The method by which a guardian was asked during a run (AOS).
+pub(super) fn method_in_run(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Request => "steps/toolCallRequest",
+        Phase::Result => "steps/toolCallResult",
+        Phase::Trigger => "steps/agentTrigger",
+        Phase::Memory => "steps/memoryContextRetrieval",
+        Phase::McpOutbound | Phase::McpInbound => "protocols/MCP",
+    }
+}

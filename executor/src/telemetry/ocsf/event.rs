@@ -1,0 +1,429 @@
+//! Security events in the words of OCSF 1.5.0: API Activity and Detection Finding, with the profiles
+//! Trace and Security Control. What OCSF has no place for stands under `unmapped.aos`, in the words
+//! of AOS.
+
+use a2s::api::Pin;
+use serde::Serialize;
+use uuid::Uuid;
+
+/// The version of the schema.
+pub(super) const VERSION: &str = "1.5.0";
+/// An enumeration's value for what it has no value for; its name says what it is.
+const OTHER: u8 = 99;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Event {
+    #[serde(flatten)]
+    class: Class,
+    severity_id: u8,
+    severity: &'static str,
+    /// Milliseconds since 1970.
+    pub(super) time: i64,
+    message: String,
+    metadata: Metadata,
+    status_id: u8,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_detail: Option<&'static str>,
+    #[serde(flatten)]
+    content: Content,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace>,
+    unmapped: Unmapped,
+}
+
+/// What an event is about, but for its class.
+pub(super) struct Told {
+    pub(super) severity: Severity,
+    pub(super) time: i64,
+    pub(super) message: String,
+    pub(super) metadata: Metadata,
+    pub(super) status: Status,
+    pub(super) status_code: Option<String>,
+    pub(super) status_detail: Option<&'static str>,
+    pub(super) trace: Option<Trace>,
+    pub(super) aos: Aos,
+}
+
+impl Event {
+    /// Something was done (API Activity, 6003).
+    pub(super) fn activity(activity: Activity, what: ApiActivity, told: Told) -> Self {
+        let (id, name) = match activity {
+            Activity::Read => (2, "Read"),
+            Activity::Update => (3, "Update"),
+            Activity::Delete => (4, "Delete"),
+            Activity::Other(name) => (OTHER, name),
+        };
+        let class = Class::new((6, "Application Activity"), (6003, "API Activity"), (id, name));
+        Self::new(class, Content::Activity(Box::new(what)), told)
+    }
+
+    /// Somebody has to know of it (Detection Finding, 2004).
+    pub(super) fn finding(what: Finding, told: Told) -> Self {
+        let class = Class::new((2, "Findings"), (2004, "Detection Finding"), (1, "Create"));
+        Self::new(class, Content::Finding(Box::new(what)), told)
+    }
+
+    fn new(class: Class, content: Content, told: Told) -> Self {
+        let Told {
+            severity,
+            time,
+            message,
+            mut metadata,
+            status,
+            status_code,
+            status_detail,
+            trace,
+            aos,
+        } = told;
+        let (severity_id, severity) = match severity {
+            Severity::Informational => (1, "Informational"),
+            Severity::Low => (2, "Low"),
+            Severity::Medium => (3, "Medium"),
+            Severity::High => (4, "High"),
+        };
+        let (status_id, status) = match (&content, status) {
+            // Of a finding, it is how far people are with it.
+            (Content::Finding(_), _) => (1, "New"),
+            (Content::Activity(_), Status::Success) => (1, "Success"),
+            (Content::Activity(_), Status::Failure) => (2, "Failure"),
+            (Content::Activity(_), Status::Other(name)) => (OTHER, name),
+        };
+        let control = matches!(content, Content::Finding(_)).then_some("security_control");
+        metadata.profiles = trace.as_ref().map(|_| "trace").into_iter().chain(control).collect();
+        Self {
+            class,
+            severity_id,
+            severity,
+            time,
+            message,
+            metadata,
+            status_id,
+            status,
+            status_code,
+            status_detail,
+            content,
+            trace,
+            unmapped: Unmapped { aos },
+        }
+    }
+}
+
+/// What was done with an API.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Activity {
+    Read,
+    Update,
+    Delete,
+    /// Something else, by its name.
+    Other(&'static str),
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Severity {
+    Informational,
+    Low,
+    Medium,
+    High,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Success,
+    Failure,
+    /// Neither, by its name.
+    Other(&'static str),
+}
+
+/// Numbers and names of category, class and activity, which belong together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Class {
+    category_uid: u8,
+    category_name: &'static str,
+    class_uid: u16,
+    class_name: &'static str,
+    activity_id: u8,
+    activity_name: &'static str,
+    type_uid: u32,
+    type_name: String,
+}
+
+impl Class {
+    fn new(
+        (category_uid, category_name): (u8, &'static str),
+        (class_uid, class_name): (u16, &'static str),
+        (activity_id, activity_name): (u8, &'static str),
+    ) -> Self {
+        let caption = if activity_id == OTHER { "Other" } else { activity_name };
+        Self {
+            category_uid,
+            category_name,
+            class_uid,
+            class_name,
+            activity_id,
+            activity_name,
+            type_uid: u32::from(class_uid) * 100 + u32::from(activity_id),
+            type_name: format!("{class_name}: {caption}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Content {
+    Activity(Box<ApiActivity>),
+    Finding(Box<Finding>),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Metadata {
+    pub(super) version: &'static str,
+    pub(super) product: MetadataProduct,
+    pub(super) log_name: &'static str,
+    /// The same whenever the same is told.
+    pub(super) uid: Uuid,
+    /// The run.
+    pub(super) correlation_uid: Uuid,
+    /// Place in the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sequence: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) profiles: Vec<&'static str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct MetadataProduct {
+    pub(super) name: &'static str,
+    pub(super) vendor_name: &'static str,
+    pub(super) version: &'static str,
+}
+
+/// What is particular to an API Activity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ApiActivity {
+    pub(super) actor: Actor,
+    pub(super) api: Api,
+    pub(super) src_endpoint: Source,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dst_endpoint: Option<Destination>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) http_request: Option<HttpRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) http_response: Option<HttpResponse>,
+}
+
+/// What is particular to a Detection Finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Finding {
+    pub(super) finding_info: FindingInfo,
+    pub(super) evidences: [Evidence; 1],
+    pub(super) is_alert: bool,
+    pub(super) action_id: u8,
+    pub(super) action: &'static str,
+    pub(super) disposition_id: u8,
+    pub(super) disposition: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct FindingInfo {
+    pub(super) uid: Uuid,
+    pub(super) title: String,
+    pub(super) desc: String,
+    pub(super) created_time: i64,
+    /// The guardian's reason codes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) types: Vec<String>,
+    pub(super) analytic: Analytic,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Analytic {
+    /// 1: a rule.
+    pub(super) type_id: u8,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    /// The guardian, which is known by its name alone.
+    pub(super) uid: String,
+    pub(super) name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Evidence {
+    pub(super) api: Api,
+    pub(super) actor: Actor,
+    pub(super) src_endpoint: Source,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dst_endpoint: Option<Destination>,
+}
+
+/// The agent, and the session that it acts in.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Actor {
+    pub(super) user: User,
+    pub(super) session: Session,
+    pub(super) app_name: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct User {
+    pub(super) uid: String,
+    pub(super) name: String,
+    pub(super) type_id: u8,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Session {
+    pub(super) uid: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Api {
+    /// The tool, or the method of AOS.
+    pub(super) operation: String,
+    /// The capability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) service: Option<ApiService>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) request: Option<ApiRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<ApiResponse>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ApiService {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// The digest.
+    pub(super) uid: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ApiRequest {
+    pub(super) uid: Uuid,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ApiResponse {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<u16>,
+    /// The code of what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error_message: Option<&'static str>,
+}
+
+/// The executor.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Source {
+    pub(super) uid: String,
+    pub(super) name: String,
+    pub(super) svc_name: String,
+    pub(super) type_id: u8,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+}
+
+/// The service.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Destination {
+    pub(super) hostname: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) port: Option<u16>,
+    /// Where connections for it are sent instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) proxy_endpoint: Option<Proxy>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Proxy {
+    pub(super) hostname: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct HttpRequest {
+    pub(super) http_method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<HttpUrl>,
+}
+
+/// An address without its query, which has values.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct HttpUrl {
+    pub(super) scheme: String,
+    pub(super) hostname: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) port: Option<u16>,
+    pub(super) path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct HttpResponse {
+    pub(super) code: u16,
+}
+
+/// The place in the trace that spans have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Trace {
+    pub(super) uid: String,
+    pub(super) span: TraceSpan,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct TraceSpan {
+    pub(super) uid: String,
+    pub(super) start_time: i64,
+    pub(super) end_time: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Unmapped {
+    aos: Aos,
+}
+
+/// What AOS knows of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Aos {
+    pub(super) session_id: String,
+    pub(super) turn_id: Uuid,
+    pub(super) step_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) execution_id: Option<Uuid>,
+    /// The capability that the run was started for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) root: Option<Pin>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) request_digest: Option<String>,
+    pub(super) decisions: Vec<AosDecision>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AosDecision {
+    pub(super) method: &'static str,
+    /// Which one, when there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) guardian: Option<String>,
+    pub(super) decision: String,
+    pub(super) source: &'static str,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) reason_code: Vec<String>,
+    /// The places that a `modify` changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) changed: Vec<String>,
+}

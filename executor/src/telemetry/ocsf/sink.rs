@@ -1,0 +1,217 @@
+//! Where security events go: a file, an endpoint, or both.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::super::post::Receiver;
+use super::super::queue::Taker;
+use crate::config::{self, Export};
+use crate::error::{Error, Kind};
+
+/// An event as JSON, without the end of its line.
+pub(crate) type Line = Arc<str>;
+
+/// A file with one event on each line.
+#[derive(Debug)]
+pub(crate) struct EventFile(Arc<Mutex<Lines>>);
+
+/// An endpoint that takes arrays of events.
+#[derive(Debug)]
+pub(crate) struct EventReceiver(Receiver);
+
+#[derive(Debug)]
+struct Lines {
+    config: config::EventFile,
+    file: File,
+    /// Bytes in it.
+    size: u64,
+    /// Whether its last line has no end, because something failed while it was written.
+    is_torn: bool,
+}
+
+impl EventFile {
+    /// Opens the file of the configuration, or makes it.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when it cannot be written, or another process writes it.
+    pub(crate) fn open(config: &config::EventFile) -> Result<Self, Error> {
+        let lines = Lines::open(config).map_err(|error| {
+            let path = config.path.display();
+            let message = format!("the file of security events, {path}: {error}");
+            Error::new(Kind::Configuration, message)
+        })?;
+        Ok(Self(Arc::new(Mutex::new(lines))))
+    }
+}
+
+impl Taker for EventFile {
+    type Item = Line;
+    const ITEMS: &'static str = "security events for the file";
+    const MAX_WAITING: usize = 16_384;
+    const BATCH: usize = 256;
+
+    async fn take(&self, batch: Vec<Line>) -> Result<usize, String> {
+        let lines = Arc::clone(&self.0);
+        let written = tokio::task::spawn_blocking(move || {
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.iter().filter(|line| lines.write(line).is_err()).count()
+        });
+        written.await.map_err(|error| error.to_string())
+    }
+}
+
+impl EventReceiver {
+    /// The endpoint of the configuration. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When its address or a header cannot be used, or no client can be made.
+    pub(crate) fn new(export: &Export) -> Result<Self, Error> {
+        Receiver::new(export, "security events", "application/json").map(Self)
+    }
+}
+
+impl Taker for EventReceiver {
+    type Item = Line;
+    const ITEMS: &'static str = "security events for the endpoint";
+    const MAX_WAITING: usize = 16_384;
+    const BATCH: usize = 256;
+
+    async fn take(&self, batch: Vec<Line>) -> Result<usize, String> {
+        let body = format!("[{}]", batch.join(","));
+        self.0.send(body.into_bytes()).await.map(|_| 0)
+    }
+}
+
+impl Lines {
+    fn open(config: &config::EventFile) -> io::Result<Self> {
+        let (file, size) = open(&config.path)?;
+        let is_torn = size > 0 && !ends_a_line(&file)?;
+        Ok(Self { config: config.clone(), file, size, is_torn })
+    }
+
+    /// Writes a line, whole or not at all: half a line is ended before the next one begins, and no
+    /// reader takes it for an event.
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let bytes = [if self.is_torn { "\n" } else { "" }, line, "\n"].concat();
+        let length = bytes.len() as u64;
+        if self.size > 0 && self.size + length > self.config.max_bytes {
+            self.rotate()?;
+        }
+        let written = self.file.write_all(bytes.as_bytes());
+        self.is_torn = written.is_err();
+        self.size += length;
+        written
+    }
+
+    /// Puts the file beside, and begins a new one. The oldest one is lost.
+    fn rotate(&mut self) -> io::Result<()> {
+        let path = &self.config.path;
+        for n in (1..self.config.keep).rev() {
+            match std::fs::rename(numbered(path, n), numbered(path, n + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        match self.config.keep {
+            0 => std::fs::remove_file(path)?,
+            _ => std::fs::rename(path, numbered(path, 1))?,
+        }
+        (self.file, self.size) = open(path)?;
+        self.is_torn = false;
+        Ok(())
+    }
+}
+
+/// Opens a file for appending, that its owner alone can read when it is new, and holds it against
+/// other processes.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    let data = file.metadata()?;
+    if !data.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    file.try_lock().map_err(|error| match error {
+        std::fs::TryLockError::WouldBlock => io::Error::other("another process writes it"),
+        std::fs::TryLockError::Error(error) => error,
+    })?;
+    Ok((file, data.len()))
+}
+
+fn ends_a_line(mut file: &File) -> io::Result<bool> {
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+/// `events.jsonl.1` beside `events.jsonl`.
+fn numbered(path: &Path, n: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{n}"));
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(folder: &Path) -> config::EventFile {
+        config::EventFile { path: folder.join("events.jsonl"), max_bytes: 20, keep: 2 }
+    }
+
+    fn read(folder: &Path, name: &str) -> Option<String> {
+        std::fs::read_to_string(folder.join(name)).ok()
+    }
+
+    #[test]
+    fn a_full_file_is_put_beside_and_the_oldest_one_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut lines = Lines::open(&config(folder)).unwrap();
+        for n in 1..=7 {
+            lines.write(&format!("event {n}")).unwrap();
+        }
+        // A line that is longer than a file has one of its own.
+        lines.write("an event that is longer than a file").unwrap();
+        let name = |n: &str| format!("events.jsonl{n}");
+        let told = |n: &str| read(folder, &name(n));
+        assert_eq!(told("").unwrap(), "an event that is longer than a file\n");
+        assert_eq!(told(".1").unwrap(), "event 7\n");
+        assert_eq!(told(".2").unwrap(), "event 5\nevent 6\n");
+        assert_eq!(told(".3"), None);
+    }
+
+    #[test]
+    fn a_file_is_continued_behind_a_line_that_was_torn() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config::EventFile { max_bytes: 1_000, ..config(folder.path()) };
+        std::fs::write(&config.path, "whole\nto").unwrap();
+        for line in ["next", "last"] {
+            Lines::open(&config).unwrap().write(line).unwrap();
+        }
+        assert_eq!(read(folder.path(), "events.jsonl").unwrap(), "whole\nto\nnext\nlast\n");
+    }
+
+    #[test]
+    fn a_file_belongs_to_one_process_and_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        let held = Lines::open(&config).unwrap();
+        assert!(Lines::open(&config).unwrap_err().to_string().contains("another process"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = held.file.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        drop(held);
+        let nowhere = config::EventFile { path: folder.path().to_owned(), ..config };
+        assert!(Lines::open(&nowhere).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! Handing things over to whoever takes them, beside everything else.
+//!
+//! Who has something to tell hands it over and is done. Behind that is one queue, bounded, and one
+//! task that delivers what is in it: all that has gathered while the last batch was under way goes
+//! with the next. What finds no room, or nobody takes, is dropped and counted.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::metrics::Delivered;
+
+/// Who takes things.
+pub(super) trait Taker: Debug + Send + Sync + 'static {
+    /// What it takes.
+    type Item: Send + 'static;
+    /// What they are called in the log.
+    const ITEMS: &'static str;
+    /// How many may wait; those that are offered together while there is room are taken together.
+    const MAX_WAITING: usize;
+    /// How many it takes at a time.
+    const BATCH: usize;
+
+    /// Takes a batch, and gives how many of it were refused.
+    ///
+    /// # Errors
+    /// Why nobody took any of them.
+    fn take(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<usize, String>> + Send;
+}
+
+/// The way to a taker.
+#[derive(Debug)]
+pub(super) struct Queue<T: Taker> {
+    /// None once it is closed.
+    queue: Mutex<Option<UnboundedSender<Vec<T::Item>>>>,
+    shared: Arc<Shared>,
+    /// The one task that delivers, which has the taker. It ends with the queue.
+    delivering: Mutex<JoinSet<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// What things are called.
+    items: &'static str,
+    delivered: Delivered,
+    /// How many wait or are under way.
+    waiting: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+impl<T: Taker> Queue<T> {
+    /// A way to `taker`; what becomes of things is counted in `delivered`.
+    pub(super) fn to(taker: T, delivered: Delivered) -> Self {
+        let shared = Arc::new(Shared {
+            items: T::ITEMS,
+            delivered,
+            waiting: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+        });
+        let (queue, waiting) = unbounded_channel();
+        let mut delivering = JoinSet::new();
+        delivering.spawn(Arc::clone(&shared).deliver(taker, waiting));
+        Self { queue: Mutex::new(Some(queue)), shared, delivering: Mutex::new(delivering) }
+    }
+
+    /// Takes things over, if there is room for them. Never waits.
+    pub(super) fn offer(&self, items: Vec<T::Item>) {
+        if items.is_empty() {
+            return;
+        }
+        let count = items.len();
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*queue {
+            Some(queue) if self.shared.waiting.load(Ordering::Relaxed) < T::MAX_WAITING => {
+                self.shared.waiting.fetch_add(count, Ordering::Relaxed);
+                // Somebody listens as long as the queue is there.
+                let _ = queue.send(items);
+            }
+            Some(_) => self.shared.drop_items(count, "too many wait"),
+            None => self.shared.drop_items(count, "the executor stops"),
+        }
+    }
+
+    /// Delivers what waits, for so long at the most, takes nothing more, and lets go of the taker.
+    pub(super) async fn close(&self, time: Duration) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut delivering =
+            std::mem::take(&mut *self.delivering.lock().unwrap_or_else(PoisonError::into_inner));
+        let delivered = async { while delivering.join_next().await.is_some() {} };
+        if tokio::time::timeout(time, delivered).await.is_err() {
+            delivering.shutdown().await;
+            let left = self.shared.waiting.swap(0, Ordering::Relaxed);
+            self.shared.drop_items(left, "the executor stops");
+        }
+    }
+
+    /// How many nobody gets.
+    #[cfg(test)]
+    pub(super) fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    async fn deliver<T: Taker>(
+        self: Arc<Self>,
+        taker: T,
+        mut waiting: UnboundedReceiver<Vec<T::Item>>,
+    ) {
+        let mut offers = Vec::new();
+        while waiting.recv_many(&mut offers, T::BATCH).await > 0 {
+            let mut items = offers.drain(..).flatten();
+            loop {
+                let batch: Vec<T::Item> = items.by_ref().take(T::BATCH).collect();
+                let count = batch.len();
+                if count == 0 {
+                    break;
+                }
+                match taker.take(batch).await {
+                    Ok(refused) => {
+                        let refused = refused.min(count);
+                        self.delivered.taken.inc_by((count - refused) as u64);
+                        self.drop_items(refused, "the receiver refused them");
+                    }
+                    Err(why) => self.drop_items(count, &why),
+                }
+                self.waiting.fetch_sub(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts what nobody gets, and says so now and then: when there is the first, and whenever
+    /// there are twice as many as the last time.
+    fn drop_items(&self, count: usize, why: &str) {
+        if count == 0 {
+            return;
+        }
+        let count = count as u64;
+        self.delivered.dropped.inc_by(count);
+        let before = self.dropped.fetch_add(count, Ordering::Relaxed);
+        let after = before.saturating_add(count);
+        if before.checked_ilog2() != after.checked_ilog2() {
+            tracing::warn!(dropped = after, why, "{} were dropped since the start", self.items);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    /// Takes nothing, ever.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Taker for Silent {
+        type Item = u8;
+        const ITEMS: &'static str = "things";
+        const MAX_WAITING: usize = 3_000;
+        const BATCH: usize = 10;
+
+        async fn take(&self, _: Vec<u8>) -> Result<usize, String> {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn so_many_wait_and_the_others_are_dropped() {
+        let metrics = Metrics::register(&mut Registry::default());
+        let queue = Queue::to(Silent, metrics.spans());
+        let thousand = || vec![0; 1_000];
+        queue.offer(vec![]);
+        queue.offer(vec![0; 2_999]);
+        // While there is room, what comes together is taken together.
+        queue.offer(thousand());
+        assert_eq!(queue.dropped(), 0);
+        queue.offer(thousand());
+        assert_eq!(queue.dropped(), 1_000);
+        queue.close(Duration::ZERO).await;
+        assert_eq!(queue.dropped(), 4_999);
+        queue.offer(thousand());
+        assert_eq!(queue.dropped(), 5_999);
+        assert_eq!(metrics.spans().dropped.get(), 5_999);
+        assert_eq!(metrics.spans().taken.get(), 0);
+    }
+}

@@ -1,0 +1,293 @@
+//! A policy held to cases: what is asked, and what the rules are expected to say.
+//!
+//! ```yaml
+//! cases:
+//!   - name: small amounts pass
+//!     request: {tool: bank.pay, inputs: {body: {amount: 20}}, user: ada@example.org}
+//!     expect: allow
+//!   - name: large ones wait for a person, once
+//!     steps:
+//!       - request: {tool: bank.pay, inputs: {body: {amount: 900}}}
+//!         expect: {decision: deny, reason_codes: approval_required}
+//!       - approve: true                  # or false: what waits is approved or rejected
+//!         request: {tool: bank.pay, inputs: {body: {amount: 900}}}
+//!         expect: allow
+//!       - request: {tool: bank.pay, inputs: {body: {amount: 900}}}
+//!         expect: deny
+//!   - name: no more than ten an hour
+//!     steps:
+//!       - {times: 10, request: {tool: mail.send}, expect: allow}
+//!       - {request: {tool: mail.send}, expect: {decision: deny, rules: ten-an-hour}}
+//!       - {after: 1h, request: {tool: mail.send}, expect: allow}
+//!   - name: addresses do not come back
+//!     request: {hook: toolCallResult, tool: crm.find, outputs: ["to ada@example.org"]}
+//!     expect: {decision: modify, outputs: ["to [redacted]"]}
+//! ```
+//!
+//! Every case begins with nothing counted and nothing approved. A request is a tool call unless `hook`
+//! says otherwise; what it does not say is made up. `aos` takes a complete message in place of all
+//! else. What `expect` does not say may be anything.
+
+mod request;
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use aos::message::{Call, Data, Decision, Part, Request};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::policy::{ApprovalTrace, Decided, Faults, Memory, Policy, Ruling, read_yaml};
+use text::{CaseText, ExpectText, FileText, StepText};
+
+/// The longest file of cases, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Most times that one step is repeated.
+const MAX_TIMES: u32 = 10_000;
+
+/// Cases that were read.
+#[derive(Debug)]
+pub struct Cases(Vec<Case>);
+
+/// One case.
+#[derive(Debug)]
+struct Case {
+    name: String,
+    steps: Vec<Step>,
+}
+
+/// One step of a case.
+#[derive(Debug)]
+struct Step {
+    /// How long after the step before it.
+    after: jiff::SignedDuration,
+    /// What is decided about whatever waits for a person.
+    approve: Option<bool>,
+    times: u32,
+    request: Request,
+    expect: ExpectText,
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The name of the case.
+    pub name: String,
+    /// What is not as it was expected; nothing if the case passed.
+    pub differences: Vec<Difference>,
+}
+
+/// Something that is not as it was expected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The step, counted from 1.
+    pub step: usize,
+    /// What differs: `decision`, `reason_codes`, `rules`, `message`, `inputs`, `outputs`, `texts`.
+    pub what: &'static str,
+    /// What was expected.
+    pub expected: Value,
+    /// What was there.
+    pub found: Value,
+    /// What the policy said of the step.
+    pub message: String,
+}
+
+impl Outcome {
+    /// Whether everything is as it was expected.
+    pub fn passed(&self) -> bool {
+        self.differences.is_empty()
+    }
+}
+
+impl Cases {
+    /// Read a file of cases.
+    ///
+    /// # Errors
+    /// It is no YAML, has a field that is not known, or a request that is none.
+    pub fn parse(text: &str) -> Result<Self, Faults> {
+        let file: FileText = read_yaml(text, MAX_BYTES)?;
+        let mut faults = Vec::new();
+        let cases = file.cases.into_iter().filter_map(|case| read_case(case, &mut faults));
+        let cases: Vec<_> = cases.collect();
+        if faults.is_empty() { Ok(Self(cases)) } else { Err(Faults(faults)) }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Try those whose name has a text, in order.
+    pub fn run<'a>(
+        &'a self,
+        policy: &'a Policy,
+        filter: Option<&'a str>,
+    ) -> impl Iterator<Item = Outcome> + 'a {
+        let filter = filter.map(str::to_lowercase);
+        let is_wanted = move |case: &&Case| {
+            filter.as_ref().is_none_or(|filter| case.name.to_lowercase().contains(filter))
+        };
+        self.0.iter().filter(is_wanted).map(|case| case.run(policy))
+    }
+}
+
+fn read_case(text: CaseText, faults: &mut Vec<crate::policy::Fault>) -> Option<Case> {
+    let line = text.name.referenced.line();
+    let name = text.name.value;
+    let mut fault = |message: String| {
+        faults.push(crate::policy::Fault {
+            line: Some(line),
+            message: format!("case {name:?}: {message}"),
+        });
+    };
+    let steps = match (text.request, text.expect, text.steps) {
+        (Some(request), Some(expect), None) => {
+            vec![StepText { after: None, approve: None, times: None, request, expect }]
+        }
+        (None, None, Some(steps)) if !steps.is_empty() => steps,
+        _ => {
+            fault("needs either request and expect, or steps".to_owned());
+            return None;
+        }
+    };
+    let mut read = Vec::new();
+    for (place, step) in steps.into_iter().enumerate() {
+        let step_fault = |message: String| format!("step {}: {message}", place + 1);
+        let after = step.after.as_deref().map(crate::policy::read_duration).transpose();
+        let times = step.times.unwrap_or(1);
+        if !(1..=MAX_TIMES).contains(&times) {
+            fault(step_fault(format!("times is not from 1 to {MAX_TIMES}")));
+        }
+        match (after, request::build(&step.request)) {
+            (Ok(after), Ok(request)) => read.push(Step {
+                after: after.unwrap_or_default(),
+                approve: step.approve,
+                times,
+                request,
+                expect: step.expect,
+            }),
+            (Err(message), _) => fault(step_fault(format!("after {message}"))),
+            (_, Err(message)) => fault(step_fault(message)),
+        }
+    }
+    Some(Case { name, steps: read })
+}
+
+impl Case {
+    fn run(&self, policy: &Policy) -> Outcome {
+        let memory = Mutex::<Memory>::default();
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut differences = Vec::new();
+        let mut waiting: Option<String> = None;
+        for (place, step) in self.steps.iter().enumerate() {
+            now = now.saturating_add(step.after).unwrap_or(Timestamp::MAX);
+            if let Some(is_approved) = step.approve {
+                let decided = Decided { is_approved, by: None, reason: None };
+                let mut memory = memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                match waiting.take().and_then(|id| memory.decided(&id, &decided, now)) {
+                    Some(approval) => memory.set(approval),
+                    None => differences.push(Difference {
+                        step: place + 1,
+                        what: "approve",
+                        expected: "something that waits for a person".into(),
+                        found: Value::Null,
+                        message: String::new(),
+                    }),
+                }
+            }
+            for _ in 0..step.times {
+                let ruling = policy.decide_within(&step.request, &memory, now);
+                if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval {
+                    waiting = Some(asked.id.clone());
+                }
+                let before = differences.len();
+                step.expect.compare(place + 1, &step.request, &ruling, &mut differences);
+                // One of many that are alike is enough to be told.
+                if before < differences.len() {
+                    break;
+                }
+            }
+        }
+        Outcome { name: self.name.clone(), differences }
+    }
+}
+
+impl ExpectText {
+    fn compare(
+        &self,
+        step: usize,
+        request: &Request,
+        ruling: &Ruling,
+        differences: &mut Vec<Difference>,
+    ) {
+        let answer = &ruling.answer;
+        let message = answer.message.clone();
+        let mut check = |what, expected: Option<Value>, found: Value| {
+            let Some(expected) = expected.filter(|expected| *expected != found) else { return };
+            let message = message.clone();
+            differences.push(Difference { step, what, expected, found, message });
+        };
+        let left = match &answer.decision {
+            Decision::Modify(modified) => &modified.call,
+            Decision::Allow | Decision::Deny => &request.call,
+        };
+        check("decision", Some(self.decision.as_str().into()), answer.decision.as_str().into());
+        let listed = |list: &Option<text::Listed>| list.as_ref().map(|list| json!(list.texts()));
+        check("reason_codes", listed(&self.reason_codes), json!(answer.reason_codes));
+        check("rules", listed(&self.rules), json!(ruling.rules));
+        if let Some(part) = self.message.as_ref().filter(|part| !answer.message.contains(*part)) {
+            check("message", Some(part.as_str().into()), answer.message.clone().into());
+        }
+        check("inputs", self.inputs.clone().map(Value::Object), inputs_of(left));
+        check("outputs", self.outputs.as_ref().map(|texts| json!(texts)), texts_of(left));
+        check("texts", self.texts.as_ref().map(|texts| json!(texts)), texts_of(left));
+    }
+}
+
+/// The inputs of a tool call by name.
+fn inputs_of(call: &Call) -> Value {
+    match call {
+        Call::ToolCallRequest(step) => {
+            let inputs = step.tool_call_request.inputs.iter();
+            inputs
+                .map(|input| (input.name.clone(), input.value.clone()))
+                .collect::<BTreeMap<_, _>>()
+        }
+        _ => BTreeMap::new(),
+    }
+    .into_iter()
+    .collect::<serde_json::Map<_, _>>()
+    .into()
+}
+
+/// The texts that a hook is about. Data is shown as its JSON.
+fn texts_of(call: &Call) -> Value {
+    let of_part = |part: &Part| match part {
+        Part::Text(part) => Value::from(part.text.clone()),
+        Part::Data(part) => match &part.data {
+            Data::Object(object) => Value::Object(object.clone()).to_string().into(),
+            Data::Array(items) => Value::Array(items.clone()).to_string().into(),
+        },
+        Part::File(_) => Value::Null,
+    };
+    match call {
+        Call::ToolCallResult(step) => {
+            step.result.outputs.iter().map(|part| Value::from(part.text.clone())).collect()
+        }
+        Call::Message(step) => step.message.content.iter().map(of_part).collect(),
+        Call::AgentTrigger(step) => step.trigger.content.iter().map(of_part).collect(),
+        Call::KnowledgeRetrieval(step) => {
+            step.knowledge_step.results.iter().map(|r| Value::from(r.content.clone())).collect()
+        }
+        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => json!(step.memory),
+        Call::Mcp(step) => json!([Value::Object(step.message.clone()).to_string()]),
+        Call::A2a(_, step) => json!([Value::Object(step.payload.clone()).to_string()]),
+        Call::ToolCallRequest(_) | Call::Ping(_) => json!([]),
+    }
+}

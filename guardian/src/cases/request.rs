@@ -1,0 +1,137 @@
+//! From a short form to a message: what is not said is made up.
+
+use aos::message::{Method, Request};
+use serde_json::{Map, Value, json};
+
+use super::text::RequestText;
+use crate::policy::method_of;
+
+/// The message.
+///
+/// # Errors
+/// A sentence that says why there is none.
+pub(super) fn build(text: &RequestText) -> Result<Request, String> {
+    if let Some(aos) = &text.aos {
+        return read(aos.clone());
+    }
+    let method = match &text.hook {
+        None => Method::ToolCallRequest,
+        Some(hook) => method_of(hook).map_err(|fault| format!("hook {fault}"))?,
+    };
+    check_fields(text, method)?;
+    let mut params = params(text, method);
+    if let Some(reasoning) = &text.reasoning {
+        params.insert("reasoning".to_owned(), reasoning.as_str().into());
+    }
+    let is_a2a = !method.as_str().starts_with("steps/") && method != Method::Mcp;
+    if !is_a2a {
+        params.insert("context".to_owned(), context(text));
+    }
+    read(json!({"jsonrpc": "2.0", "id": "case", "method": method, "params": params}))
+}
+
+fn read(message: Value) -> Result<Request, String> {
+    Request::from_value(message).map_err(|rejection| format!("the request is none: {rejection}"))
+}
+
+/// What has no place in a message of this hook was meant for another.
+fn check_fields(text: &RequestText, method: Method) -> Result<(), String> {
+    use Method as M;
+    let given = [
+        ("tool", text.tool.is_some(), &[M::ToolCallRequest, M::ToolCallResult][..]),
+        ("inputs", !text.inputs.is_empty(), &[M::ToolCallRequest]),
+        ("outputs", !text.outputs.is_empty(), &[M::ToolCallResult]),
+        ("is_error", text.is_error, &[M::ToolCallResult]),
+        (
+            "texts",
+            !text.texts.is_empty(),
+            &[
+                M::Message,
+                M::AgentTrigger,
+                M::KnowledgeRetrieval,
+                M::MemoryStore,
+                M::MemoryContextRetrieval,
+            ],
+        ),
+        ("role", text.role.is_some(), &[M::Message]),
+        ("query", text.query.is_some(), &[M::KnowledgeRetrieval]),
+    ];
+    let misplaced =
+        given.iter().find(|(_, is_given, methods)| *is_given && !methods.contains(&method));
+    if let Some((name, ..)) = misplaced {
+        return Err(format!("{name} has no place in {method}"));
+    }
+    if text.message.is_some() && method.as_str().starts_with("steps/") {
+        return Err(format!("message is for MCP and A2A, and has no place in {method}"));
+    }
+    Ok(())
+}
+
+fn params(text: &RequestText, method: Method) -> Map<String, Value> {
+    let tool = text.tool.as_deref().unwrap_or("tool");
+    let parts = || text.texts.iter().map(|text| json!({"kind": "text", "text": text}));
+    let params = match method {
+        Method::ToolCallRequest => {
+            let inputs =
+                text.inputs.iter().map(|(name, value)| json!({"name": name, "value": value}));
+            let inputs: Value = inputs.collect();
+            json!({"toolCallRequest": {"executionId": "execution", "toolId": tool, "inputs": inputs}})
+        }
+        Method::ToolCallResult => {
+            // What is no text is the JSON text of it, as agents send it.
+            let text_of =
+                |output: &Value| output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+            let outputs =
+                text.outputs.iter().map(|output| json!({"kind": "text", "text": text_of(output)}));
+            let result = json!({"outputs": outputs.collect::<Value>(), "isError": text.is_error});
+            json!({"toolCallResult": {"executionId": "execution", "result": result}, "toolId": tool})
+        }
+        Method::Message => json!({"message": {
+            "id": "message", "role": text.role.as_deref().unwrap_or("user"), "content": parts().collect::<Value>()
+        }}),
+        Method::AgentTrigger => json!({"trigger": {
+            "type": "autonomous", "event": {"type": "event", "id": "event"}, "content": parts().collect::<Value>()
+        }}),
+        Method::KnowledgeRetrieval => {
+            let results = text.texts.iter().enumerate();
+            let results = results.map(|(n, text)| json!({"id": n.to_string(), "content": text}));
+            json!({"knowledgeStep": {"query": text.query, "results": results.collect::<Value>()}})
+        }
+        Method::MemoryStore | Method::MemoryContextRetrieval => json!({"memory": text.texts}),
+        Method::Mcp | Method::A2aWrapped => {
+            json!({"message": text.message.clone().unwrap_or_default()})
+        }
+        _ => json!({"payload": text.message.clone().unwrap_or_default(), "context": {}}),
+    };
+    if let Value::Object(params) = params { params } else { Map::new() }
+}
+
+fn context(text: &RequestText) -> Value {
+    let agent = text.agent.as_deref().unwrap_or("agent");
+    let mut context = json!({
+        "agent": {
+            "id": agent, "name": agent, "instructions": "", "version": "1",
+            "url": "https://agent.example", "provider": {"name": "Example", "url": "https://example.org"}
+        },
+        "session": {"id": text.session.as_deref().unwrap_or("session")},
+        "turnId": "turn", "stepId": "step", "timestamp": "1970-01-01T00:00:00Z"
+    });
+    match &text.user {
+        None => {}
+        Some(Value::String(user)) if user.contains('@') => {
+            context["user"] = json!({"id": user, "email": user});
+        }
+        Some(Value::String(user)) => context["user"] = json!({"id": user}),
+        Some(user) => context["user"] = user.clone(),
+    }
+    let mut capability = match &text.capability {
+        None => json!({}),
+        Some(Value::String(name)) => json!({"name": name}),
+        Some(capability) => capability.clone(),
+    };
+    if let (Value::Object(members), Some(host)) = (&mut capability, &text.host) {
+        members.insert("host".to_owned(), host.as_str().into());
+    }
+    context["capability"] = capability;
+    context
+}

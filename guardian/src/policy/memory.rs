@@ -1,0 +1,337 @@
+//! What a policy remembers between messages: how much was used, and what people have approved.
+//!
+//! Pure: time comes with each question. What changes is said in [`Traces`], which the audit log
+//! keeps, and `audit::replay` makes the same memory of it again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::approval::{Approval, Decided, State, Wanted};
+
+/// Most counts and most approvals that are kept at a time.
+const MAX_COUNTS: usize = 100_000;
+const MAX_APPROVALS: usize = 1_000;
+/// Above this many charges of one count, the oldest two become one.
+const MAX_CHARGES: usize = 1_024;
+/// The longest time that a limit may look back, in hours.
+pub(super) const MAX_WITHIN: SignedDuration = SignedDuration::from_hours(31 * 24);
+
+/// Counts and approvals of one policy.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// By rule and by what it counts apart: when, and how much in millionths.
+    spent: BTreeMap<(String, String), VecDeque<(Timestamp, u64)>>,
+    approvals: BTreeMap<String, Approval>,
+    /// How many approvals were ever asked for, so that no two have one id.
+    asked: u64,
+}
+
+/// What a message uses up of one limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Charge {
+    pub(crate) rule: String,
+    /// What the limit counts apart, such as `session:s-1`.
+    pub(crate) key: String,
+    /// In millionths.
+    pub(crate) amount: u64,
+}
+
+/// What a decision leaves behind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Traces {
+    pub(crate) charges: Vec<Charge>,
+    pub(crate) approval: Option<ApprovalTrace>,
+}
+
+/// What a decision has to do with an approval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "is", rename_all = "lowercase")]
+pub(crate) enum ApprovalTrace {
+    /// A person is asked for it, with this message for the first time.
+    Asked(Box<Approval>),
+    /// It is asked for already, or was rejected.
+    Known { id: String },
+    /// It is used by this message, and by no other.
+    Used { id: String },
+}
+
+/// Why nothing more can be remembered.
+pub(super) const FULL: &str = "more is counted than can be remembered";
+
+/// How it stands with an approval.
+pub(super) enum Standing {
+    /// It was given, and is used by this.
+    Used(String),
+    /// It is waited for.
+    Waiting(Approval, ApprovalTrace),
+    /// It was refused.
+    Rejected(Approval),
+    /// So many are waited for that nobody can be asked.
+    Full,
+}
+
+impl Memory {
+    /// Whether a charge still fits. If it does, it is taken.
+    pub(super) fn take(
+        &mut self,
+        charge: &Charge,
+        most: u64,
+        within: SignedDuration,
+        now: Timestamp,
+    ) -> Result<bool, String> {
+        let place = (charge.rule.clone(), charge.key.clone());
+        if !self.spent.contains_key(&place) {
+            if MAX_COUNTS <= self.spent.len() {
+                self.forget_counts(now);
+            }
+            if MAX_COUNTS <= self.spent.len() {
+                return Err(FULL.to_owned());
+            }
+        }
+        let since = now.saturating_sub(within).unwrap_or(Timestamp::MIN);
+        let charges = self.spent.entry(place).or_default();
+        let used = charges.iter().filter(|(time, _)| since < *time);
+        let used = used.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));
+        let fits = used.saturating_add(charge.amount) <= most;
+        if fits {
+            put(charges, now, charge.amount);
+        }
+        Ok(fits)
+    }
+
+    /// Whether a charge would still fit. Nothing is taken.
+    pub(super) fn would_fit(
+        &self,
+        charge: &Charge,
+        most: u64,
+        within: SignedDuration,
+        now: Timestamp,
+    ) -> bool {
+        let since = now.saturating_sub(within).unwrap_or(Timestamp::MIN);
+        let charges = self.spent.get(&(charge.rule.clone(), charge.key.clone()));
+        let used = charges.into_iter().flatten().filter(|(time, _)| since < *time);
+        let used = used.fold(0_u64, |sum, (_, amount)| sum.saturating_add(*amount));
+        used.saturating_add(charge.amount) <= most
+    }
+
+    /// Takes back what a decision has left behind, since it comes to nothing.
+    pub(crate) fn undo(&mut self, traces: &Traces) {
+        for charge in &traces.charges {
+            let place = (charge.rule.clone(), charge.key.clone());
+            let Some(charges) = self.spent.get_mut(&place) else { continue };
+            // The newest of this amount is this one, or one that stands for the same.
+            match charges.iter().rposition(|(_, amount)| *amount == charge.amount) {
+                Some(at) => drop(charges.remove(at)),
+                None => continue,
+            }
+            if charges.is_empty() {
+                self.spent.remove(&place);
+            }
+        }
+        match &traces.approval {
+            Some(ApprovalTrace::Asked(approval)) => drop(self.approvals.remove(&approval.id)),
+            Some(ApprovalTrace::Used { id }) => {
+                if let Some(approval) = self.approvals.get_mut(id) {
+                    approval.state = State::Approved;
+                }
+            }
+            Some(ApprovalTrace::Known { .. }) | None => {}
+        }
+    }
+
+    fn forget_counts(&mut self, now: Timestamp) {
+        let since = now.saturating_sub(MAX_WITHIN).unwrap_or(Timestamp::MIN);
+        self.spent.retain(|_, charges| charges.back().is_some_and(|(time, _)| since < *time));
+    }
+
+    /// How it stands with what a person has to approve. Who is not asked yet, is asked now.
+    pub(super) fn stand(&mut self, wanted: Wanted<'_>, now: Timestamp) -> Standing {
+        self.forget_approvals(now);
+        let known = self.approvals.values_mut().find(|approval| approval.is_for(&wanted));
+        if let Some(approval) = known {
+            return match approval.state {
+                State::Waiting => {
+                    let trace = ApprovalTrace::Known { id: approval.id.clone() };
+                    Standing::Waiting(approval.clone(), trace)
+                }
+                State::Rejected => Standing::Rejected(approval.clone()),
+                State::Approved | State::Used => {
+                    approval.state = State::Used;
+                    Standing::Used(approval.id.clone())
+                }
+            };
+        }
+        if MAX_APPROVALS <= self.approvals.len() {
+            return Standing::Full;
+        }
+        self.asked += 1;
+        let approval = Approval::asked(wanted, now, self.asked);
+        self.approvals.insert(approval.id.clone(), approval.clone());
+        let trace = ApprovalTrace::Asked(Box::new(approval.clone()));
+        Standing::Waiting(approval, trace)
+    }
+
+    /// The same for who only wants to know.
+    pub(super) fn would_stand(&self, wanted: &Wanted<'_>, now: Timestamp) -> Option<&Approval> {
+        self.approvals.values().find(|approval| approval.is_for(wanted) && now < approval.until)
+    }
+
+    /// Used ones and those whose time is over are gone.
+    fn forget_approvals(&mut self, now: Timestamp) {
+        self.approvals.retain(|_, approval| approval.state != State::Used && now < approval.until);
+    }
+
+    /// What is waited for, approved or rejected, the oldest first.
+    pub(crate) fn approvals(&self, now: Timestamp) -> Vec<Approval> {
+        let open = |approval: &&Approval| approval.state != State::Used && now < approval.until;
+        let mut approvals: Vec<_> = self.approvals.values().filter(open).cloned().collect();
+        approvals.sort_by(|a, b| (a.asked, &a.id).cmp(&(b.asked, &b.id)));
+        approvals
+    }
+
+    /// One that is waited for, as it would be once it is decided.
+    pub(crate) fn decided(&self, id: &str, decided: &Decided, now: Timestamp) -> Option<Approval> {
+        let waiting =
+            |approval: &&Approval| approval.state == State::Waiting && now < approval.until;
+        self.approvals.get(id).filter(waiting).map(|approval| approval.after(decided, now))
+    }
+
+    /// One as it is, whatever its state.
+    pub(crate) fn approval(&self, id: &str) -> Option<&Approval> {
+        self.approvals.get(id)
+    }
+
+    /// Puts an approval in the place of the one with its id.
+    pub(crate) fn set(&mut self, approval: Approval) {
+        self.approvals.insert(approval.id.clone(), approval);
+    }
+
+    /// What the log says that was used up.
+    pub(crate) fn replay_charge(&mut self, charge: Charge, time: Timestamp) {
+        if MAX_COUNTS <= self.spent.len() {
+            self.forget_counts(time);
+        }
+        put(self.spent.entry((charge.rule, charge.key)).or_default(), time, charge.amount);
+    }
+
+    /// What the log says that was asked for.
+    pub(crate) fn replay_asked(&mut self, approval: Approval) {
+        self.asked += 1;
+        self.set(approval);
+    }
+
+    /// What the log says that was used.
+    pub(crate) fn replay_use(&mut self, id: &str) {
+        self.approvals.remove(id);
+    }
+
+    /// Forgets what is over.
+    pub(crate) fn forget(&mut self, now: Timestamp) {
+        self.forget_counts(now);
+        self.forget_approvals(now);
+    }
+}
+
+/// Notes a charge. Where there are many, the two oldest become one at the later time, which counts
+/// them for longer and never for less.
+fn put(charges: &mut VecDeque<(Timestamp, u64)>, now: Timestamp, amount: u64) {
+    charges.push_back((now, amount));
+    if MAX_CHARGES < charges.len()
+        && let Some((_, oldest)) = charges.pop_front()
+        && let Some((_, next)) = charges.front_mut()
+    {
+        *next = next.saturating_add(oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).unwrap()
+    }
+
+    fn charge(amount: u64) -> Charge {
+        Charge { rule: "r".to_owned(), key: "session:s".to_owned(), amount }
+    }
+
+    #[test]
+    fn what_is_used_comes_back_with_time() {
+        let mut memory = Memory::default();
+        let minute = SignedDuration::from_mins(1);
+        let mut take =
+            |amount, second| memory.take(&charge(amount), 10, minute, at(second)).unwrap();
+        assert!(take(6, 0) && take(4, 30) && !take(1, 59));
+        assert!(take(6, 60), "the first is a minute old");
+        assert!(!take(1, 89) && take(4, 90));
+    }
+
+    fn wanted(binding: &str) -> Wanted<'static> {
+        Wanted { rule: "r", binding: binding.to_owned(), within: SignedDuration::from_hours(1) }
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_waits() {
+        let mut memory = Memory::default();
+        for n in 0..MAX_APPROVALS {
+            assert!(matches!(memory.stand(wanted(&n.to_string()), at(0)), Standing::Waiting(..)));
+        }
+        assert!(matches!(memory.stand(wanted("more"), at(1)), Standing::Full));
+        assert!(matches!(memory.stand(wanted("7"), at(1)), Standing::Waiting(..)));
+        assert!(matches!(memory.stand(wanted("more"), at(3_600)), Standing::Waiting(..)));
+    }
+
+    #[test]
+    fn what_comes_to_nothing_leaves_an_approval_as_it_was() {
+        let mut memory = Memory::default();
+        let undone = |trace| Traces { charges: Vec::new(), approval: Some(trace) };
+        let Standing::Waiting(_, trace) = memory.stand(wanted("b"), at(0)) else { panic!() };
+        memory.undo(&undone(trace));
+        assert!(memory.approvals(at(0)).is_empty(), "nobody is asked");
+        let Standing::Waiting(asked, _) = memory.stand(wanted("b"), at(1)) else { panic!() };
+        let decided = Decided { is_approved: true, by: None, reason: None };
+        let approved = memory.decided(&asked.id, &decided, at(2)).unwrap();
+        memory.set(approved);
+        let Standing::Used(id) = memory.stand(wanted("b"), at(3)) else { panic!() };
+        memory.undo(&undone(ApprovalTrace::Used { id }));
+        assert!(matches!(memory.stand(wanted("b"), at(4)), Standing::Used(_)), "it is still good");
+    }
+
+    #[test]
+    fn what_is_taken_back_was_never_used() {
+        let mut memory = Memory::default();
+        let hour = SignedDuration::from_hours(1);
+        assert!(memory.take(&charge(10), 10, hour, at(0)).unwrap());
+        assert!(!memory.would_fit(&charge(1), 10, hour, at(1)));
+        memory.undo(&Traces { charges: vec![charge(10)], approval: None });
+        assert!(memory.would_fit(&charge(10), 10, hour, at(1)));
+        assert!(memory.spent.is_empty(), "a count that is nothing is not kept");
+    }
+
+    #[test]
+    fn many_charges_are_kept_in_little_room_and_none_is_lost() {
+        let mut memory = Memory::default();
+        let hour = SignedDuration::from_hours(1);
+        for second in 0..3_000 {
+            assert!(memory.take(&charge(1), 3_000, hour, at(second)).unwrap());
+        }
+        assert!(!memory.take(&charge(1), 3_000, hour, at(3_000)).unwrap());
+        assert_eq!(memory.spent.values().map(VecDeque::len).sum::<usize>(), MAX_CHARGES);
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_remembered() {
+        let mut memory = Memory::default();
+        let hour = SignedDuration::from_hours(1);
+        let of = |n: usize| Charge { key: format!("session:{n}"), ..charge(1) };
+        for n in 0..MAX_COUNTS {
+            assert!(memory.take(&of(n), 1, hour, at(0)).unwrap());
+        }
+        assert_eq!(memory.take(&of(MAX_COUNTS), 1, hour, at(1)), Err(FULL.to_owned()));
+        let later = at(0) + MAX_WITHIN + SignedDuration::from_secs(1);
+        assert_eq!(memory.take(&of(MAX_COUNTS), 1, hour, later), Ok(true));
+    }
+}

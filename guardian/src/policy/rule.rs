@@ -1,0 +1,98 @@
+//! One rule: what it is about, and what it does.
+
+use aos::message::{Call, Method};
+use jiff::SignedDuration;
+use regex::Regex;
+
+use super::expression::Expression;
+use super::facts::{self, Facts, Names};
+use super::limit::Limit;
+use super::modification::Modification;
+
+/// One rule.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) id: String,
+    /// The hooks it is about; all of them if `None`.
+    pub(super) methods: Option<Vec<Method>>,
+    /// The names it is about, all of them to be met.
+    pub(super) named: Vec<(Subject, Vec<Regex>)>,
+    pub(super) when: Option<Expression>,
+    pub(super) limit: Option<Limit>,
+    pub(super) effect: Effect,
+    pub(super) message: Option<String>,
+    pub(super) reason_codes: Vec<String>,
+}
+
+/// What a rule may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Tool,
+    Capability,
+    Host,
+    User,
+    Agent,
+    Session,
+}
+
+/// What a rule does with a message.
+#[derive(Debug)]
+pub(super) enum Effect {
+    Allow,
+    Deny,
+    Modify(Modification),
+    /// A person has to agree within this time.
+    Approve {
+        within: SignedDuration,
+    },
+}
+
+impl Rule {
+    /// Whether hook, names and condition fit.
+    ///
+    /// # Errors
+    /// The condition fails on this message.
+    pub(super) fn is_about(&self, call: &Call, facts: &mut Facts) -> Result<bool, String> {
+        if self.methods.as_ref().is_some_and(|methods| !methods.contains(&call.method())) {
+            return Ok(false);
+        }
+        if !self.named.is_empty() {
+            let names = facts::names(call);
+            let says_tool = facts::tool_of(call).is_some();
+            let is_named = |(subject, patterns): &(Subject, Vec<Regex>)| {
+                // A tool may have an empty name; nothing else that is empty has one.
+                let is_said =
+                    |name: &str| *subject == Subject::Tool && says_tool || !name.is_empty();
+                subject.of(&names).into_iter().flatten().any(|name| {
+                    is_said(name) && patterns.iter().any(|pattern| pattern.is_match(name))
+                })
+            };
+            if !self.named.iter().all(is_named) {
+                return Ok(false);
+            }
+        }
+        let Some(when) = &self.when else { return Ok(true) };
+        if when.variables().any(|name| name == "inputs") && !facts.are_inputs_clear(call) {
+            return Err("an input is there twice".to_owned());
+        }
+        when.holds(&mut |name| facts.get(call, name))
+    }
+}
+
+impl Subject {
+    /// Whatever goes by this subject in a message.
+    fn of<'a>(self, names: &Names<'a>) -> [Option<&'a str>; 2] {
+        match self {
+            Self::Tool => [Some(names.tool), None],
+            Self::Capability => [Some(names.capability), None],
+            // With and without its port, and as it is written by those who end it with a dot.
+            Self::Host => {
+                let bare = names.host.rsplit_once(':').map_or(names.host, |(host, _)| host);
+                [Some(names.host), Some(bare.trim_end_matches('.'))]
+            }
+            Self::User => [Some(names.user), Some(names.email)],
+            Self::Agent => [Some(names.agent), None],
+            Self::Session => [Some(names.session), None],
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What a person has to approve.
+
+use aos::message::{Call, Request};
+use guardian::{PolicySource, Token};
+use serde_json::{Value, json};
+
+use crate::world::{World, call};
+
+const POLICY: &str = "
+version: 1
+default: allow
+rules:
+  - id: large
+    on: toolCallRequest
+    tool: bank.pay
+    when: inputs.amount > 100
+    decision: approve
+    message: Large amounts need a person.
+    approval: {within: 30m}
+";
+
+fn world() -> World {
+    let source = PolicySource::Text(POLICY.to_owned());
+    World::with(source, |config| config.token = Some(Token::new("s3cret")))
+}
+
+/// A payment in a run of its own, as whoever asks again sends it.
+fn pay(inputs: &Value, run: u32) -> Request {
+    let mut request = call("bank.pay", inputs);
+    request.id = i64::from(run).into();
+    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    step.tool_call_request.execution_id = format!("x-{run}");
+    step.context.session.id = format!("s-{run}");
+    step.context.turn_id = format!("t-{run}");
+    step.reasoning = Some(format!("try {run}"));
+    let capability = step.context.extra.get_mut("capability").unwrap();
+    capability.insert("run".to_owned(), format!("r-{run}").into());
+    request
+}
+
+async fn ask(world: &World, inputs: &Value, run: u32) -> Value {
+    world.ask(&pay(inputs, run)).await
+}
+
+/// The id under which a person is asked.
+#[track_caller]
+fn waiting(answer: &Value) -> String {
+    assert_eq!(
+        (&answer["decision"], &answer["reasonCode"]),
+        (&json!("deny"), &json!(["approval_required"])),
+        "{answer}"
+    );
+    answer["data"]["approval_id"].as_str().unwrap().to_owned()
+}
+
+async fn settle(world: &World, id: &str, word: &str, token: Option<&str>) -> (u16, Value) {
+    let body = json!({"by": "ada", "reason": "checked"}).to_string().into_bytes();
+    world.send("POST", &format!("/v1/approvals/{id}/{word}"), token, body).await
+}
+
+#[tokio::test]
+async fn what_was_approved_is_allowed_once() {
+    let world = world();
+    let inputs = json!({"amount": 500, "to": {"iban": "X", "name": "Y"}});
+    let first = ask(&world, &inputs, 1).await;
+    let id = waiting(&first);
+    assert!(
+        first["message"].as_str().unwrap().starts_with("Large amounts need a person."),
+        "{first}"
+    );
+    assert_eq!(waiting(&ask(&world, &inputs, 2).await), id, "nobody is asked twice for the same");
+
+    let (status, approval) = settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!(
+        (status, &approval["state"], &approval["by"]),
+        (200, &json!("approved"), &json!("ada"))
+    );
+    // The order of members is no content.
+    let same = json!({"amount": 500, "to": {"name": "Y", "iban": "X"}});
+    assert_eq!(ask(&world, &same, 3).await["decision"], "allow");
+    let next = waiting(&ask(&world, &inputs, 4).await);
+    assert_ne!(next, id, "one approval is for one act");
+    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 404);
+    world.records();
+}
+
+#[tokio::test]
+async fn an_approval_is_for_exactly_what_was_asked() {
+    let world = world();
+    let inputs = json!({"amount": 500, "to": "X"});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    for other in [
+        json!({"amount": 501, "to": "X"}),
+        json!({"amount": 500, "to": "Y"}),
+        json!({"amount": 500}),
+        json!({"amount": 500, "to": "X", "more": null}),
+        json!({"amount": 500.0, "to": "X"}),
+    ] {
+        assert_ne!(waiting(&ask(&world, &other, 2).await), id, "{other}");
+    }
+    let mut by_another = pay(&inputs, 3);
+    let mut for_another = pay(&inputs, 3);
+    let mut of_another = pay(&inputs, 3);
+    for (request, change) in [(&mut by_another, 0), (&mut for_another, 1), (&mut of_another, 2)] {
+        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        match change {
+            0 => step.context.agent.id = "agent-2".to_owned(),
+            1 => step.context.user = Some(aos::message::User::new("u-2".to_owned())),
+            _ => {
+                let capability = step.context.extra.get_mut("capability").unwrap();
+                capability.insert("digest".to_owned(), "sha256:01".into());
+            }
+        }
+        assert_ne!(waiting(&world.ask(request).await), id, "{change}");
+    }
+    assert_eq!(ask(&world, &inputs, 4).await["decision"], "allow");
+}
+
+/// Two integers that floating point cannot tell apart are two amounts.
+#[tokio::test]
+async fn large_numbers_are_told_apart() {
+    let world = world();
+    let of = |amount: u64| json!({"amount": amount});
+    let id = waiting(&ask(&world, &of(9_007_199_254_740_992), 1).await);
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_ne!(waiting(&ask(&world, &of(9_007_199_254_740_993), 2).await), id);
+}
+
+#[tokio::test]
+async fn nobody_approves_without_the_token() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    for token in [None, Some(""), Some("s3cre"), Some("s3cret2")] {
+        let (status, problem) = settle(&world, &id, "approve", token).await;
+        assert_eq!((status, &problem["code"]), (401, &json!("unauthorized")), "{token:?}");
+        assert_eq!(world.send("GET", "/v1/approvals", token, Vec::new()).await.0, 401);
+    }
+    assert_eq!(waiting(&ask(&world, &inputs, 2).await), id);
+    // Where there is no token, there is nobody who could.
+    let without = World::new(POLICY);
+    let id = waiting(&ask(&without, &inputs, 1).await);
+    assert_eq!(settle(&without, &id, "approve", Some("")).await.0, 401);
+    assert_eq!(settle(&without, &id, "approve", Some("s3cret")).await.0, 401);
+}
+
+#[tokio::test]
+async fn everything_has_an_end() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    world.wait(30 * 60);
+    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 404, "it waits no more");
+    let next = waiting(&ask(&world, &inputs, 2).await);
+    assert_ne!(next, id);
+    world.wait(60);
+    assert_eq!(settle(&world, &next, "approve", Some("s3cret")).await.0, 200);
+    world.wait(30 * 60);
+    assert_ne!(waiting(&ask(&world, &inputs, 3).await), next, "it is good no more");
+}
+
+#[tokio::test]
+async fn what_was_rejected_is_denied_until_its_end() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    assert_eq!(settle(&world, &id, "reject", Some("s3cret")).await.1["state"], "rejected");
+    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 404, "it is decided");
+    let denied = ask(&world, &inputs, 2).await;
+    assert_eq!(
+        (&denied["decision"], &denied["reasonCode"]),
+        (&json!("deny"), &json!(["approval_rejected"]))
+    );
+    world.wait(30 * 60);
+    assert_ne!(waiting(&ask(&world, &inputs, 3).await), id);
+}
+
+#[tokio::test]
+async fn a_restart_changes_nothing() {
+    let mut world = world();
+    let (one, two, three) =
+        (json!({"amount": 101}), json!({"amount": 102}), json!({"amount": 103}));
+    let first = waiting(&ask(&world, &one, 1).await);
+    let second = waiting(&ask(&world, &two, 1).await);
+    let third = waiting(&ask(&world, &three, 1).await);
+    settle(&world, &second, "approve", Some("s3cret")).await;
+    settle(&world, &third, "approve", Some("s3cret")).await;
+    assert_eq!(ask(&world, &three, 2).await["decision"], "allow");
+    let before = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
+    world = world.restart();
+    assert_eq!(world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await, before);
+    assert_eq!(waiting(&ask(&world, &one, 2).await), first, "it still waits");
+    assert_eq!(ask(&world, &two, 2).await["decision"], "allow", "it is still good");
+    assert_ne!(waiting(&ask(&world, &three, 3).await), third, "it is still used");
+    world = world.restart();
+    assert_ne!(waiting(&ask(&world, &two, 3).await), second);
+    assert_eq!(settle(&world, &first, "approve", Some("s3cret")).await.0, 200);
+    assert_eq!(ask(&world, &one, 3).await["decision"], "allow");
+}
+
+#[tokio::test]
+async fn who_is_asked_sees_what_it_is_about_without_secrets() {
+    let world = world();
+    let inputs = json!({"amount": 500, "headerParameters.Authorization": "Bearer s3cret-key"});
+    waiting(&ask(&world, &inputs, 1).await);
+    let (status, list) = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
+    let subject = &list["approvals"][0]["subject"];
+    assert_eq!((status, &subject["tool"]), (200, &json!("bank.pay")), "{list}");
+    assert_eq!(
+        subject["content"]["toolCallRequest"]["inputs"][0],
+        json!({"name": "amount", "value": 500})
+    );
+    assert_eq!(list["approvals"][0]["state"], "waiting");
+    assert!(!list.to_string().contains("s3cret-key"), "{list}");
+}
+
+#[tokio::test]
+async fn a_preview_asks_nobody_and_uses_nothing_up() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let mut preview = pay(&inputs, 1);
+    let Call::ToolCallRequest(step) = &mut preview.call else { panic!("no call") };
+    step.context.extra.get_mut("capability").unwrap().insert("preview".to_owned(), true.into());
+    let told = world.ask(&preview).await;
+    assert_eq!(
+        (&told["reasonCode"], &told["data"]["approval_id"]),
+        (&json!(["approval_required"]), &Value::Null)
+    );
+    let (_, list) = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
+    assert_eq!(list, json!({"approvals": []}));
+    let id = waiting(&ask(&world, &inputs, 2).await);
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    for _ in 0..3 {
+        let told = world.ask(&preview).await;
+        assert_eq!(
+            (&told["decision"], &told["reasonCode"], &told["data"]["preview"]),
+            (&json!("deny"), &json!(["preview_only"]), &json!("allow")),
+            "an approval is for one act, and not for as many as are called a preview"
+        );
+    }
+    assert_eq!(ask(&world, &inputs, 3).await["decision"], "allow", "the preview has not used it");
+    let id = waiting(&ask(&world, &inputs, 4).await);
+    settle(&world, &id, "reject", Some("s3cret")).await;
+    assert_eq!(world.ask(&preview).await["reasonCode"], json!(["approval_rejected"]));
+}
+
+/// A person's decision that is not on record does not count.
+#[tokio::test]
+async fn a_decision_that_cannot_be_recorded_does_not_count() {
+    let source = PolicySource::Text(POLICY.to_owned());
+    let world = World::with(source, |config| {
+        config.token = Some(Token::new("s3cret"));
+        config.max_audit_bytes = Some(2_200);
+    });
+    let id = waiting(&ask(&world, &json!({"amount": 500}), 1).await);
+    while world.ask(&call("t", &json!({}))).await["decision"] == "allow" {}
+    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 503);
+    let (_, list) = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
+    assert_eq!(list["approvals"][0]["state"], "waiting");
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_decision_has_to_be_understood() {
+    let world = world();
+    let id = waiting(&ask(&world, &json!({"amount": 500}), 1).await);
+    let path = format!("/v1/approvals/{id}/approve");
+    for bad in ["{", "[]", "{\"who\": \"ada\"}"] {
+        let (status, problem) = world.send("POST", &path, Some("s3cret"), bad.into()).await;
+        assert_eq!((status, &problem["code"]), (400, &json!("bad_decision")), "{bad}");
+    }
+    assert_eq!(world.send("POST", &path, Some("s3cret"), vec![b' '; 20_000]).await.0, 413);
+    assert_eq!(
+        world.send("POST", "/v1/approvals/none/approve", Some("s3cret"), Vec::new()).await.0,
+        404
+    );
+    assert_eq!(world.send("POST", &path, Some("s3cret"), Vec::new()).await.0, 200);
+}
+
+#[tokio::test]
+async fn the_log_tells_who_has_decided_what() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    ask(&world, &inputs, 2).await;
+    let records = world.records();
+    let told: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let approval = &record["approval"];
+            (record["event"].as_str().unwrap(), approval["is"].as_str(), approval["id"].as_str())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("policy", None, None),
+            ("decision", Some("asked"), Some(id.as_str())),
+            ("approval", None, Some(id.as_str())),
+            ("decision", Some("used"), Some(id.as_str())),
+        ]
+    );
+    let decided = &records[2]["approval"];
+    assert_eq!(
+        (&decided["by"], &decided["reason"], &decided["state"]),
+        (&json!("ada"), &json!("checked"), &json!("approved"))
+    );
+}

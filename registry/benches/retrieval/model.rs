@@ -1,0 +1,74 @@
+//! The embedder that is measured: the built-in one, or a sentence transformer in a folder.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use registry::embed::{
+    BuiltIn, Embedder, Embedding, IndexText, Patience, Prefixes, Purpose, Scale, of_parts,
+};
+use registry::retrieval::{Probe, query_vector, to_texts};
+use tokio::runtime::Runtime;
+
+/// Texts that are embedded in one go.
+const BATCH: usize = 256;
+
+pub(crate) struct Model {
+    embedder: Embedder,
+    scale: Scale,
+    runtime: Runtime,
+    /// Vectors by text; of queries and of documents.
+    known: RefCell<[BTreeMap<String, Embedding>; 2]>,
+}
+
+impl Model {
+    pub(crate) fn open(folder: Option<&Path>) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let embedder = match folder {
+            None => Embedder::built_in(),
+            Some(folder) => Embedder::local(folder, Prefixes::default()).unwrap(),
+        };
+        let scale = BuiltIn::new().scale();
+        let mut model = Self { embedder, scale, runtime, known: RefCell::default() };
+        let texts: Vec<_> = Scale::texts().map(str::to_owned).collect();
+        let [queries, documents] =
+            [Purpose::Query, Purpose::Document].map(|purpose| model.embed(&texts, purpose));
+        model.scale = Scale::of(&queries, &documents);
+        model
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// What to search for an intent with.
+    pub(crate) fn probes(&self, intent: &str) -> Vec<Probe> {
+        let texts = to_texts(intent);
+        let vectors = self.embed(&texts, Purpose::Query);
+        let probe = |(text, dense): (&String, _)| Probe { dense, sparse: query_vector(text) };
+        texts.iter().zip(vectors).map(probe).collect()
+    }
+
+    /// The vectors of capabilities.
+    pub(crate) fn embed_all(&self, texts: &[IndexText]) -> Vec<Embedding> {
+        let parts: Vec<_> =
+            texts.iter().flat_map(|text| &text.dense).map(|(part, _)| part.clone()).collect();
+        let mut vectors = self.embed(&parts, Purpose::Document).into_iter();
+        let of_one = |text: &IndexText| {
+            let weights = text.dense.iter().map(|(_, weight)| *weight);
+            of_parts(weights.zip(vectors.by_ref()).map(|(weight, vector)| (vector, weight)))
+        };
+        texts.iter().map(of_one).collect()
+    }
+
+    fn embed(&self, texts: &[String], purpose: Purpose) -> Vec<Embedding> {
+        let known = &mut self.known.borrow_mut()[usize::from(purpose == Purpose::Document)];
+        let missing: Vec<_> =
+            texts.iter().filter(|text| !known.contains_key(*text)).cloned().collect();
+        for batch in missing.chunks(BATCH) {
+            let asked = self.embedder.embed(batch.to_vec(), purpose, Patience::Long);
+            known.extend(batch.iter().cloned().zip(self.runtime.block_on(asked).unwrap()));
+        }
+        texts.iter().map(|text| known[text].clone()).collect()
+    }
+}

@@ -1,0 +1,135 @@
+//! What searches tell of a document, and cards that bring it along.
+
+use std::sync::Arc;
+
+use a2s::{CapabilityName, Complexity, Digest, Domain, Field, Permission, Shelf};
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+use super::Facts;
+use crate::store::Entry;
+
+/// Cards of another version of the program are not believed: it may read documents otherwise.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// The longest card in bytes; what has more to tell has none.
+const LONGEST: usize = 4 * 1024;
+
+/// What searches tell of a document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) description: String,
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) complexity: Complexity,
+    pub(crate) parameters: Vec<Field>,
+    /// What its callers must hold, for the capabilities that it uses, too.
+    pub(crate) permissions: Vec<Permission>,
+    /// Whether nothing changes when it runs, nor through the capabilities that it uses.
+    pub(crate) read_only: bool,
+}
+
+impl Told {
+    pub(super) fn of(facts: &Facts, whole: a2s::Whole) -> Self {
+        Self {
+            description: facts.description.clone(),
+            domains: facts.domains.clone(),
+            complexity: facts.complexity,
+            parameters: facts.parameters.clone(),
+            permissions: whole.permissions.into_iter().collect(),
+            read_only: whole.read_only,
+        }
+    }
+}
+
+/// What is told of one text, by whoever has checked it. The index carries it, out of reach of the
+/// database, so that a search need not compile what it offers; but it holds for these very bytes
+/// alone.
+///
+/// A document that uses others has none: what it needs depends on them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Card {
+    program: String,
+    /// SHA-256 of the bytes.
+    text: Digest,
+    /// The digest of the content.
+    digest: Digest,
+    name: CapabilityName,
+    version: Version,
+    pub(super) told: Arc<Told>,
+}
+
+impl Card {
+    /// The card of a document that is what was published.
+    pub(super) fn of(text: Digest, entry: &Entry, facts: &Facts) -> Option<Self> {
+        let is_alone = facts.unit.dependencies.is_empty();
+        is_alone.then(|| Self {
+            program: PROGRAM.to_owned(),
+            text,
+            digest: entry.digest,
+            name: facts.name.clone(),
+            version: facts.version.clone(),
+            told: Arc::new(Told::of(facts, Shelf::default().whole(&facts.unit))),
+        })
+    }
+
+    /// As the index carries it, unless it is too long.
+    pub(super) fn write(&self) -> Option<String> {
+        serde_json::to_string(self).ok().filter(|card| card.len() <= LONGEST)
+    }
+
+    /// Reads one that the index carries.
+    pub(super) fn read(card: &str) -> Option<Self> {
+        serde_json::from_str(card).ok().filter(|card: &Self| card.program == PROGRAM)
+    }
+
+    /// Whether it tells of this text, and of what was published under this entry.
+    pub(super) fn is_of(&self, text: Digest, entry: &Entry) -> bool {
+        let Self { program: _, text: of, digest, name, version, told: _ } = self;
+        (*of, *digest, name, version) == (text, entry.digest, &entry.name, &entry.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2s::Document;
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::store::{CapabilityId, Stats, VersionId};
+    use crate::tests::world::document;
+
+    #[test]
+    fn a_card_is_of_one_text_of_one_version() {
+        let source = document("Tool", "1.0.0", "Waters the plants");
+        let opened = Document::open(source.as_bytes()).unwrap();
+        let facts = Facts::of(&opened);
+        let entry = Entry {
+            capability: CapabilityId(1),
+            id: VersionId(1),
+            name: facts.name.clone(),
+            version: facts.version.clone(),
+            digest: opened.digest(),
+            complexity: facts.complexity,
+            permissions: 0,
+            published_at: Timestamp::UNIX_EPOCH,
+            yanked: false,
+            stats: Stats::default(),
+        };
+        let text = Digest::of_bytes(source.as_bytes());
+        let written = Card::of(text, &entry, &facts).unwrap().write().unwrap();
+        let card = Card::read(&written).unwrap();
+        assert_eq!(card.told.description, "Waters the plants");
+        assert!(card.is_of(text, &entry));
+
+        assert!(!card.is_of(Digest::of_bytes(b"another text"), &entry));
+        for other in [
+            Entry { digest: text, ..entry.clone() },
+            Entry { name: "Other".parse().unwrap(), ..entry.clone() },
+            Entry { version: Version::new(1, 0, 1), ..entry },
+        ] {
+            assert!(!card.is_of(text, &other), "{other:?}");
+        }
+        let program = format!("\"program\":\"{PROGRAM}\"");
+        assert!(written.contains(&program));
+        assert_eq!(Card::read(&written.replace(&program, "\"program\":\"0\"")), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! What a cosine is worth, which every embedder gives another answer to.
+
+use serde::{Deserialize, Serialize};
+
+use super::Embedding;
+
+/// Short texts from all walks of life, one in a line. What capabilities are about, but none of them
+/// is one; no constant but [`Scale`] depends on them.
+static UNRELATED: &str = include_str!("../../data/unrelated.txt");
+
+/// A deviation below this is none: such an embedder finds all texts alike.
+const LEAST_DEVIATION: f64 = 1e-3;
+
+/// How the cosines of an embedder lie between texts that have little to do with each other.
+///
+/// One gives such texts cosines around 0.05, another around 0.75. So how near two texts are is told
+/// in deviations above the mean of such pairs, which means the same with every embedder.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Scale {
+    /// The texts that have little to do with each other.
+    pub fn texts() -> impl Iterator<Item = &'static str> {
+        UNRELATED.lines()
+    }
+
+    /// The scale of whoever embedded [the texts](Self::texts), as queries and as documents.
+    #[must_use]
+    pub fn of(queries: &[Embedding], documents: &[Embedding]) -> Self {
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for (place, query) in queries.iter().enumerate() {
+            for (other, document) in documents.iter().enumerate() {
+                let (Some(query), Some(document)) = (query, document) else { continue };
+                if place == other {
+                    continue;
+                }
+                let products = query.iter().zip(document).map(|(a, b)| f64::from(a * b));
+                let cosine: f64 = products.sum();
+                (count, sum, squares) = (count + 1.0, sum + cosine, squares + cosine * cosine);
+            }
+        }
+        let mean = sum / f64::max(count, 1.0);
+        let variance = squares / f64::max(count, 1.0) - mean * mean;
+        Self { mean, deviation: variance.max(0.0).sqrt() }
+    }
+
+    /// How many deviations a cosine lies above the mean. Endless when all texts are alike to the
+    /// embedder: then it cannot tell what is far off.
+    #[must_use]
+    pub fn height(self, cosine: f64) -> f64 {
+        if self.deviation < LEAST_DEVIATION {
+            return f64::INFINITY;
+        }
+        (cosine - self.mean) / self.deviation
+    }
+
+    /// The cosine at a height.
+    #[must_use]
+    pub fn cosine(self, height: f64) -> f64 {
+        self.mean + height * self.deviation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::BuiltIn;
+
+    #[test]
+    fn a_text_is_not_compared_with_itself_nor_with_what_has_no_vector() {
+        let texts = [Some(vec![1.0, 0.0]), Some(vec![0.6, 0.8]), None, Some(vec![0.0, 1.0])];
+        let scale = Scale::of(&texts, &texts);
+        // 0.6, 0 and 0.8, both ways.
+        let mean: f64 = 1.4 / 3.0;
+        let deviation = (1.0 / 3.0 - mean * mean).sqrt();
+        assert!((scale.height(1.0) - (1.0 - mean) / deviation).abs() < 1e-5);
+        assert!((scale.height(scale.cosine(2.5)) - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_finds_all_texts_alike_cannot_tell_what_is_far_off() {
+        let alike = vec![Some(vec![1.0, 0.0]); 5];
+        assert_eq!(Scale::of(&alike, &alike).height(0.0), f64::INFINITY);
+        assert_eq!(Scale::of(&[], &[]).height(0.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_texts_are_many_and_different_and_the_built_in_embedder_tells_them_apart() {
+        let texts: std::collections::BTreeSet<_> = Scale::texts().collect();
+        assert!(texts.len() == 64 && texts.len() == Scale::texts().count());
+        let scale = BuiltIn::new().scale();
+        assert!((0.0..0.1).contains(&scale.mean), "{scale:?}");
+        assert!((0.05..0.12).contains(&scale.deviation), "{scale:?}");
+    }
+}

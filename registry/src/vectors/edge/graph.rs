@@ -1,0 +1,164 @@
+//! The engine's graph, in which points have their neighbours, so that a search need not compare all.
+//!
+//! Fresh points are not in it and are compared one by one. So it is made anew from time to time, by
+//! a thread of its own: the engine takes changes and answers meanwhile, but its files must not be
+//! flushed.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use qdrant_edge::{EdgeOptimizersConfig, EdgeShard};
+
+use super::{Current, Error, Generation, guard};
+
+/// How long a graph in the making is waited for at the end.
+const END_ATTEMPTS: u32 = 500;
+const END_PAUSE: Duration = Duration::from_millis(10);
+
+/// When a graph is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Habits {
+    /// With fewer points than this, comparing all is as quick.
+    pub(super) from: usize,
+    /// It is made when so many changes are not in it, and no other comes for a while …
+    pub(super) few: usize,
+    /// … which is so long,
+    pub(super) rest: Duration,
+    /// or when there are as many as one for so many points.
+    pub(super) share: usize,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        // Two thousand are compared in about the time that the graph takes for all the others.
+        Self { from: 10_000, few: 2_000, rest: Duration::from_secs(5), share: 4 }
+    }
+}
+
+impl Habits {
+    /// Whether a graph is called for that has not so many changes of the points.
+    fn call(&self, points: usize, fresh: usize, rest: Duration) -> bool {
+        let are_many = fresh >= points / self.share;
+        points >= self.from && fresh >= self.few && (rest >= self.rest || are_many)
+    }
+}
+
+/// The graph of the current generation.
+#[derive(Debug)]
+pub(super) struct Graph {
+    habits: Habits,
+    /// Changes that are not in it.
+    fresh: usize,
+    changed_at: Instant,
+    /// Who makes it anew, with so many changes.
+    maker: Option<(JoinHandle<()>, usize)>,
+}
+
+impl Graph {
+    pub(super) fn new(habits: Habits) -> Self {
+        Self { habits, fresh: 0, changed_at: Instant::now(), maker: None }
+    }
+
+    /// Another generation is the current one.
+    pub(super) fn look(&mut self, shard: &EdgeShard) {
+        let info = shard.info();
+        // The engine counts a point twice, for its dense vector and its sparse one.
+        self.fresh = info.points_count.saturating_sub(info.indexed_vectors_count / 2);
+    }
+
+    pub(super) fn changed(&mut self, changes: usize) {
+        self.fresh += changes;
+        self.changed_at = Instant::now();
+    }
+
+    /// How many changes are not in it, those of one in the making included.
+    pub(super) fn fresh(&self) -> usize {
+        self.fresh + self.in_the_making().unwrap_or_default()
+    }
+
+    pub(super) fn is_in_the_making(&self) -> bool {
+        self.in_the_making().is_some()
+    }
+
+    fn in_the_making(&self) -> Option<usize> {
+        self.maker.as_ref().filter(|(thread, _)| !thread.is_finished()).map(|(_, fresh)| *fresh)
+    }
+
+    /// After so long, [`Self::tend`] wants to be called, even when nothing happens.
+    pub(super) fn look_again(&self) -> Duration {
+        self.habits.rest
+    }
+
+    /// Begins to make it anew where that is called for.
+    pub(super) fn tend(&mut self, current: &Current) {
+        if self.fresh < self.habits.few || self.is_in_the_making() {
+            return;
+        }
+        let Some(generation) = current.get() else { return };
+        let points = generation.shard.info().points_count;
+        if !self.habits.call(points, self.fresh, self.changed_at.elapsed()) {
+            return;
+        }
+        let fresh = std::mem::take(&mut self.fresh);
+        let make = move || {
+            let began = Instant::now();
+            let result = optimize(&generation, fresh);
+            let took = began.elapsed();
+            match result {
+                Ok(()) => tracing::info!(points, fresh, ?took, "the graph of the index is new"),
+                // There will be another attempt when there are more changes.
+                Err(error) => tracing::warn!(%error, "the graph of the index could not be made"),
+            }
+        };
+        let maker = std::thread::Builder::new().name("search-graph".to_owned()).spawn(make);
+        self.maker = maker
+            .map(|thread| (thread, fresh))
+            .inspect_err(|error| tracing::warn!(%error, "the graph of the index has no thread"))
+            .ok();
+    }
+
+    /// Waits for a graph in the making, but not for long: it is made again at the next start.
+    pub(super) fn wait(&self) {
+        for _ in 0..END_ATTEMPTS {
+            if !self.is_in_the_making() {
+                return;
+            }
+            std::thread::sleep(END_PAUSE);
+        }
+    }
+}
+
+/// Has the engine make the graph anew with so many points that are not in it.
+fn optimize(generation: &Generation, fresh: usize) -> Result<(), Error> {
+    // It goes on until less than this is left. What comes meanwhile has to be less, or it would not
+    // end while somebody publishes.
+    let left = fresh / 2 * generation.identity.dimensions * size_of::<f32>() / 1024;
+    let optimizers = EdgeOptimizersConfig {
+        indexing_threshold: Some(left.max(1)),
+        ..EdgeOptimizersConfig::default()
+    };
+    guard(|| generation.shard.set_optimizers_config(optimizers))?;
+    guard(|| generation.shard.optimize()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_graph_is_made_when_changes_rest_or_are_many() {
+        let (busy, rest) = (Duration::ZERO, Duration::from_secs(5));
+        for (points, fresh, since, is_called_for) in [
+            (9_999, 9_999, rest, false),
+            (10_000, 10_000, busy, true),
+            (100_000, 24_999, busy, false),
+            (100_000, 25_000, busy, true),
+            (100_000, 2_000, rest, true),
+            (100_000, 1_999, rest, false),
+            (100_000, 2_000, Duration::from_secs(4), false),
+        ] {
+            let called_for = Habits::default().call(points, fresh, since);
+            assert_eq!(called_for, is_called_for, "{fresh} of {points} after {since:?}");
+        }
+    }
+}

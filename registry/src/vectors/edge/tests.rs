@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use semver::Version;
+
+use super::*;
+use crate::embed::BuiltIn;
+use crate::tests::endpoint::SOON;
+use crate::tests::world::copy_files;
+use crate::vectors::FORMAT;
+
+const DIMENSIONS: usize = 8;
+
+/// A graph is made again and again, whatever there is.
+const RESTLESS: Habits = Habits { from: 1, few: 1, rest: Duration::from_millis(1), share: 1 };
+
+fn identity() -> Identity {
+    Identity {
+        store: "test".to_owned(),
+        embedder: "test".to_owned(),
+        dimensions: DIMENSIONS,
+        scale: BuiltIn::new().scale(),
+        format: FORMAT,
+    }
+}
+
+/// A point that no other is like.
+fn point(id: i64, round: u32) -> Point {
+    let mut dense: Vec<f32> =
+        (0..DIMENSIONS).map(|place| ((id * 31 + place as i64 * 17) % 97) as f32 + 1.0).collect();
+    let length = dense.iter().map(|number| number * number).sum::<f32>().sqrt();
+    dense.iter_mut().for_each(|number| *number /= length);
+    Point {
+        capability: CapabilityId(id),
+        dense: Some(dense),
+        sparse: SparseVector { indices: vec![u32::try_from(id).unwrap()], values: vec![1.0] },
+        domains: Vec::new(),
+        permissions: Vec::new(),
+        read_only: true,
+        formats: Vec::new(),
+        complexity: 0,
+        authors: Vec::new(),
+        version: Version::new(1, 0, 0),
+        card: Some(format!("{id} in round {round}")),
+    }
+}
+
+async fn open(folder: &Path, habits: Habits) -> Edge {
+    Edge::open_with(folder.to_owned(), "test".to_owned(), habits).await.unwrap()
+}
+
+/// Everything that is in the index, by its cards.
+async fn everything(edge: &Edge) -> BTreeMap<CapabilityId, String> {
+    let index = edge.answering().unwrap();
+    let dense = Some(point(1, 0).dense.unwrap());
+    let probe = Probe { dense, sparse: SparseVector { indices: Vec::new(), values: Vec::new() } };
+    let answers = index.query(vec![probe], Filter::default(), 10_000).await.unwrap();
+    let ids: Vec<_> = answers.found[0].iter().map(|found| found.capability).collect();
+    let cards = index.cards(ids.clone()).await.unwrap();
+    assert_eq!((ids.len(), edge.status().await.unwrap().points), (cards.len(), Some(cards.len())));
+    cards
+}
+
+/// Waits until every change is in the graph and on disk.
+async fn settle(edge: &Edge) {
+    while edge.status().await.unwrap().fresh > 0 || !edge.flush().await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn changes_are_kept_while_the_graph_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let edge = open(folder.path(), RESTLESS).await;
+    edge.begin(identity()).await.unwrap();
+    edge.commit().await.unwrap();
+    let (mut expected, mut has_waited) = (BTreeMap::new(), false);
+    for round in 0..30u32 {
+        let upserts = (0..40).map(|step| point((i64::from(round) * 7 + step) % 211 + 1, round));
+        let removals = (0..5).map(|step| CapabilityId((i64::from(round) * 13 + step) % 211 + 1));
+        let mut changes = Vec::new();
+        for point in upserts {
+            expected.insert(point.capability, point.card.clone().unwrap());
+            changes.push(Change::Upsert(Box::new(point)));
+        }
+        for id in removals {
+            expected.remove(&id);
+            changes.push(Change::Remove(id));
+        }
+        edge.apply(changes).await.unwrap();
+        has_waited |= !edge.flush().await.unwrap();
+        assert_eq!(everything(&edge).await, expected, "round {round}");
+    }
+    assert!(has_waited, "no flush met a graph in the making");
+    tokio::time::timeout(SOON, settle(&edge)).await.unwrap();
+    // As a crash would leave it.
+    let copy = tempfile::tempdir().unwrap();
+    copy_files(folder.path(), copy.path());
+    edge.close().await;
+    for folder in [folder, copy] {
+        let edge = open(folder.path(), Habits::default()).await;
+        assert_eq!(everything(&edge).await, expected);
+        edge.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_graph_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let edge = open(folder.path(), Habits::default()).await;
+    edge.begin(identity()).await.unwrap();
+    edge.commit().await.unwrap();
+    edge.close().await;
+    let rubbish = folder.path().join("generation-1/temp_segments/half");
+    std::fs::create_dir_all(&rubbish).unwrap();
+    open(folder.path(), Habits::default()).await.close().await;
+    assert!(!rubbish.exists());
+}

@@ -1,0 +1,87 @@
+//! The arguments of the agent.
+
+use agent::mcp::Listed;
+use clap::Args;
+use url::Url;
+
+use super::StrategyArgs;
+
+pub(crate) const AFTER_CHAT: &str = "\
+Examples:
+  a2s chat
+  a2s chat \"what's the weather like in Paris?\"
+  printf 'list dog breeds\\n' | a2s chat --json
+
+`a2s up` has to run. Everything that is said, found and done is put to its guardians. A message as
+the argument is one turn: the command then ends with 1 when what was wanted is not done, and with 3
+when a guardian said no.";
+
+pub(crate) const AFTER_COMPOSE: &str = "\
+The document of the best chain goes to standard output, and why it is so to standard error. With
+--json there are up to three. Read one before you publish it; docs/composition.md tells what links
+two capabilities.
+
+  a2s compose \"look up the country JP and get the weather in its capital\" > chain.yaml
+
+Exit codes:
+  0  there is a chain
+  1  nothing links the capabilities that were found, or the registry refuses the document
+  4  the registry does not answer";
+
+pub(crate) const AFTER_MCP: &str = "\
+A bridge: what an MCP client says on standard input goes to /mcp of `a2s up`, with the owner's
+token, and what that says comes out. Start `a2s up` first; docs/agents.md shows how clients are
+told of this command.
+
+Exit codes:
+  0  the client has ended the conversation
+  1  the server has ended it
+  4  nothing answers at the URL";
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// What you want done; without it, a conversation begins
+    pub(crate) message: Option<String>,
+    /// Go on with this conversation, whose state may fill in what is missing
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// An input that is known; the value is JSON where it can be
+    #[arg(short, long = "input", value_name = "NAME=VALUE")]
+    pub(crate) inputs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) strategy: StrategyArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ComposeArgs {
+    /// What is to be done, one thing after another: "get a joke and tweet it"
+    pub(crate) intent: String,
+    /// Who answers for the document
+    #[arg(long, value_name = "NAME", default_value = "a2s compose")]
+    pub(crate) author: String,
+    /// Publish the best chain
+    #[arg(long)]
+    pub(crate) publish: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct AgentArgs {
+    /// A language model for the agent: any endpoint of chat completions, as `https://…/v1`. Its key
+    /// comes from `A2S_MODEL_KEY`. Without one, patterns read what is wanted
+    #[arg(long, env = "A2S_MODEL_URL", value_name = "URL")]
+    pub(crate) model_url: Option<Url>,
+    /// The name of the language model at its endpoint
+    #[arg(long, env = "A2S_MODEL", value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// A capability that MCP clients see as a tool of its own: NAME, NAME@RANGE; or all of a kind:
+    /// host:HOST, read-only. Without any, they find capabilities by `search_capabilities`
+    #[arg(long = "mcp-tool", value_name = "WHAT")]
+    pub(crate) mcp_tools: Vec<Listed>,
+    /// Another agent that speaks A2A, asked for what nothing that is published fits. May be given
+    /// several times; one that needs a token has its place in the file: `[[agent.peers]]`
+    #[arg(long = "peer", value_name = "URL")]
+    pub(crate) peers: Vec<Url>,
+    /// Where other agents reach this service, when it is not where they say: the address of a proxy
+    #[arg(long, env = "A2S_AGENT_URL", value_name = "URL")]
+    pub(crate) agent_url: Option<Url>,
+}

@@ -1,0 +1,30 @@
+//! The arguments of `a2s bom`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const AFTER_BOM: &str = "\
+The bill is CycloneDX 1.6 in JSON: the capability and everything that it leads to by digest, its
+tools, and the services behind them. The same capabilities give the same bytes.
+
+Exit codes:
+  0  made
+  1  the document has errors, or something that it leads to is missing
+  2  the command was not understood
+  4  the registry was needed, and does not answer";
+
+#[derive(Debug, Args)]
+pub(crate) struct BomArgs {
+    #[arg(help = "NAME[@RANGE], a file, or - for standard input")]
+    pub(crate) target: String,
+    /// Take what it uses from the documents of a folder, and not from the registry
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Write it into a file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Say when it was made; then no two bills are the same
+    #[arg(long)]
+    pub(crate) timestamp: bool,
+}

@@ -1,0 +1,126 @@
+//! The arguments of `a2s guardian`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+pub(super) const AFTER_GUARDIAN: &str = "\
+docs/guardian.md has how policies are written. `approve`, `reject` and `approvals` ask the guardian
+at --url with the owner's token; the others read files.";
+
+const AFTER_TEST: &str = "\
+Nothing is asked and nothing is sent: each case begins with nothing counted and nothing approved.
+A file of cases:
+  cases:
+    - name: small amounts pass
+      request: {tool: bank.pay, inputs: {body: {amount: 20}}}
+      expect: allow
+
+Exit codes:
+  0  every case passed
+  1  one failed, or a file has faults
+  2  the command was not understood";
+
+const AFTER_AUDIT: &str = "\
+A chain alone cannot show that its end was cut off: keep the digest that `verify` prints somewhere
+else, and give it with --head later: the log has to have it still.
+
+Exit codes:
+  0  every record follows the one before it
+  1  one does not, or the log cannot be read";
+
+/// Policies, approvals and the audit log of the reference guardian.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GuardianCommand {
+    /// Hold a policy to cases
+    #[command(after_help = AFTER_TEST)]
+    Test(TestPolicyArgs),
+    /// List what waits for a person
+    Approvals,
+    /// Approve what waits: it may be done once, within its time
+    Approve(SettleArgs),
+    /// Reject what waits: it is denied until its time is over
+    Reject(SettleArgs),
+    /// Check the audit log, or read it
+    #[command(after_help = AFTER_AUDIT)]
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestPolicyArgs {
+    /// The policy
+    pub(crate) policy: PathBuf,
+    /// The cases, in YAML
+    pub(crate) cases: PathBuf,
+    /// Try those cases alone whose name has this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SettleArgs {
+    /// The id that the denial has told
+    pub(crate) id: String,
+    /// Who decides, for the record
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
+    pub(crate) by: Option<String>,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that no record was changed, removed or moved
+    Verify {
+        /// The log [default: audit.jsonl in the data folder]
+        log: Option<PathBuf>,
+        /// A digest that the log had at its end before, as `sha256:…`
+        #[arg(long, value_name = "DIGEST")]
+        head: Option<String>,
+    },
+    /// Show records, the oldest first; the log is checked on the way
+    Show(Box<ShowAuditArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowAuditArgs {
+    /// The log [default: audit.jsonl in the data folder]
+    pub(crate) log: Option<PathBuf>,
+    /// Those of this event: decision, outcome, approval, policy, `shadow_policy` or recovery
+    #[arg(long)]
+    pub(crate) event: Option<String>,
+    /// Those with this decision: allow, deny or modify
+    #[arg(long)]
+    pub(crate) decision: Option<String>,
+    /// Those whose tool has this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) tool: Option<String>,
+    /// Those of this capability
+    #[arg(long, value_name = "NAME")]
+    pub(crate) capability: Option<String>,
+    /// Those that this rule took part in
+    #[arg(long, value_name = "ID")]
+    pub(crate) rule: Option<String>,
+    /// Those of this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Those of this user
+    #[arg(long, value_name = "ID")]
+    pub(crate) user: Option<String>,
+    /// Those of this execution: what was decided of a call, and what came of it
+    #[arg(long, value_name = "ID")]
+    pub(crate) execution: Option<String>,
+    /// Those from this time on, such as 2026-05-06T07:08:09Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<jiff::Timestamp>,
+    /// Those that the policy of `--shadow` would have decided otherwise
+    #[arg(long)]
+    pub(crate) differs: bool,
+    /// The last of them alone
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<usize>,
+}

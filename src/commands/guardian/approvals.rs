@@ -1,0 +1,99 @@
+//! `a2s guardian approvals|approve|reject`: what waits for a person.
+
+use guardian::{Approval, State};
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::cli::SettleArgs;
+use crate::client::{Client, check_private};
+use crate::failure::Failure;
+use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, plain, shorten};
+
+/// The longest value that is shown of an input, in characters.
+const MAX_VALUE: usize = 200;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Approvals {
+    approvals: Vec<Approval>,
+}
+
+pub(super) async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let list: Approvals = client.get(&["v1", "approvals"]).await?;
+    if output.is_json() {
+        output.json_line(&list);
+        return Ok(());
+    }
+    if list.approvals.is_empty() {
+        output.line(format_args!("nothing waits for a person"));
+    }
+    for approval in &list.approvals {
+        print(approval, output);
+    }
+    Ok(())
+}
+
+pub(super) async fn settle(
+    arguments: &SettleArgs,
+    word: &str,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    check_private(client)?;
+    let words = json!({ "by": arguments.by, "reason": arguments.reason });
+    let path = ["v1", "approvals", arguments.id.as_str(), word];
+    let approval: Approval = client.json(client.request(Method::POST, &path).json(&words)).await?;
+    if output.is_json() {
+        output.json_line(&approval);
+    } else {
+        print(&approval, output);
+    }
+    Ok(())
+}
+
+fn print(approval: &Approval, output: &mut Output) {
+    let Approval { id, rule, until, subject, .. } = approval;
+    let (style, word) = match approval.state {
+        State::Waiting => (WARN, "waits"),
+        State::Approved => (GOOD, "approved"),
+        State::Rejected => (BAD, "rejected"),
+        State::Used => (DIM, "used"),
+    };
+    let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
+    let tool = subject.get("tool").or_else(|| subject.get("method")).map(text).unwrap_or_default();
+    output.line(format_args!(
+        "{NAME}{id}{NAME:#}  {style}{word}{style:#}  {tool}  {DIM}rule {rule}, until {until:.0}{DIM:#}"
+    ));
+    if let Some(by) = &approval.by {
+        let reason = approval.reason.as_deref().map_or_else(String::new, |r| format!(": {r}"));
+        output.line(format_args!("  by {}{}", plain(by), plain(&reason)));
+    }
+    for (label, pointer) in [
+        ("agent", "/agent/name"),
+        ("user", "/user"),
+        ("session", "/session"),
+        ("capability", "/capability/name"),
+        ("host", "/capability/host"),
+    ] {
+        if let Some(value) = subject.pointer(pointer) {
+            output.line(format_args!("  {DIM}{label}{DIM:#} {}", text(value)));
+        }
+    }
+    let inputs = subject.pointer("/content/toolCallRequest/inputs").and_then(Value::as_array);
+    match inputs {
+        Some(inputs) => {
+            for input in inputs {
+                let value = input["value"].to_string();
+                output.line(format_args!(
+                    "  {} = {}",
+                    text(&input["name"]),
+                    plain(&shorten(&value, MAX_VALUE))
+                ));
+            }
+        }
+        None => {
+            let content = subject["content"].to_string();
+            output.line(format_args!("  {}", plain(&shorten(&content, MAX_VALUE))));
+        }
+    }
+}

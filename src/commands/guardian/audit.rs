@@ -1,0 +1,181 @@
+//! `a2s guardian audit`: the log, checked and read.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use agent::in_words;
+use guardian::audit::{Broken, Records};
+use serde_json::{Value, json};
+
+use crate::cli::ShowAuditArgs;
+use crate::failure::{AUDIT, Exit, Failure};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
+
+/// The longest message that is shown, in characters.
+const MAX_MESSAGE: usize = 160;
+
+/// The log that is meant: as told, else that of the data folder.
+pub(super) fn log_path(told: Option<PathBuf>, data_dir: &Path) -> PathBuf {
+    told.unwrap_or_else(|| data_dir.join("audit.jsonl"))
+}
+
+pub(super) fn verify(path: &Path, head: Option<&str>, output: &mut Output) -> Result<(), Failure> {
+    let mut records = open(path)?;
+    let mut has_head = head.is_none();
+    for record in records.by_ref() {
+        let record = record.map_err(|broken| told(path, &broken))?;
+        has_head |= record["digest"].as_str() == head;
+    }
+    let verified = records.verified();
+    if !has_head {
+        let message = format!("{} does not have the digest that it had", path.display());
+        let hint = "Its end was cut off, or it is another log.";
+        return Err(Failure::new(Exit::Bad, AUDIT, message).with_hint(hint));
+    }
+    if output.is_json() {
+        output.json_line(&json!({ "records": verified.records, "head": verified.head }));
+        return Ok(());
+    }
+    let number = usize::try_from(verified.records).unwrap_or(usize::MAX);
+    let head = verified.head.as_deref().unwrap_or("none");
+    output.line(format_args!("{GOOD}whole{GOOD:#}   {}", count(number, "record")));
+    output.line(format_args!("        {DIM}the last is {head}{DIM:#}"));
+    Ok(())
+}
+
+pub(super) fn show(
+    path: &Path,
+    arguments: &ShowAuditArgs,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut kept = VecDeque::new();
+    let mut ended = Ok(());
+    for record in open(path)? {
+        let record = match record {
+            Ok(record) => record,
+            Err(broken) => {
+                ended = Err(told(path, &broken));
+                break;
+            }
+        };
+        if !is_wanted(&record, arguments) {
+            continue;
+        }
+        match arguments.last {
+            Some(last) => {
+                kept.push_back(record);
+                if last < kept.len() {
+                    kept.pop_front();
+                }
+            }
+            None => print(&record, output),
+        }
+        if output.is_gone() {
+            return Ok(());
+        }
+    }
+    kept.iter().for_each(|record| print(record, output));
+    ended
+}
+
+fn open(path: &Path) -> Result<Records, Failure> {
+    Records::open(path).map_err(|broken| told(path, &broken))
+}
+
+fn told(path: &Path, broken: &Broken) -> Failure {
+    match broken {
+        Broken::Unreadable(error) => {
+            let message = format!("{}: {}", path.display(), in_words(error));
+            Failure::new(Exit::Bad, AUDIT, message)
+                .with_hint("Give the log, or the data folder of the guardian with --data-dir.")
+        }
+        Broken::Line { .. } => {
+            let message = format!("{}: {broken}", path.display());
+            Failure::new(Exit::Bad, AUDIT, message)
+        }
+    }
+}
+
+fn is_wanted(record: &Value, arguments: &ShowAuditArgs) -> bool {
+    let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str);
+    let is = |pointer: &str, wanted: &Option<String>| {
+        wanted.as_ref().is_none_or(|wanted| text(pointer) == Some(wanted))
+    };
+    let rules = record["rules"].as_array();
+    let has_rule = |rule: &String| rules.is_some_and(|rules| rules.iter().any(|one| one == rule));
+    let has_tool = |part: &String| text("/tool").is_some_and(|tool| tool.contains(part));
+    let is_since = |since: &jiff::Timestamp| {
+        text("/time")
+            .and_then(|time| time.parse::<jiff::Timestamp>().ok())
+            .is_some_and(|t| *since <= t)
+    };
+    is("/event", &arguments.event)
+        && is("/decision", &arguments.decision)
+        && is("/session", &arguments.session)
+        && is("/user", &arguments.user)
+        && is("/execution", &arguments.execution)
+        && is("/capability/name", &arguments.capability)
+        && arguments.tool.as_ref().is_none_or(has_tool)
+        && arguments.rule.as_ref().is_none_or(has_rule)
+        && arguments.since.as_ref().is_none_or(is_since)
+        && (!arguments.differs || record["shadow"]["differs"] == true)
+}
+
+fn print(record: &Value, output: &mut Output) {
+    if output.is_json() {
+        output.json_line(record);
+        return;
+    }
+    let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
+    let time = text(&record["time"]);
+    let event = text(&record["event"]);
+    match event.as_str() {
+        "decision" => {
+            let decision = text(&record["decision"]);
+            let style = match decision.as_str() {
+                "allow" => GOOD,
+                "deny" => BAD,
+                _ => WARN,
+            };
+            let about =
+                if record["tool"].is_string() { &record["tool"] } else { &record["method"] };
+            let when = match record["method"].as_str() {
+                Some("steps/toolCallRequest") => "before ",
+                Some("steps/toolCallResult") => "after ",
+                _ => "",
+            };
+            output.line(format_args!(
+                "{DIM}{time}{DIM:#}  {style}{decision:6}{style:#}  {when}{NAME}{}{NAME:#}  {}",
+                text(about),
+                shorten(&text(&record["message"]), MAX_MESSAGE)
+            ));
+            if record["shadow"]["differs"] == true {
+                let shadow = &record["shadow"];
+                output.line(format_args!(
+                    "    {WARN}would be {}{WARN:#}: {}",
+                    text(&shadow["decision"]),
+                    shorten(&text(&shadow["message"]), MAX_MESSAGE)
+                ));
+            }
+        }
+        "outcome" => {
+            let word = if record["is_error"] == true { "failed" } else { "done" };
+            let tool = text(&record["tool"]);
+            output.line(format_args!("{DIM}{time}{DIM:#}  {word:6}  {NAME}{tool}{NAME:#}"));
+        }
+        "approval" => {
+            let approval = &record["approval"];
+            let by =
+                approval["by"].as_str().map_or_else(String::new, |by| format!(" by {}", plain(by)));
+            output.line(format_args!(
+                "{DIM}{time}{DIM:#}  {}  approval {NAME}{}{NAME:#}{by}",
+                text(&approval["state"]),
+                text(&approval["id"])
+            ));
+        }
+        _ => {
+            let digest = text(&record["policy"]);
+            output.line(format_args!("{DIM}{time}{DIM:#}  {event}  {DIM}{digest}{DIM:#}"));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `a2s guardian test`: a policy held to cases.
+
+use std::path::Path;
+
+use guardian::cases::{Cases, Difference, MAX_BYTES, Outcome};
+use guardian::{Faults, Policy};
+use serde_json::json;
+
+use super::faulty;
+use crate::cli::TestPolicyArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain, shorten};
+
+/// The longest value that is shown of a difference, in characters.
+const MAX_VALUE: usize = 120;
+
+pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<(), Failure> {
+    let policy = read(&arguments.policy, Policy::parse)?;
+    let cases = read(&arguments.cases, Cases::parse)?;
+    let (mut passed, mut failed) = (0_usize, 0_usize);
+    for outcome in cases.run(&policy, arguments.filter.as_deref()) {
+        *(if outcome.passed() { &mut passed } else { &mut failed }) += 1;
+        if output.is_json() {
+            output.json_line(&to_json(&outcome));
+        } else {
+            print(&outcome, output);
+        }
+    }
+    let left_out = cases.len() - passed - failed;
+    if output.is_json() {
+        let summary = json!({ "passed": passed, "failed": failed, "left_out": left_out });
+        output.json_line(&json!({ "summary": summary }));
+    } else {
+        let left = match left_out {
+            0 => String::new(),
+            some => format!(", {} left out", count(some, "case")),
+        };
+        let (style, word) = if failed == 0 { (GOOD, "good") } else { (BAD, "bad ") };
+        output
+            .line(format_args!("{style}{word}{style:#}    {passed} passed, {failed} failed{left}"));
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+}
+
+/// Reads a file, no more of it than it may have, and what is in it.
+fn read<T>(path: &Path, parse: fn(&str) -> Result<T, Faults>) -> Result<T, Failure> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
+    let read = file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| Failure::file(path, &error))?;
+    parse(&text).map_err(|faults| faulty(path, &faults))
+}
+
+fn print(outcome: &Outcome, output: &mut Output) {
+    let (style, word) = if outcome.passed() { (GOOD, "ok    ") } else { (BAD, "FAILED") };
+    output.line(format_args!("{style}{word}{style:#}  {NAME}{}{NAME:#}", plain(&outcome.name)));
+    for one in &outcome.differences {
+        let Difference { step, what, expected, found, message } = one;
+        let (expected, found) = (expected.to_string(), found.to_string());
+        output.line(format_args!(
+            "        step {step}: {what} is {}, expected {}",
+            plain(&shorten(&found, MAX_VALUE)),
+            plain(&shorten(&expected, MAX_VALUE))
+        ));
+        if *what == "decision" && !message.is_empty() {
+            output.line(format_args!(
+                "          {DIM}{}{DIM:#}",
+                plain(&shorten(message, MAX_VALUE))
+            ));
+        }
+    }
+}
+
+fn to_json(outcome: &Outcome) -> serde_json::Value {
+    let differences = outcome.differences.iter().map(|one| {
+        json!({
+            "step": one.step, "what": one.what, "expected": one.expected, "found": one.found,
+            "message": one.message,
+        })
+    });
+    json!({
+        "case": outcome.name,
+        "passed": outcome.passed(),
+        "differences": differences.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,157 @@
+//! The agent beside an executor: flags over environment over the TOML file.
+
+use std::path::PathBuf;
+
+use a2s::Secret;
+use agent::a2a::Peer;
+use agent::{Agent, App, Client, Guard, Model, Outside, Source, mcp};
+use axum::Router;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::guardians::read_token;
+use crate::cli::AgentArgs;
+use crate::clock;
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
+
+/// Where the environment has the key of the language model.
+const KEY_VARIABLE: &str = "A2S_MODEL_KEY";
+
+/// What an agent is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AgentPart {
+    /// Further places where capabilities are found, and run.
+    pub(crate) places: Vec<Place>,
+    pub(crate) model: Option<ModelPart>,
+    pub(crate) mcp: mcp::Config,
+    /// Other agents.
+    pub(crate) peers: Vec<Place>,
+    /// Where other agents reach this one.
+    pub(crate) url: Option<Url>,
+}
+
+/// A registry and an executor at one address.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Place {
+    url: Url,
+    /// What they are shown.
+    token: Option<Secret>,
+    token_file: Option<PathBuf>,
+}
+
+/// A language model.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelPart {
+    pub(crate) url: Url,
+    pub(crate) name: String,
+    pub(crate) key: Option<Secret>,
+}
+
+/// `[agent]` of the TOML file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Section {
+    #[serde(default)]
+    registries: Vec<Place>,
+    model_url: Option<Url>,
+    model: Option<String>,
+    /// Capabilities that MCP clients see as tools of their own.
+    #[serde(default)]
+    mcp_tools: Vec<String>,
+    #[serde(default)]
+    peers: Vec<Place>,
+    url: Option<Url>,
+}
+
+impl Section {
+    pub(super) fn read(
+        &self,
+        arguments: &AgentArgs,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<AgentPart, Failure> {
+        let url = arguments.model_url.as_ref().or(self.model_url.as_ref());
+        let name = arguments.model.as_ref().or(self.model.as_ref());
+        let model = match (url, name) {
+            (None, None) => None,
+            (Some(url), Some(name)) => Some(ModelPart {
+                url: url.clone(),
+                name: name.clone(),
+                key: variable(KEY_VARIABLE).map(Secret::new),
+            }),
+            _ => {
+                let message = "a language model needs both an address and a name";
+                return Err(Failure::argument(message)
+                    .with_hint("Give --model-url URL and --model NAME, or neither."));
+            }
+        };
+        let mut listed = arguments.mcp_tools.clone();
+        for what in &self.mcp_tools {
+            let wrong = |error| Failure::argument(format!("`mcp-tools`: `{what}`: {error}"));
+            listed.push(what.parse().map_err(|error: mcp::ListedError| wrong(error))?);
+        }
+        let more = arguments.peers.iter();
+        let more = more.map(|url| Place { url: url.clone(), token: None, token_file: None });
+        Ok(AgentPart {
+            places: self.registries.clone(),
+            model,
+            mcp: mcp::Config { listed },
+            peers: self.peers.iter().cloned().chain(more).collect(),
+            url: arguments.agent_url.as_ref().or(self.url.as_ref()).cloned(),
+        })
+    }
+}
+
+impl AgentPart {
+    /// The agent that searches and runs by `own` first, for whoever shows `token`, and the MCP server of
+    /// `own`, until `stop`.
+    pub(super) fn open(
+        self,
+        own: Client,
+        guardian: &executor::Guardian,
+        token: Secret,
+        stop: &CancellationToken,
+    ) -> Result<(App, Router), Failure> {
+        let guardians = guardian.open().map_err(|error| failed(&error))?;
+        let outside = outside();
+        let guard = Guard::new(guardians, outside.clone());
+        let mcp = mcp::routes(&own, guard.clone(), outside.clone(), self.mcp, stop.clone());
+        let mut sources = vec![Source::at(own)];
+        for place in self.places {
+            sources.push(Source::at(Client::new(&place.url, place.token()?)?));
+        }
+        let mut peers = Vec::with_capacity(self.peers.len());
+        for place in self.peers {
+            peers.push(Peer::new(&place.url, place.token()?)?);
+        }
+        let mut agent =
+            Agent::new(outside).use_registries(sources).guarded_by(guard).with_peers(peers);
+        if let Some(ModelPart { url, name, key }) = self.model {
+            agent = agent.with_model(Model::new(&url, name, key).map_err(|error| failed(&error))?);
+        }
+        Ok((App::new(agent, Some(token)).reached_at(self.url), mcp))
+    }
+}
+
+impl Place {
+    fn token(&self) -> Result<Option<Secret>, Failure> {
+        match (&self.token, &self.token_file) {
+            (Some(_), Some(_)) => {
+                let message = format!("`{}` has both `token` and `token-file`", self.url);
+                Err(Failure::argument(message).with_hint("One of them is enough."))
+            }
+            (token, None) => Ok(token.clone()),
+            (None, Some(file)) => read_token(file).map(Some),
+        }
+    }
+}
+
+/// The system's clock, and random ids.
+fn outside() -> Outside {
+    Outside::new(clock::now, || uuid::Builder::from_random_bytes(clock::random::<16>()).into_uuid())
+}
+
+fn failed(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Exit::Bad, CANNOT_SERVE, error.to_string())
+}

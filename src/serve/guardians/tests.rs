@@ -1,0 +1,157 @@
+use executor::FailMode as Mode;
+
+use super::*;
+
+/// A file as far as it is about guardians.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct File {
+    #[serde(default)]
+    guardian: Section,
+    guardian_fail: Option<FailMode>,
+}
+
+fn arguments(guardians: &[&str], token: Option<&str>, fail: Option<FailMode>) -> GuardingArgs {
+    let choice = |text: &&str| GuardianChoice::try_from((*text).to_owned()).unwrap();
+    GuardingArgs {
+        guardians: guardians.iter().map(choice).collect(),
+        guardian_token: token.map(str::to_owned),
+        guardian_fail: fail,
+    }
+}
+
+fn read(file: &str, arguments: &GuardingArgs) -> Result<Vec<Guardian>, String> {
+    let file: File = toml::from_str(file).map_err(|error| error.to_string())?;
+    let read = file.guardian.read(arguments, file.guardian_fail, GuardianChoice::Builtin);
+    match read.map_err(|failure| failure.message)? {
+        Guardians::Off => Ok(Vec::new()),
+        Guardians::Asked(guardians) => Ok(guardians),
+    }
+}
+
+/// The names of the guardians, in order, with what their silence means.
+fn names(file: &str, flags: &[&str], fail: Option<FailMode>) -> Vec<String> {
+    let modes = |fail: &FailModes| {
+        let own = fail.own.iter().map(|(hook, mode)| format!(" {hook}={}", mode.as_str()));
+        format!("{}{}", fail.default.as_str(), own.collect::<String>())
+    };
+    let name = |guardian: &Guardian| match guardian {
+        Guardian::Builtin { fail, .. } => format!("builtin {}", modes(fail)),
+        Guardian::At(config) => format!("{} {}", config.name, modes(&config.fail)),
+    };
+    read(file, &arguments(flags, None, fail)).unwrap().iter().map(name).collect()
+}
+
+const TWO: &str = "
+[[guardian]]
+name = 'company'
+url = 'https://a.example/aos'
+fail-hooks = {toolCallResult = 'open', 'steps/memoryStore' = 'closed'}
+
+[[guardian]]
+url = 'builtin'
+fail = 'open'
+";
+const COMPANY: &str = "company closed steps/memoryStore=closed steps/toolCallResult=open";
+
+#[test]
+fn flags_say_who_is_asked_and_tables_how() {
+    let none = [""; 0];
+    assert_eq!(names("", &[], None), ["builtin closed"]);
+    assert_eq!(names("", &["off"], None), none);
+    assert_eq!(names("guardian = 'off'", &[], None), none);
+    assert_eq!(names("guardian = 'http://b.example'", &[], None), ["http://b.example/ closed"]);
+    assert_eq!(names("guardian = 'off'", &["builtin"], None), ["builtin closed"]);
+    assert_eq!(names(TWO, &[], None), [COMPANY, "builtin open"]);
+    // A flag is the whole list, in its order.
+    let flags = ["builtin", "http://u:p@c.example/x", "https://a.example/aos"];
+    assert_eq!(names(TWO, &flags, None), ["builtin open", "http://c.example/x closed", COMPANY]);
+    assert_eq!(names(TWO, &["off"], None), none);
+    // One table alone may have one pair of brackets.
+    assert_eq!(names("[guardian]\nurl = 'builtin'", &[], None), ["builtin closed"]);
+}
+
+#[test]
+fn the_flag_of_the_fail_mode_wins_over_everything_that_the_file_says() {
+    let two = format!("guardian-fail = 'open'\n{}", TWO.replace("fail = 'open'", ""));
+    let company = COMPANY.replacen("closed steps", "open steps", 1);
+    assert_eq!(names(&two, &[], None), [company.as_str(), "builtin open"]);
+    let closed = Some(FailMode::Closed);
+    assert_eq!(names(&two, &[], closed), ["company closed", "builtin closed"]);
+    assert_eq!(names(TWO, &[], Some(FailMode::Open)), ["company open", "builtin open"]);
+}
+
+#[test]
+fn a_table_tells_how_its_guardian_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, " from-the-file\n").unwrap();
+    let file = format!(
+        "[[guardian]]
+        url = 'https://a.example/aos'
+        token-file = '{}'
+        certificate = 'agent.pem'
+        key = 'agent.key'
+        authorities = 'ca.pem'
+        timeout = '2s 500ms'",
+        path.display()
+    );
+    let only = |token: Option<&str>| {
+        let mut read = read(&file, &arguments(&[], token, None)).unwrap();
+        let Guardian::At(config) = read.remove(0) else { panic!("{read:?}") };
+        *config
+    };
+    let config = only(None);
+    assert_eq!(config.token.unwrap().reveal(), "from-the-file");
+    let (certificate, key) = ("agent.pem".into(), "agent.key".into());
+    assert_eq!(config.identity, Some(Identity { certificate, key }));
+    assert_eq!(config.authorities, Some("ca.pem".into()));
+    assert_eq!(config.timeout, Duration::from_millis(2_500));
+    assert_eq!(config.fail, Mode::Closed.into());
+    assert_eq!(config.name, "https://a.example/aos");
+    // Whoever starts it wins.
+    assert_eq!(only(Some("of-the-flag")).token.unwrap().reveal(), "of-the-flag");
+    let plain = read(
+        "[[guardian]]\nurl = 'https://a.example/'\ntoken = 'in-the-file'",
+        &arguments(&[], None, None),
+    );
+    let [Guardian::At(config)] = &plain.unwrap()[..] else { panic!("one guardian") };
+    assert_eq!(config.token.as_ref().unwrap().reveal(), "in-the-file");
+    assert!(!format!("{config:?}").contains("in-the-file"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_an_error_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "\n").unwrap();
+    let empty = format!("token-file = '{}'", empty.display());
+    let table = |more: &str| format!("[[guardian]]\nurl = 'https://a.example/'\n{more}");
+    let builtin = |more: &str| format!("[[guardian]]\nurl = 'builtin'\n{more}");
+    let twice = format!("{}\n{}", table(""), table("name = 'b'"));
+    for (file, flags, token, words) in [
+        (String::new(), &["off", "builtin"][..], None, "`off` is nobody"),
+        (String::new(), &["builtin", "builtin"], None, "the guardian builtin is named twice"),
+        (twice, &[], None, "the guardian https://a.example/ is named twice"),
+        (String::new(), &["http://a/", "http://b/"], Some("t"), "one token for several guardians"),
+        (table("fail-hooks = {message = 'open'}"), &[], None, "no hook `message`"),
+        (table("fail = 'ajar'"), &[], None, "unknown variant `ajar`"),
+        (table("retries = 3"), &[], None, "unknown field `retries`"),
+        (table("timeout = '0s'"), &[], None, "a time of 5 minutes at most"),
+        (table("timeout = '6m'"), &[], None, "a time of 5 minutes at most"),
+        (table("certificate = 'a'"), &[], None, "a `certificate` needs its `key`"),
+        (table("key = 'a'"), &[], None, "a `key` needs its `certificate`"),
+        (table("token = 'a'\ntoken-file = 'b'"), &[], None, "one of them is enough"),
+        (table("token-file = '/nowhere/t'"), &[], None, "/nowhere/t: No such file"),
+        (table(&empty), &[], None, "there is no token in it"),
+        (table("name = 'builtin'"), &[], None, "`builtin` is the name of the one in this process"),
+        (builtin("token = 'a'"), &[], None, "has no name, token or certificates"),
+        (builtin("name = 'a'"), &[], None, "has no name, token or certificates"),
+        ("[[guardian]]\nname = 'a'".to_owned(), &[], None, "missing field `url`"),
+        ("guardian = 'ftp://a'".to_owned(), &[], None, "an http(s) URL"),
+        ("guardian = 7".to_owned(), &[], None, "or [[guardian]] tables"),
+    ] {
+        let error = read(&file, &arguments(flags, token, None)).unwrap_err();
+        assert!(error.contains(words), "{file}: {error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What other agents ask, in JSON as it travels.
+
+use serde_json::{Value, json};
+
+use super::{call, new, old, post, request, world};
+use crate::harness::{World, redact};
+use crate::http;
+
+/// Requests with their answers, as they travel.
+fn transcript(world: &World, requests: &[Value]) -> String {
+    let each = requests.iter().map(|request| {
+        let (status, body) = post(world, request);
+        format!("> {request}\n< {status}\n{}\n", body.trim_end())
+    });
+    redact(&each.collect::<String>())
+}
+
+#[test]
+fn the_card_lists_what_is_published() {
+    let world = world(&[]);
+    let (status, card) = http::get(&format!("{}.well-known/agent-card.json", world.url()), &[]);
+    assert_eq!(status, 200);
+    let mut card: Value = serde_json::from_str(&card).unwrap();
+    let skills = card["skills"].take();
+    let breeds = skills.as_array().unwrap().iter().find(|skill| skill["id"] == "ListDogBreeds");
+    card["skills"] = json!([breeds]);
+    insta::assert_snapshot!(redact(&serde_json::to_string_pretty(&card).unwrap()));
+}
+
+#[test]
+fn a_message_is_a_turn_in_both_versions() {
+    let world = world(&[]);
+    insta::assert_snapshot!(transcript(
+        &world,
+        &[
+            request("message/send", &old("tell me a joke")),
+            request("SendMessage", &new("tell me a joke")),
+            request("message/stream", &old("tell me a joke")),
+            request("SendStreamingMessage", &new("tell me a joke")),
+            request("message/send", &old("prove the Riemann hypothesis")),
+            request("message/teleport", &old("tell me a joke")),
+            json!([request("tasks/get", &json!({"id": "1"}))]),
+        ],
+    ));
+}
+
+#[test]
+fn a_question_is_answered_in_its_task_and_in_no_other() {
+    let world = world(&[]);
+    let task = call(&world, "message/send", &old("tweet the weather in Paris"))["result"].take();
+    assert_eq!(task["status"]["state"], "input-required", "{task}");
+    let parts = &task["status"]["message"]["parts"];
+    assert_eq!(parts[1]["data"]["fields"][0]["name"], "message", "{task}");
+    let answer = |task: &str, context: &Value| {
+        let mut answer = old("Hello from Paris");
+        answer["message"]["taskId"] = json!(task);
+        answer["message"]["contextId"] = context.clone();
+        call(&world, "message/send", &answer)
+    };
+    let id = task["id"].as_str().unwrap();
+    let elsewhere = answer(id, &json!("another-conversation"));
+    assert_eq!(elsewhere["error"]["code"], -32602, "{elsewhere}");
+    let done = answer(id, &task["contextId"])["result"].take();
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+    assert_eq!((&done["id"], &done["contextId"]), (&task["id"], &task["contextId"]));
+    let again = answer(id, &task["contextId"]);
+    assert_eq!(again["error"]["code"], -32004, "{again}");
+
+    // A program gives the input by its name.
+    let task =
+        call(&world, "SendMessage", &new("tweet the weather in Paris"))["result"]["task"].take();
+    let mut answer = new("As you asked.");
+    answer["message"]["taskId"] = task["id"].clone();
+    let parts = answer["message"]["parts"].as_array_mut().unwrap();
+    parts.push(json!({"data": {"inputs": {"message": "Named"}}}));
+    let done = call(&world, "SendMessage", &answer)["result"]["task"].take();
+    assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
+}
+
+#[test]
+fn a_task_goes_on_by_itself_and_is_stopped_with_its_run() {
+    let world = world(&[]);
+    let mut begin = old("meditate in silence");
+    begin["configuration"] = json!({"blocking": false});
+    let task = call(&world, "message/send", &begin)["result"].take();
+    assert_eq!(task["status"]["state"], "submitted", "{task}");
+    let id = json!({"id": task["id"]});
+    // Until the service was asked, nothing is there to be stopped.
+    crate::harness::RUNTIME.block_on(async {
+        while world.standin(super::SLOW).requests() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let now = call(&world, "tasks/get", &id)["result"].take();
+    assert_eq!(now["status"]["state"], "working", "{now}");
+    let stopped = call(&world, "tasks/cancel", &id)["result"].take();
+    assert_eq!(stopped["status"]["state"], "canceled", "{stopped}");
+    assert_eq!(call(&world, "tasks/cancel", &id)["error"]["code"], -32002);
+    let runs = world.a2s(&["runs", "--json"]).exits(0).one();
+    let run = runs["executions"][0]["id"].as_str().unwrap();
+    // Its events end with it.
+    let url = format!("{}v1/executions/{run}/events", world.url());
+    let token = format!("Bearer {}", world.token());
+    let headers = [("accept", "text/event-stream"), ("authorization", token.as_str())];
+    let (_, events) = http::get(&url, &headers);
+    assert!(events.contains("cancelled"), "{events}");
+}
+
+#[test]
+fn guardians_are_asked_about_what_comes_in_and_what_goes_out() {
+    let mut guarded = World::down(&[]);
+    let policy = guarded.write(
+        "policy.yaml",
+        "version: 1
+default: allow
+rules:
+  - {id: in, on: message/send, when: 'has(params.payload.params) && params.payload.params.message.parts.exists(p, p.text.contains(\"launch\"))', decision: deny, message: Not here.}
+  - {id: artifacts, on: message/stream, when: 'has(params.payload.result) && has(params.payload.result.artifact)', decision: deny, message: Too funny.}
+  - {id: end, on: message/stream, when: 'has(params.payload.result) && has(params.payload.result.status) && params.payload.result.status.state == \"completed\"', decision: deny, message: Too funny.}
+  - {id: other, on: task/get, decision: modify, modify: {redact: [{regex: 'borrow', replacement: lend}]}}
+",
+    );
+    guarded.add_flags(&["--policy", &policy]);
+    guarded.start();
+    let task =
+        call(&guarded, "message/send", &old("tell me a joke about the launch"))["result"].take();
+    assert_eq!(task["status"]["state"], "rejected", "{task}");
+    assert!(task.to_string().contains("Not here."), "{task}");
+    assert_eq!(guarded.standin("official-joke-api.appspot.com").requests(), 0);
+
+    let (_, stream) = post(&guarded, &request("message/stream", &old("tell me a joke")));
+    assert!(!stream.contains("borrow") && stream.contains("Too funny."), "{stream}");
+
+    let told = call(&guarded, "message/send", &old("tell me a joke"))["result"].take();
+    assert!(told.to_string().contains("borrow"), "{told}");
+    let read = call(&guarded, "tasks/get", &json!({"id": told["id"]}))["result"].take();
+    assert!(!read.to_string().contains("borrow") && read.to_string().contains("lend"), "{read}");
+}

@@ -1,0 +1,138 @@
+//! `a2s guardian`: policies held to cases, approvals, and the audit log.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::harness::{World, a2s};
+
+const POLICY: &str = "version: 1
+default: allow
+rules:
+  - {id: dogs, on: toolCallRequest, tool: ListDogBreeds.*, decision: approve, message: Dogs need a person.}
+";
+
+const CASES: &str = "cases:
+  - name: dogs wait for a person
+    request: {tool: ListDogBreeds.listBreeds}
+    expect: {decision: deny, reason_codes: approval_required}
+  - {name: cats do not, request: {tool: ListCats.list}, expect: allow}
+";
+
+#[test]
+fn a_policy_is_held_to_cases() {
+    let world = World::down(&[]);
+    let policy = world.write("policy.yaml", POLICY);
+    let cases = world.write("cases.yaml", CASES);
+    let test = ["guardian", "test", &policy, &cases];
+    assert_snapshot!(a2s(&test).exits(0).transcript(), @r#"
+    exit 0
+    -- stdout
+    ok      dogs wait for a person
+    ok      cats do not
+    good    2 passed, 0 failed
+    -- stderr
+    "#);
+    let wrong = CASES.replace("expect: allow", "expect: {decision: deny, rules: dogs}");
+    let wrong = world.write("wrong.yaml", &wrong);
+    assert_snapshot!(a2s(&["guardian", "test", &policy, &wrong]).exits(1).transcript(), @r#"
+    exit 1
+    -- stdout
+    ok      dogs wait for a person
+    FAILED  cats do not
+            step 1: decision is "allow", expected "deny"
+              Allowed by policy.
+            step 1: rules is [], expected ["dogs"]
+    bad     1 passed, 1 failed
+    -- stderr
+    "#);
+    let json = a2s(&["guardian", "test", &policy, &wrong, "--json"]).exits(1).json();
+    assert_eq!(
+        json[0],
+        json!({"case": "dogs wait for a person", "passed": true, "differences": []})
+    );
+    assert_eq!(json[1]["differences"][0]["found"], "allow");
+    assert_eq!(json[2], json!({"summary": {"passed": 1, "failed": 1, "left_out": 0}}));
+    let some = a2s(&["guardian", "test", &policy, &wrong, "--filter", "DOGS", "--json"]).exits(0);
+    assert_eq!(some.json()[1], json!({"summary": {"passed": 1, "failed": 0, "left_out": 1}}));
+}
+
+#[test]
+fn faults_of_a_policy_are_told_with_file_and_line_once() {
+    let mut world = World::down(&[]);
+    let policy = world.write("policy.yaml", "rules: []\n");
+    let cases = world.write("cases.yaml", CASES);
+    let told = a2s(&["guardian", "test", &policy, &cases]).exits(1);
+    let text = told.stderr.replace(&policy, "policy.yaml");
+    assert_snapshot!(text, @r#"
+    error[A2S510]: policy.yaml has 1 fault
+      error[A2S510]: missing field `version`: begin with `version: 1` at line 1, column 1 (policy.yaml)
+    "#);
+    let started =
+        world.a2s(&["serve", "guardian", "--listen", "127.0.0.1:0", "--policy", &policy]).exits(1);
+    assert_eq!(started.stderr.matches("missing field").count(), 1, "{}", started.stderr);
+    let gone = world.a2s(&["serve", "guardian", "--policy", "/nowhere.yaml"]).exits(1);
+    assert_eq!(gone.stderr.matches("No such file").count(), 1, "{}", gone.stderr);
+    world.add_flags(&["--policy", &policy]);
+}
+
+/// A denial names an approval, its owner gives it, and the same run goes through, once.
+#[test]
+fn a_person_approves_and_the_log_tells_it() {
+    let mut world = World::down(&[]);
+    let policy = world.write("policy.yaml", POLICY);
+    let shadow = world.write("shadow.yaml", "version: 1\ndefault: deny\n");
+    world.add_flags(&["--policy", &policy, "--shadow", &shadow]);
+    world.start();
+    assert_eq!(
+        world.a2s(&["guardian", "approvals"]).exits(0).stdout,
+        "nothing waits for a person\n"
+    );
+    let denied = world.a2s(&["run", "ListDogBreeds", "--json"]).exits(3).one();
+    let listed = world.a2s(&["guardian", "approvals", "--json"]).exits(0).one();
+    let approval = &listed["approvals"][0];
+    let id = approval["id"].as_str().unwrap();
+    assert!(denied["error"]["message"].as_str().unwrap().contains(id), "{denied}");
+    assert_eq!((&approval["rule"], &approval["state"]), (&json!("dogs"), &json!("waiting")));
+
+    let settle = ["guardian", "approve", id, "--by", "ada", "--reason", "nice dogs"];
+    assert!(world.a2s(&settle).exits(0).stdout.contains("approved"));
+    let again = world.a2s(&settle).exits(1);
+    assert!(again.stderr.contains("approval_not_waiting"), "{again:?}");
+    world.a2s(&["run", "ListDogBreeds"]).exits(0);
+    world.a2s(&["run", "ListDogBreeds"]).exits(3);
+    assert_eq!(world.standin("dogapi.dog").requests(), 1);
+
+    let show = |filter: &[&str]| {
+        let arguments = [&["guardian", "audit", "show", "--json"], filter].concat();
+        world.a2s(&arguments).exits(0).json()
+    };
+    let decisions: Vec<_> = show(&["--event", "decision"]);
+    let told: Vec<_> =
+        decisions.iter().map(|record| record["decision"].as_str().unwrap()).collect();
+    assert_eq!(told, ["deny", "allow", "allow", "deny"]);
+    let execution = decisions[1]["execution"].as_str().unwrap();
+    let events: Vec<_> =
+        show(&["--execution", execution]).iter().map(|r| r["event"].clone()).collect();
+    assert_eq!(events, ["decision", "outcome", "decision"]);
+    assert_eq!(show(&["--event", "approval"])[0]["approval"]["reason"], "nice dogs");
+    assert_eq!(show(&["--rule", "dogs", "--decision", "deny", "--last", "1"]).len(), 1);
+    assert_eq!(show(&["--tool", "Cats"]).len(), 0);
+    assert_eq!(show(&["--differs"]).len(), 2, "what was allowed would be denied");
+    let shown = world.a2s(&["guardian", "audit", "show", "--last", "3"]).exits(0).stdout;
+    assert!(shown.contains("Dogs need a person."), "{shown}");
+
+    let verified = world.a2s(&["guardian", "audit", "verify", "--json"]).exits(0).one();
+    let head = verified["head"].as_str().unwrap().to_owned();
+    world.stop();
+    world.a2s(&["guardian", "audit", "verify", "--head", &head]).exits(0);
+    let log = world.data().join("audit.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let cut = text.trim_end().rsplit_once('\n').unwrap().0.to_owned() + "\n";
+    std::fs::write(&log, cut).unwrap();
+    world.a2s(&["guardian", "audit", "verify"]).exits(0);
+    let missing = world.a2s(&["guardian", "audit", "verify", "--head", &head]).exits(1);
+    assert!(missing.stderr.contains("A2S511"), "{missing:?}");
+    std::fs::write(&log, text.replace("nice dogs", "nice cats")).unwrap();
+    let broken = world.a2s(&["guardian", "audit", "verify"]).exits(1);
+    assert!(broken.stderr.contains("does not have the digest it says"), "{broken:?}");
+}

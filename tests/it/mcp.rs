@@ -1,0 +1,10 @@
+//! The MCP server of `a2s up`: its tools, what it makes of hostile callers and answers, guardians
+//! in front of it, and the clients of others.
+
+mod client;
+mod crowd;
+mod everything;
+mod guarded;
+mod hostile;
+mod others;
+mod tools;

@@ -1,0 +1,251 @@
+//! What the tools do for a client that means well.
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use crate::harness::{RUNTIME, World};
+
+/// A client that shows forms.
+pub(super) fn with_forms() -> Value {
+    json!({"elicitation": {"form": {}}})
+}
+
+#[test]
+fn a_capability_is_found_planned_and_run_with_progress() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let found =
+            client.call(1, "search_capabilities", json!({"intent": "list dog breeds"})).await;
+        let hit = found.content()["capabilities"][0].clone();
+        assert_eq!(hit["name"], "ListDogBreeds", "{found:?}");
+        let shown = client.call(2, "describe_capability", json!({"name": hit["name"]})).await;
+        assert_eq!(shown.content()["digest"], hit["digest"]);
+        assert_eq!(shown.content()["read_only"], true);
+        let which =
+            json!({"name": hit["name"], "version": hit["version"], "digest": hit["digest"]});
+        let planned = client.call(3, "plan_capability", which.clone()).await;
+        assert_eq!(planned.content()["missing"], json!([]), "{planned:?}");
+        assert_eq!(world.standin("dogapi.dog").requests(), 0);
+        let mut wanted = which;
+        wanted["plan"] = planned.content()["plan"].clone();
+        let call = json!({
+            "name": "execute_capability", "arguments": wanted, "_meta": {"progressToken": "p"},
+        });
+        let ran = client.ask(4, "tools/call", call).await;
+        assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+        assert_eq!(ran.content()["digest"], hit["digest"]);
+        assert!(ran.content()["output"]["breeds"].is_array(), "{ran:?}");
+        let progress: Vec<_> = ran
+            .before
+            .iter()
+            .map(|told| (told["params"]["progress"].as_f64(), told["params"]["message"].as_str()))
+            .collect();
+        let expected =
+            [(Some(1.0), Some("listBreeds: started")), (Some(2.0), Some("listBreeds: finished"))];
+        assert_eq!(progress, expected);
+        assert!(ran.before.iter().all(|told| told["params"]["progressToken"] == "p"));
+        let verified = client.call(5, "verify_capability", json!({"name": "ListDogBreeds"})).await;
+        assert_eq!(verified.content()["valid"], true);
+    });
+}
+
+#[test]
+fn what_is_missing_is_asked_for_and_what_changes_something_is_approved() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let tweet = json!({"name": "execute_capability", "arguments": {"name": "PostTweet"}});
+        let client = Client::open(&url, Some(&token), with_forms()).await;
+        let fill = async |asked: &Value| match asked["requestedSchema"]["properties"].get("text") {
+            Some(field) => {
+                assert_eq!(field["type"], "string");
+                json!({"action": "accept", "content": {"text": "hello"}})
+            }
+            None => {
+                let words = asked["message"].as_str().unwrap();
+                assert!(words.contains("POST https://api.twitter.com/graphql"), "{words}");
+                assert!(words.contains("text: \"hello\""), "{words}");
+                json!({"action": "accept", "content": {}})
+            }
+        };
+        let ran = client.ask_with(1, "tools/call", tweet.clone(), fill).await;
+        assert_eq!(ran.content()["output"]["tweet_text"], "hello", "{ran:?}");
+        assert_eq!(ran.before.len(), 2);
+        assert_eq!(world.standin("api.twitter.com").requests(), 1);
+
+        let decline = async |_: &Value| json!({"action": "decline"});
+        let hello = json!({
+            "name": "execute_capability",
+            "arguments": {"name": "PostTweet", "inputs": {"text": "hello"}},
+        });
+        let refused = client.ask_with(2, "tools/call", hello, decline).await;
+        assert!(refused.is_error() && refused.text().contains("did not approve"), "{refused:?}");
+        assert_eq!(world.standin("api.twitter.com").requests(), 1);
+
+        // Whoever cannot be asked is told what is missing, and of what kind it is.
+        let mute = Client::open(&url, Some(&token), json!({})).await;
+        let refused = mute.ask(3, "tools/call", tweet).await;
+        assert!(refused.is_error() && refused.text().contains("A2S320"), "{refused:?}");
+        let error = &refused.answer["result"]["_meta"]["a2s/error"];
+        assert_eq!(error["next"], "change_request");
+        assert_eq!(error["details"]["missing"][0]["name"], "text", "{error}");
+        assert_eq!(error["details"]["missing"][0]["schema"]["type"], "string", "{error}");
+    });
+}
+
+#[test]
+fn an_approval_is_for_one_plan_where_the_client_comes_back_with_it() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        // 2026-07-28: no session, and questions are answers.
+        let post = async |text: &str, answers: Value| -> Value {
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": with_forms(),
+            });
+            let arguments = json!({"name": "PostTweet", "inputs": {"text": text}});
+            let params = json!({
+                "name": "execute_capability", "arguments": arguments, "_meta": meta,
+                "inputResponses": answers,
+            });
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            let response = crate::http::client()
+                .post(format!("{url}mcp"))
+                .bearer_auth(&token)
+                .header("accept", "application/json, text/event-stream")
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("mcp-method", "tools/call")
+                .header("mcp-name", "execute_capability")
+                .json(&body)
+                .send()
+                .await
+                .unwrap();
+            let text = response.text().await.unwrap();
+            let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+            serde_json::from_str(data.unwrap_or(&text)).unwrap()
+        };
+        let asked = post("hello", json!({})).await;
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        let questions = asked["result"]["inputRequests"].as_object().unwrap();
+        let (question, _) = questions.iter().next().unwrap();
+        let mut yes = json!({});
+        yes[question] = json!({"action": "accept", "content": {}});
+        // A yes to one text is none to another.
+        let other = post("something else", yes.clone()).await;
+        assert_eq!(other["result"]["resultType"], "input_required", "{other}");
+        assert_eq!(world.standin("api.twitter.com").requests(), 0);
+        let ran = post("hello", yes).await;
+        assert_eq!(ran["result"]["structuredContent"]["output"]["tweet_text"], "hello", "{ran}");
+    });
+}
+
+#[test]
+fn a_plan_that_was_shown_is_the_only_one_that_runs() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let shown = json!({"name": "PostTweet", "inputs": {"text": "one"}});
+        let planned = client.call(1, "plan_capability", shown).await;
+        let plan = &planned.content()["plan"];
+        let other = json!({"name": "PostTweet", "inputs": {"text": "two"}, "plan": plan});
+        let refused = client.call(2, "execute_capability", other).await;
+        assert!(refused.is_error() && refused.text().contains("not what was planned"));
+        assert_eq!(world.standin("api.twitter.com").requests(), 0);
+        let same = json!({"name": "PostTweet", "inputs": {"text": "one"}, "plan": plan});
+        let ran = client.call(3, "execute_capability", same).await;
+        assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+    });
+}
+
+#[test]
+fn documents_are_resources_and_a_prompt_explains() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let mut names = Vec::new();
+        let mut cursor = json!({});
+        loop {
+            let page = client.ask(1, "resources/list", cursor).await.answer;
+            for resource in page["result"]["resources"].as_array().unwrap() {
+                names.push(resource["uri"].as_str().unwrap().to_owned());
+                assert_eq!(resource["mimeType"], "application/yaml");
+            }
+            match page["result"].get("nextCursor") {
+                Some(next) => cursor = json!({"cursor": next}),
+                None => break,
+            }
+        }
+        let breeds = "a2s://capabilities/ListDogBreeds@1.0.0";
+        assert!(names.iter().any(|name| name == breeds), "{names:?}");
+        let read = client.ask(2, "resources/read", json!({"uri": breeds})).await.answer;
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+        let published = std::fs::read_to_string(crate::harness::shipped("ListDogBreeds")).unwrap();
+        assert_eq!(text, published);
+        for unknown in ["a2s://capabilities/Nothing@1.0.0", "file:///etc/passwd", "a2s://x"] {
+            let refused = client.ask(3, "resources/read", json!({"uri": unknown})).await.answer;
+            assert_eq!(refused["error"]["code"], -32002, "{refused}");
+        }
+        let goal = json!({"name": "use_capabilities", "arguments": {"goal": "list dog breeds"}});
+        let prompt = client.ask(4, "prompts/get", goal).await.answer;
+        let words = prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap();
+        assert!(words.contains("list dog breeds") && words.contains("search_capabilities"));
+        let template = "a2s://capabilities/{name}@{version}";
+        let typed = json!({
+            "ref": {"type": "ref/resource", "uri": template},
+            "argument": {"name": "name", "value": "postt"},
+        });
+        let completed = client.ask(5, "completion/complete", typed).await.answer;
+        assert_eq!(completed["result"]["completion"]["values"], json!(["PostTweet"]));
+    });
+}
+
+#[test]
+fn what_is_listed_is_a_tool_of_its_own() {
+    let mut world = World::down(&["--mcp-tool", "GetCountry@^1", "--mcp-tool", "host:dogapi.dog"]);
+    let config = world.write("a2s.toml", "[agent]\nmcp-tools = [\"PostTweet\"]\n");
+    world.add_flags(&["--config", &config]);
+    world.start();
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let tools = client.ask(1, "tools/list", json!({})).await.answer;
+        let tools = tools["result"]["tools"].as_array().unwrap();
+        let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names[5..], ["GetCountry", "ListDogBreeds", "PostTweet"]);
+        let [country, breeds, tweet] = &tools[5..] else { panic!("{names:?}") };
+        assert_eq!(country["inputSchema"]["required"], json!(["country_code"]), "{country}");
+        assert_eq!(breeds["annotations"]["readOnlyHint"], true);
+        assert_eq!(tweet["annotations"]["destructiveHint"], true);
+        assert_eq!(tweet["annotations"]["idempotentHint"], false);
+        assert!(breeds["_meta"]["a2s/digest"].as_str().unwrap().starts_with("sha256:"));
+        let ran = client.call(2, "ListDogBreeds", json!({})).await;
+        assert_eq!(ran.content()["digest"], breeds["_meta"]["a2s/digest"], "{ran:?}");
+        let ran = client.call(3, "PostTweet", json!({"text": "hello"})).await;
+        assert_eq!(ran.content()["output"]["tweet_text"], "hello", "{ran:?}");
+    });
+}
+
+#[test]
+fn nobody_is_lent_the_owner_s_token() {
+    let world = World::up(&[]);
+    let url = world.url().to_owned();
+    RUNTIME.block_on(async {
+        for token in [None, Some("wrong")] {
+            let client = Client::open(&url, token, json!({})).await;
+            let found =
+                client.call(1, "search_capabilities", json!({"intent": "dog breeds"})).await;
+            assert_eq!(found.content()["capabilities"][0]["name"], "ListDogBreeds");
+            let refused =
+                client.call(2, "execute_capability", json!({"name": "ListDogBreeds"})).await;
+            assert!(refused.is_error() && refused.text().starts_with("A2S301"), "{refused:?}");
+            assert!(refused.text().contains("Authorization: Bearer"), "{refused:?}");
+        }
+        assert_eq!(world.standin("dogapi.dog").requests(), 0);
+    });
+}
