@@ -6,6 +6,7 @@
 //! policy is loaded, because CEL itself finds them only when it gets there.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
@@ -58,6 +59,28 @@ pub(super) struct Expression {
     variables: BTreeSet<String>,
 }
 
+/// Variables and their values, for every expression that reads them.
+pub(super) struct Variables(Context<'static, 'static>);
+
+impl Default for Variables {
+    fn default() -> Self {
+        Self(Context::with_env(Arc::clone(&ENVIRONMENT)))
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What they say may be secret.
+        f.debug_struct("Variables").finish_non_exhaustive()
+    }
+}
+
+impl Variables {
+    pub(super) fn set(&mut self, name: &str, value: &serde_json::Value) {
+        self.0.add_variable_from_value(name, to_cel(value));
+    }
+}
+
 /// What an expression that counts has given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
@@ -85,29 +108,27 @@ impl Expression {
         })
     }
 
+    /// The variables that it reads.
     pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(String::as_str)
     }
 
-    /// Whether the condition holds for these variables.
+    /// Whether the condition holds for these variables, among which are all that it reads.
     ///
     /// # Errors
     /// It fails, for instance because it reads a member that is not there, or it is no boolean.
-    pub(super) fn holds(&self, variables: &mut dyn FnMut(&str) -> Value) -> Result<bool, String> {
+    pub(super) fn holds(&self, variables: &Variables) -> Result<bool, String> {
         match self.evaluate(variables)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(format!("gives a {} and not a boolean", other.type_of())),
         }
     }
 
-    /// The number that this gives.
+    /// The number that this gives with these variables, among which are all that it reads.
     ///
     /// # Errors
     /// It fails, or it is no number.
-    pub(super) fn number(
-        &self,
-        variables: &mut dyn FnMut(&str) -> Value,
-    ) -> Result<Number, String> {
+    pub(super) fn number(&self, variables: &Variables) -> Result<Number, String> {
         match self.evaluate(variables)? {
             Value::Int(integer) => Ok(Number::Integer(integer)),
             // What no `int` holds is more than any limit.
@@ -117,12 +138,9 @@ impl Expression {
         }
     }
 
-    fn evaluate(&self, variables: &mut dyn FnMut(&str) -> Value) -> Result<Value, String> {
-        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        for name in self.variables() {
-            context.add_variable_from_value(name, variables(name));
-        }
-        let result = stacker::maybe_grow(RED_ZONE, NEW_STACK, || self.program.execute(&context));
+    fn evaluate(&self, variables: &Variables) -> Result<Value, String> {
+        let Variables(context) = variables;
+        let result = stacker::maybe_grow(RED_ZONE, NEW_STACK, || self.program.execute(context));
         match result {
             Ok(value) => Ok(value),
             // The error of CEL prints the values it was given, which may be secret: keep its kind.
@@ -136,7 +154,7 @@ impl Expression {
 }
 
 /// JSON as CEL sees it: an integer is an `int` wherever one fits.
-pub(super) fn to_cel(value: &serde_json::Value) -> Value {
+fn to_cel(value: &serde_json::Value) -> Value {
     cel::to_value(Json(value)).expect("every JSON value is a CEL value")
 }
 

@@ -1,11 +1,11 @@
 //! What a condition can read of a message.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use aos::message::{Call, Data, Object, Part, StepContext};
 use serde_json::{Value, json};
 
-use super::expression::to_cel;
+use super::expression::{Expression, Variables};
 
 /// The variables of `when`, in the order in which they are documented.
 pub(super) const VARIABLES: [&str; 15] = [
@@ -26,26 +26,31 @@ pub(super) const VARIABLES: [&str; 15] = [
     "params",
 ];
 
-/// The variables of one message, made when first read. They are for one call: [`Facts::clear`] when it
-/// changes.
+/// What is known of one message, made when first asked for and kept for all rules. It is for one call:
+/// [`Facts::clear`] when that changes.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    made: BTreeMap<String, cel::Value>,
+    variables: Variables,
+    /// The names of those that are made.
+    made: BTreeSet<String>,
+    names: Option<Names>,
     /// Whether the inputs can be read in one way only.
     are_inputs_clear: Option<bool>,
 }
 
 /// What a rule can ask for by name. What a message does not say is empty.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Names<'a> {
-    pub(super) tool: &'a str,
-    pub(super) capability: &'a str,
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    pub(super) tool: String,
+    /// Whether it names a tool: a tool may have an empty name.
+    pub(super) says_tool: bool,
+    pub(super) capability: String,
     /// With its port, if it has one.
-    pub(super) host: &'a str,
-    pub(super) user: &'a str,
-    pub(super) email: &'a str,
-    pub(super) agent: &'a str,
-    pub(super) session: &'a str,
+    pub(super) host: String,
+    pub(super) user: String,
+    pub(super) email: String,
+    pub(super) agent: String,
+    pub(super) session: String,
 }
 
 impl Facts {
@@ -58,32 +63,45 @@ impl Facts {
         *self.are_inputs_clear.get_or_insert_with(|| are_inputs_clear(call))
     }
 
-    pub(super) fn get(&mut self, call: &Call, name: &str) -> cel::Value {
-        if let Some(value) = self.made.get(name) {
-            return value.clone();
+    /// The variables that an expression reads, and perhaps others.
+    pub(super) fn variables(&mut self, call: &Call, expression: &Expression) -> &Variables {
+        for name in expression.variables() {
+            if !self.made.contains(name) {
+                self.variables.set(name, &make(call, name));
+                self.made.insert(name.to_owned());
+            }
         }
-        let value = to_cel(&make(call, name));
-        self.made.insert(name.to_owned(), value.clone());
-        value
+        &self.variables
+    }
+
+    /// What rules can ask for by name.
+    pub(super) fn names(&mut self, call: &Call) -> &Names {
+        self.names.get_or_insert_with(|| names(call))
     }
 }
 
 /// What a message says of what rules can ask for by name.
-pub(super) fn names(call: &Call) -> Names<'_> {
-    let tool = tool_of(call).unwrap_or_default();
-    let Some(context) = call.context() else { return Names { tool, ..Names::default() } };
+pub(super) fn names(call: &Call) -> Names {
+    let tool = tool_of(call);
+    let (says_tool, tool) = (tool.is_some(), tool.unwrap_or_default().to_owned());
+    let Some(context) = call.context() else {
+        return Names { tool, says_tool, ..Names::default() };
+    };
     let capability = context.extra.get("capability");
-    let member =
-        |name: &str| capability.and_then(|members| members.get(name)?.as_str()).unwrap_or_default();
+    let member = |name: &str| {
+        let member = capability.and_then(|members| members.get(name)?.as_str());
+        member.unwrap_or_default().to_owned()
+    };
     let user = context.user.as_ref();
     Names {
         tool,
+        says_tool,
         capability: member("name"),
         host: member("host"),
-        user: user.map_or("", |user| &user.id),
-        email: user.and_then(|user| user.email.as_deref()).unwrap_or_default(),
-        agent: &context.agent.id,
-        session: &context.session.id,
+        user: user.map(|user| user.id.clone()).unwrap_or_default(),
+        email: user.and_then(|user| user.email.clone()).unwrap_or_default(),
+        agent: context.agent.id.clone(),
+        session: context.session.id.clone(),
     }
 }
 

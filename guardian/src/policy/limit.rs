@@ -4,7 +4,7 @@ use aos::message::Call;
 use jiff::SignedDuration;
 
 use super::expression::{Expression, Number};
-use super::facts::{self, Facts};
+use super::facts::Facts;
 use super::memory::Charge;
 
 /// Amounts are counted in millionths, so that sums of decimal numbers are exact.
@@ -62,17 +62,17 @@ impl Limit {
                 {
                     return Err("an input is there twice".to_owned());
                 }
-                millionths(expression.number(&mut |name| facts.get(call, name))?)?
+                millionths(expression.number(facts.variables(call, expression))?)?
             }
         };
-        let of = facts::names(call);
+        let of = facts.names(call);
         let (per, name) = match self.per {
             Per::All => ("all", ""),
-            Per::Session => ("session", of.session),
-            Per::User => ("user", of.user),
-            Per::Agent => ("agent", of.agent),
-            Per::Capability => ("capability", of.capability),
-            Per::Tool => ("tool", of.tool),
+            Per::Session => ("session", of.session.as_str()),
+            Per::User => ("user", of.user.as_str()),
+            Per::Agent => ("agent", of.agent.as_str()),
+            Per::Capability => ("capability", of.capability.as_str()),
+            Per::Tool => ("tool", of.tool.as_str()),
         };
         let name = if name.len() <= MAX_KEY { name.to_owned() } else { super::digest_of(name) };
         Ok(Charge { rule: rule.to_owned(), key: format!("{per}:{name}"), amount })

@@ -1,5 +1,7 @@
 //! Changing the part of a message that its hook covers: set, remove, redact.
 
+use std::borrow::Cow;
+
 use aos::message::{Call, Data, Limits, Object, Part, TextPart, ToolArgumentValue, parse_json};
 use serde_json::Value;
 
@@ -52,12 +54,13 @@ impl Opened {
 
 impl Reading {
     fn of(text: &str) -> Self {
-        match serde_json::from_str::<Value>(text) {
-            Ok(value @ (Value::Object(_) | Value::Array(_))) => {
-                let limits = Limits { bytes: usize::MAX, depth: usize::MAX };
-                let is_ambiguous = parse_json(text.as_bytes(), limits).is_err();
-                Self::Json { value, is_ambiguous }
-            }
+        let limits = Limits { bytes: usize::MAX, depth: usize::MAX };
+        let (value, is_ambiguous) = match parse_json(text.as_bytes(), limits) {
+            Ok(value) => (value, false),
+            Err(_) => (serde_json::from_str(text).unwrap_or_default(), true),
+        };
+        match value {
+            Value::Object(_) | Value::Array(_) => Self::Json { value, is_ambiguous },
             _ => Self::Plain,
         }
     }
@@ -214,12 +217,13 @@ impl Redaction {
 
     fn apply_to_text(&self, text: &mut String) -> bool {
         let Some(pattern) = &self.pattern else { return false };
-        let redacted = pattern.redact(text, &self.replacement);
-        if *redacted == **text {
-            return false;
+        match pattern.redact(text, &self.replacement) {
+            Cow::Owned(redacted) if redacted != *text => {
+                *text = redacted;
+                true
+            }
+            _ => false,
         }
-        *text = redacted.into_owned();
-        true
     }
 }
 

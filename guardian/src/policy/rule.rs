@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use regex::Regex;
 
 use super::expression::Expression;
-use super::facts::{self, Facts, Names};
+use super::facts::{Facts, Names};
 use super::limit::Limit;
 use super::modification::Modification;
 
@@ -57,13 +57,12 @@ impl Rule {
             return Ok(false);
         }
         if !self.named.is_empty() {
-            let names = facts::names(call);
-            let says_tool = facts::tool_of(call).is_some();
+            let names = facts.names(call);
             let is_named = |(subject, patterns): &(Subject, Vec<Regex>)| {
                 // A tool may have an empty name; nothing else that is empty has one.
                 let is_said =
-                    |name: &str| *subject == Subject::Tool && says_tool || !name.is_empty();
-                subject.of(&names).into_iter().flatten().any(|name| {
+                    |name: &str| *subject == Subject::Tool && names.says_tool || !name.is_empty();
+                subject.of(names).into_iter().flatten().any(|name| {
                     is_said(name) && patterns.iter().any(|pattern| pattern.is_match(name))
                 })
             };
@@ -75,24 +74,25 @@ impl Rule {
         if when.variables().any(|name| name == "inputs") && !facts.are_inputs_clear(call) {
             return Err("an input is there twice".to_owned());
         }
-        when.holds(&mut |name| facts.get(call, name))
+        when.holds(facts.variables(call, when))
     }
 }
 
 impl Subject {
     /// Whatever goes by this subject in a message.
-    fn of<'a>(self, names: &Names<'a>) -> [Option<&'a str>; 2] {
+    fn of(self, names: &Names) -> [Option<&str>; 2] {
         match self {
-            Self::Tool => [Some(names.tool), None],
-            Self::Capability => [Some(names.capability), None],
+            Self::Tool => [Some(&names.tool), None],
+            Self::Capability => [Some(&names.capability), None],
             // With and without its port, and as it is written by those who end it with a dot.
             Self::Host => {
-                let bare = names.host.rsplit_once(':').map_or(names.host, |(host, _)| host);
-                [Some(names.host), Some(bare.trim_end_matches('.'))]
+                let host = names.host.as_str();
+                let bare = host.rsplit_once(':').map_or(host, |(host, _)| host);
+                [Some(host), Some(bare.trim_end_matches('.'))]
             }
-            Self::User => [Some(names.user), Some(names.email)],
-            Self::Agent => [Some(names.agent), None],
-            Self::Session => [Some(names.session), None],
+            Self::User => [Some(&names.user), Some(&names.email)],
+            Self::Agent => [Some(&names.agent), None],
+            Self::Session => [Some(&names.session), None],
         }
     }
 }
