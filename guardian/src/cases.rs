@@ -38,7 +38,7 @@ use aos::message::{Call, Data, Decision, Part, Request};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::policy::{ApprovalTrace, Decided, Faults, Memory, Policy, Ruling, read_yaml};
+use crate::policy::{ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml};
 use text::{CaseText, ExpectText, FileText, StepText};
 
 /// The longest file of cases, in bytes.
@@ -202,7 +202,8 @@ impl Case {
                 }
             }
             for _ in 0..step.times {
-                let ruling = policy.decide_within(&step.request, &memory, now);
+                let ruling =
+                    policy.decide_within(&step.request, &mut Opened::default(), &memory, now);
                 if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval {
                     waiting = Some(asked.id.clone());
                 }

@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::App;
 use crate::audit::{Entry, Step};
 use crate::error::Code;
-use crate::policy::{Approval, ApprovalTrace, Ruling};
+use crate::policy::{Approval, ApprovalTrace, Opened, Ruling};
 
 pub(crate) use approvals::openapi;
 
@@ -139,9 +139,10 @@ fn judge(app: &App, body: &[u8]) -> Judged {
 
 fn decide(app: &App, request: &Request) -> (Ruling, Vec<Entry>) {
     let (policy, now) = (app.policy(), app.now());
-    let ruling = policy.decide_within(request, &app.memory, now);
+    let mut opened = Opened::default();
+    let ruling = policy.decide_within(request, &mut opened, &app.memory, now);
     let shadow = app.shadow_policy().map(|shadow| {
-        let ruling = shadow.decide_within(request, &app.shadow_memory, now);
+        let ruling = shadow.decide_within(request, &mut opened, &app.shadow_memory, now);
         (ruling, shadow)
     });
     if let Some((would, _)) = &shadow {
@@ -149,7 +150,7 @@ fn decide(app: &App, request: &Request) -> (Ruling, Vec<Entry>) {
     }
     let shadow = shadow.as_ref().map(|(ruling, policy)| (ruling, policy.as_ref()));
     let step = Step { request, ruling: &ruling, policy: &policy, shadow };
-    let entries = Entry::of_step(now, &step);
+    let entries = Entry::of_step(now, &step, opened);
     if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval
         && let Some(entry) = entries.last()
     {

@@ -107,7 +107,7 @@ use facts::Facts;
 use format::DefaultWord;
 use limit::Limit;
 use memory::Standing;
-use modification::{Modification, Opened};
+use modification::Modification;
 use rule::{Effect, Rule};
 
 pub use approval::{Approval, Decided, State};
@@ -115,6 +115,7 @@ pub(crate) use facts::tool_of;
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
 pub(crate) use memory::{ApprovalTrace, Charge, Memory, Traces};
+pub(crate) use modification::Opened;
 
 /// Rules that were checked.
 #[derive(Debug)]
@@ -187,13 +188,16 @@ impl Policy {
     /// Decide on a message as if none had been before it. The same message always gets the same
     /// decision; only rules with a limit and those that ask a person look back.
     pub fn decide(&self, request: &Request) -> Ruling {
-        self.decide_within(request, &Mutex::default(), Timestamp::UNIX_EPOCH)
+        let mut opened = Opened::default();
+        self.decide_within(request, &mut opened, &Mutex::default(), Timestamp::UNIX_EPOCH)
     }
 
-    /// Decide on a message with what is remembered of those before it.
+    /// Decide on a message with what is remembered of those before it. `opened` is what is known of
+    /// its texts, and has what was read of them afterwards.
     pub(crate) fn decide_within(
         &self,
         request: &Request,
+        opened: &mut Opened,
         memory: &Mutex<Memory>,
         now: Timestamp,
     ) -> Ruling {
@@ -204,7 +208,11 @@ impl Policy {
             applied: Applied::default(),
             facts: Facts::default(),
         };
-        let mut ruling = judging.judge(self, request);
+        let mut ruling = judging.judge(self, request, opened);
+        if judging.applied.is_changed {
+            // What was read is of the message as it became.
+            *opened = Opened::default();
+        }
         if ruling.answer.decision == Decision::Deny {
             let charges = std::mem::take(&mut ruling.traces.charges);
             judging.remember().undo(&Traces { charges, approval: None });
@@ -212,11 +220,12 @@ impl Policy {
         ruling
     }
 
-    /// The message with everything redacted that any rule redacts anywhere.
-    pub(crate) fn redact<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
+    /// The message with everything redacted that any rule redacts anywhere. `opened` is what is known
+    /// of its texts.
+    pub(crate) fn redact<'c>(&self, call: &'c Call, mut opened: Opened) -> Cow<'c, Call> {
         let mut call = Cow::Borrowed(call);
         if !self.redactions.redact.is_empty() {
-            self.redactions.apply(call.to_mut(), &mut Opened::default());
+            self.redactions.apply(call.to_mut(), &mut opened);
         }
         call
     }
@@ -236,9 +245,8 @@ impl Judging<'_> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn judge(&mut self, policy: &Policy, request: &Request) -> Ruling {
+    fn judge(&mut self, policy: &Policy, request: &Request, opened: &mut Opened) -> Ruling {
         let mut call = Cow::Borrowed(&request.call);
-        let mut opened = Opened::default();
         for rule in &policy.rules {
             match self.applies(rule, &call) {
                 Ok(false) => continue,
@@ -260,7 +268,7 @@ impl Judging<'_> {
                     Err(ruling) => return *ruling,
                 },
                 Effect::Modify(modification) => {
-                    if modification.apply(call.to_mut(), &mut opened) {
+                    if modification.apply(call.to_mut(), opened) {
                         self.facts.clear();
                         self.applied.is_changed = true;
                         self.applied.explain(rule);

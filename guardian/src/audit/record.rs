@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::policy::{Approval, Policy, Ruling, tool_of};
+use crate::policy::{Approval, Opened, Policy, Ruling, tool_of};
 
 /// Longest text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
@@ -42,8 +42,9 @@ pub(crate) struct Step<'a> {
 
 impl Entry {
     /// The records of one step: what the agent tells that came of a tool call, then the decision.
-    pub(crate) fn of_step(time: Timestamp, step: &Step<'_>) -> Vec<Self> {
-        let decision = Self::of_decision(time, step);
+    /// `opened` is what is known of the texts of its message.
+    pub(crate) fn of_step(time: Timestamp, step: &Step<'_>, opened: Opened) -> Vec<Self> {
+        let decision = Self::of_decision(time, step, opened);
         match &step.request.call {
             Call::ToolCallResult(result) => {
                 let mut details = json!({
@@ -61,7 +62,7 @@ impl Entry {
         }
     }
 
-    fn of_decision(time: Timestamp, step: &Step<'_>) -> Self {
+    fn of_decision(time: Timestamp, step: &Step<'_>, opened: Opened) -> Self {
         let Step { request, ruling, policy, shadow } = step;
         let call = &request.call;
         let mut details = json!({
@@ -117,7 +118,7 @@ impl Entry {
                 "differs": !shadow.decides_like(ruling),
             });
         }
-        details["content"] = content(&policy.redact(call));
+        details["content"] = content(&policy.redact(call, opened));
         Self::new("decision", time, details)
     }
 

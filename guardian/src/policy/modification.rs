@@ -27,7 +27,7 @@ pub(super) struct Redaction {
 /// The texts of one message as the JSON that they are, read once for all rules. It belongs to that
 /// message, and to no other.
 #[derive(Debug, Default)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     texts: Vec<Option<Reading>>,
 }
 
