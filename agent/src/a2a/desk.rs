@@ -14,11 +14,11 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use self::asked::{Asked, Incoming};
+use self::asked::{Asked, Incoming, hide_secrets};
 use super::card::MAX_SKILLS;
 use super::model::{Message, Part, Reply, Role, Status, Task, TaskState, Update};
 use super::rpc::{self, Call, Fault, Kind, Method, Object};
-use super::tasks::{Entry, Tasks};
+use super::tasks::{Entry, NoRoom, Tasks};
 use super::wire::Version;
 use crate::agent::Agent;
 use crate::client::Error as ClientError;
@@ -109,7 +109,7 @@ impl Desk {
         let asked = match self.let_in(&ticket, call).await? {
             Ok(asked) => asked,
             Err((Asked::Message(incoming), denial)) if incoming.task.is_none() => {
-                let task = self.reject(*incoming, &denial);
+                let task = self.reject(*incoming, &denial)?;
                 if streams {
                     return Ok(Answer::Stream(self.follow(ticket, None, task, 0)));
                 }
@@ -163,7 +163,8 @@ impl Desk {
         self.let_out(ticket, ticket.version.reply(&Reply::Task(task))).await
     }
 
-    /// Asks the guardians about a request, which may be acted on as it was or as they want it.
+    /// Asks the guardians about a request, which may be acted on as it was or as they want it. They
+    /// are not shown what may be secret.
     ///
     /// # Errors
     /// The request cannot be used, whatever they say.
@@ -173,7 +174,9 @@ impl Desk {
         call: Call,
     ) -> Result<Result<Asked, (Asked, Denial)>, Fault> {
         let asked = Asked::read(&call)?;
-        let (version, method) = (call.version, call.method);
+        let (version, method, mut whole) = (call.version, call.method, call.whole);
+        let open = self.open_inputs(&asked);
+        hide_secrets(&mut whole, &open);
         let read = |payload: &Object| -> Result<Asked, Fault> {
             let call = Call::of(payload.clone(), None).map_err(|(_, fault)| fault)?;
             if (call.version, call.method) != (version, method) {
@@ -183,10 +186,21 @@ impl Desk {
         };
         let fits = |payload: &Object| read(payload).map(drop).map_err(|fault| fault.message);
         let guard = &self.agent.guard;
-        match guard.a2a(ticket.hook, Way::Asked, call.whole, fits).await.outcome {
-            Ok(payload) => read(&payload).map(Ok),
+        match guard.a2a(ticket.hook, Way::Asked, whole, fits).await.outcome {
+            Ok(payload) => {
+                let mut wanted = read(&payload)?;
+                wanted.reveal(&asked, &open);
+                Ok(Ok(wanted))
+            }
             Err(denial) => Ok(Err((asked, denial))),
         }
+    }
+
+    /// The inputs that a message may answer a question with before everybody's eyes.
+    fn open_inputs(&self, asked: &Asked) -> Vec<String> {
+        let Asked::Message(incoming) = asked else { return Vec::new() };
+        let entry = incoming.task.and_then(|id| self.find(id).ok());
+        entry.map(|entry| entry.open_inputs()).unwrap_or_default()
     }
 
     /// Asks the guardians about a result, which may be sent as it was or as they want it.
@@ -207,15 +221,15 @@ impl Desk {
     }
 
     /// A task that is not taken on. Nothing of what was said is kept.
-    fn reject(&self, incoming: Incoming, denial: &Denial) -> Task {
+    fn reject(&self, incoming: Incoming, denial: &Denial) -> Result<Task, Fault> {
         let (id, now) = (self.agent.outside.new_id(), self.agent.outside.now());
         let context = incoming.context.unwrap_or_else(|| self.agent.outside.new_id().to_string());
-        let entry = self.tasks.open(id, context, now);
+        let entry = self.tasks.open(id, context, now).map_err(|NoRoom| busy())?;
         let words = format!("I may not act on this: {denial}");
         let message = Some(self.say(&entry, vec![Part::Text(words)]));
         let status = Status { state: TaskState::Rejected, message, timestamp: Some(now) };
         entry.put(Update::Status(status), now);
-        entry.now().0
+        Ok(entry.now().0)
     }
 
     fn find(&self, id: Uuid) -> Result<Arc<Entry>, Fault> {
@@ -298,6 +312,10 @@ fn never(method: Method) -> Fault {
 
 fn denied(what: &str, denial: &Denial) -> Fault {
     Fault::new(Kind::Denied, format!("{what}: {denial}"))
+}
+
+fn busy() -> Fault {
+    Fault::new(Kind::Busy, "too much is done at once: try again later")
 }
 
 /// One answer for ids that were never given, are forgotten, or are no ids at all.

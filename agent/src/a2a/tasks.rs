@@ -12,14 +12,17 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
-use super::model::{Message, Status, Task, TaskState, Update};
+use super::model::{Message, Part, Status, Task, TaskState, Update};
 
-/// The most tasks that are kept. Those that nothing happens to make room, the oldest first.
+/// The most tasks that are kept. Those that nothing happens to make room, the oldest first; where
+/// there are none, no further task is taken on.
 pub(super) const MAX_TASKS: usize = 256;
 /// How long a task is kept, and a question waits for its answer, after something happened to it.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
-/// The most messages that are kept of what was said before.
+/// The most messages that are kept of what was said before, and about as many bytes of them: the last
+/// one is kept in any case.
 const MAX_HISTORY: usize = 16;
+const MAX_HISTORY_BYTES: usize = 256 << 10;
 /// The most updates that a stream can be told of one task. Behind it, all but the last is left out.
 const MAX_UPDATES: usize = 512;
 
@@ -44,9 +47,15 @@ struct Inner {
     task: Task,
     updates: Vec<Update>,
     pending: Option<Pending>,
+    /// The inputs that are asked for and not secret.
+    open: Vec<String>,
     work: Option<AbortHandle>,
     touched: Timestamp,
 }
+
+/// There is no room for another task: something happens to all that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRoom;
 
 /// Why a task takes no further message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +63,12 @@ pub(super) struct NotWaiting(pub(super) TaskState);
 
 impl Tasks {
     /// A new task, whose id nobody can guess.
-    pub(super) fn open(&self, id: Uuid, context: String, now: Timestamp) -> Arc<Entry> {
+    pub(super) fn open(
+        &self,
+        id: Uuid,
+        context: String,
+        now: Timestamp,
+    ) -> Result<Arc<Entry>, NoRoom> {
         let status = Status { state: TaskState::Submitted, message: None, timestamp: Some(now) };
         let task = Task {
             id: id.to_string(),
@@ -64,21 +78,18 @@ impl Tasks {
             history: Vec::new(),
             metadata: serde_json::Map::new(),
         };
-        let (updates, pending, work) = (Vec::new(), None, None);
-        let inner = Mutex::new(Inner { task, updates, pending, work, touched: now });
+        let (updates, pending, open, work) = (Vec::new(), None, Vec::new(), None);
+        let inner = Mutex::new(Inner { task, updates, pending, open, work, touched: now });
         let entry = Arc::new(Entry { id, context, inner, changed: watch::Sender::new(0) });
         let mut known = self.lock();
         known.retain(|_, entry| !entry.may_go(Some(now)));
         while known.len() >= MAX_TASKS {
             let idle = known.values().filter(|entry| entry.may_go(None));
-            let Some(oldest) = idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id)
-            else {
-                break;
-            };
-            known.remove(&oldest);
+            let oldest = idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id);
+            known.remove(&oldest.ok_or(NoRoom)?);
         }
         known.insert(id, Arc::clone(&entry));
-        entry
+        Ok(entry)
     }
 
     /// A task that is still known.
@@ -125,7 +136,7 @@ impl Entry {
         let before = std::mem::replace(&mut inner.task.status, status);
         inner.task.history.extend(before.message);
         inner.task.history.push(message);
-        let over = inner.task.history.len().saturating_sub(MAX_HISTORY);
+        let over = forgotten(&inner.task.history);
         inner.task.history.drain(..over);
         inner.touched = now;
         Ok(inner.pending.take())
@@ -158,9 +169,17 @@ impl Entry {
         self.changed.send_replace(count);
     }
 
-    /// The task waits: this is what its question was about.
-    pub(super) fn ask(&self, pending: Pending) {
-        self.lock().pending = Some(pending);
+    /// The task waits: this is what its question was about, and which of the inputs that it asks for
+    /// are not secret.
+    pub(super) fn ask(&self, pending: Pending, open: Vec<String>) {
+        let mut inner = self.lock();
+        inner.pending = Some(pending);
+        inner.open = open;
+    }
+
+    /// The inputs that were asked for last and are not secret.
+    pub(super) fn open_inputs(&self) -> Vec<String> {
+        self.lock().open.clone()
     }
 
     /// What else is told of the task.
@@ -215,6 +234,26 @@ impl Entry {
             seen += 1;
         }
     }
+}
+
+/// How many of the first messages of a history are not kept.
+fn forgotten(history: &[Message]) -> usize {
+    let mut bytes = 0;
+    let kept = history.iter().rev().take(MAX_HISTORY).take_while(|message| {
+        bytes += size(message);
+        bytes <= MAX_HISTORY_BYTES
+    });
+    history.len() - kept.count().max(1).min(history.len())
+}
+
+/// About how many bytes a message has.
+fn size(message: &Message) -> usize {
+    let part = |part: &Part| match part {
+        Part::Text(text) => text.len(),
+        Part::Data(data) => data.to_string().len(),
+        Part::File => 0,
+    };
+    message.parts.iter().map(part).sum()
 }
 
 #[cfg(test)]

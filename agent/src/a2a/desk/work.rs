@@ -6,10 +6,10 @@ use a2s::api::AgentRequest;
 use serde_json::json;
 
 use super::asked::Incoming;
-use super::{Desk, no_task};
+use super::{Desk, busy, no_task};
 use crate::a2a::model::{Part, Status, Task, TaskState, Update};
 use crate::a2a::rpc::{Fault, Kind};
-use crate::a2a::tasks::{Entry, NotWaiting};
+use crate::a2a::tasks::{Entry, NoRoom, NotWaiting};
 use crate::a2a::tell::{Ending, progress};
 use crate::state::NoState;
 
@@ -24,8 +24,7 @@ impl Desk {
         incoming: Incoming,
     ) -> Result<(Arc<Entry>, (Task, usize)), Fault> {
         let permit = Arc::clone(&self.turns).try_acquire_owned();
-        let permit = permit
-            .map_err(|_| Fault::new(Kind::Busy, "too much is done at once: try again later"))?;
+        let permit = permit.map_err(|_| busy())?;
         let now = self.agent.outside.now();
         let Incoming { mut message, wish, context, task, .. } = incoming;
         let entry = match task {
@@ -40,7 +39,7 @@ impl Desk {
             None => {
                 let new_id = || self.agent.outside.new_id();
                 let context = context.unwrap_or_else(|| new_id().to_string());
-                self.tasks.open(new_id(), context, now)
+                self.tasks.open(new_id(), context, now).map_err(|NoRoom| busy())?
             }
         };
         message.context = Some(entry.context.clone());
@@ -83,7 +82,8 @@ impl Desk {
                 let ending = Ending::of(&answer);
                 entry.note("a2s", json!({ "status": answer.status, "turn": answer.turn }));
                 if let Some(question) = answer.question {
-                    entry.ask(question.pending);
+                    let open = question.fields.into_iter().filter(|field| !field.secret);
+                    entry.ask(question.pending, open.map(|field| field.name).collect());
                 }
                 ending
             }

@@ -175,6 +175,26 @@ async fn a_guardian_may_refuse_a_message_and_change_it() {
 }
 
 #[tokio::test]
+async fn guardians_and_tasks_are_not_told_what_may_be_secret() {
+    let door = Door::open(Some(|question| {
+        let seen = question.to_string().contains("opensesame");
+        json!({"decision": if seen { "deny" } else { "allow" }, "message": "", "reasonCode": []})
+    }));
+    let door = door.await;
+    for (method, mut params) in
+        [("message/send", said("open it")), ("SendMessage", said_new("open it"))]
+    {
+        let parts = params["message"]["parts"].as_array_mut().unwrap();
+        let inputs = json!({"inputs": {"code": "opensesame", "rows": [{"key": "opensesame"}]}});
+        parts.push(json!({"kind": "data", "data": inputs}));
+        let task = door.call(method, params).await["result"].take();
+        let history = task.get("task").unwrap_or(&task)["history"][0].clone();
+        let hidden = json!({"inputs": {"code": "(secret)", "rows": "(secret)"}});
+        assert_eq!(history["parts"][1]["data"], hidden, "{task}");
+    }
+}
+
+#[tokio::test]
 async fn a_guardian_may_withhold_an_answer_and_change_it() {
     let withheld =
         Door::open(Some(|question| match question["params"]["context"]["from"]["role"].as_str() {

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::a2a::model::{Part, Role};
+use crate::a2a::model::Role;
 
 fn at(minutes: i64) -> Timestamp {
     Timestamp::from_second(minutes * 60).unwrap()
@@ -23,7 +23,7 @@ fn pending() -> Pending {
 }
 
 fn open(tasks: &Tasks, id: u128, now: Timestamp) -> Arc<Entry> {
-    let entry = tasks.open(Uuid::from_u128(id), "c".to_owned(), now);
+    let entry = tasks.open(Uuid::from_u128(id), "c".to_owned(), now).unwrap();
     assert_eq!(entry.hear(message("hi"), now), Ok(None));
     entry
 }
@@ -33,7 +33,7 @@ fn a_question_is_answered_once_and_a_task_that_is_over_takes_nothing() {
     let tasks = Tasks::default();
     let entry = open(&tasks, 1, at(0));
     assert_eq!(entry.hear(message("again"), at(0)), Err(NotWaiting(TaskState::Submitted)));
-    entry.ask(pending());
+    entry.ask(pending(), Vec::new());
     entry.put(status(TaskState::InputRequired), at(1));
     // What comes late changes nothing.
     entry.put(status(TaskState::Working), at(1));
@@ -49,7 +49,7 @@ fn a_question_is_answered_once_and_a_task_that_is_over_takes_nothing() {
 fn a_task_is_cancelled_until_it_is_over() {
     let tasks = Tasks::default();
     let entry = open(&tasks, 1, at(0));
-    entry.ask(pending());
+    entry.ask(pending(), Vec::new());
     entry.put(status(TaskState::InputRequired), at(0));
     assert_eq!(entry.cancel(message("stop"), at(1)), Ok(()));
     assert_eq!(entry.cancel(message("stop"), at(1)), Err(TaskState::Canceled));
@@ -72,6 +72,18 @@ fn tasks_are_forgotten_by_age_and_by_number_but_not_while_they_work() {
     assert!(tasks.get(working.id, at(100)).is_some());
     assert_eq!(tasks.lock().len(), MAX_TASKS);
     assert!(tasks.get(Uuid::from_u128(999), at(100)).is_some());
+}
+
+#[test]
+fn where_all_tasks_work_there_is_no_room_for_another() {
+    let tasks = Tasks::default();
+    let working: Vec<_> = (0..256).map(|id| open(&tasks, id, at(0))).collect();
+    let refused = tasks.open(Uuid::from_u128(256), "c".to_owned(), at(1_000));
+    assert_eq!(refused.map(|entry| entry.id), Err(NoRoom));
+    assert_eq!(tasks.lock().len(), working.len());
+    working[7].put(status(TaskState::InputRequired), at(1_000));
+    open(&tasks, 256, at(1_000));
+    assert!(tasks.get(working[7].id, at(1_000)).is_none());
 }
 
 #[tokio::test]
@@ -105,4 +117,19 @@ fn what_was_said_is_kept_up_to_a_number() {
     }
     let history = entry.now().0.history;
     assert_eq!((history.len(), history.last().unwrap().id.as_str()), (MAX_HISTORY, "39"));
+}
+
+#[test]
+fn what_was_said_is_kept_up_to_a_size_and_the_last_whatever_its_size() {
+    let tasks = Tasks::default();
+    let entry = open(&tasks, 1, at(0));
+    let kept = |text: &str| {
+        entry.put(status(TaskState::InputRequired), at(0));
+        entry.hear(message(text), at(0)).unwrap();
+        entry.now().0.history.len()
+    };
+    assert_eq!(kept(&"x".repeat(100 << 10)), 2);
+    assert_eq!(kept(&"y".repeat(100 << 10)), 3);
+    assert_eq!(kept(&"z".repeat(100 << 10)), 2);
+    assert_eq!(kept(&"!".repeat(300 << 10)), 1);
 }
