@@ -1,28 +1,32 @@
 //! Other agents: what they ask of `a2s up`, and what it asks of them.
 
 mod asked;
+mod crowd;
+mod followed;
 mod others;
 mod peers;
+
+use std::sync::Arc;
 
 use a2s::Domain;
 use a2s_cli::standin::{self, Service};
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use crate::harness::World;
+use crate::harness::{RUNTIME, World};
 use crate::http;
 
-/// A service that never answers.
+/// A service that answers when its gate opens.
 const SLOW: &str = "slow.example.com";
 
-fn slow() -> Service {
-    let router = Router::new().route(
-        "/proverb",
-        get(async || {
-            std::future::pending::<()>().await;
-        }),
-    );
+fn slow(gate: Arc<Semaphore>) -> Service {
+    let answer = async move || {
+        let _pass = gate.acquire().await;
+        axum::Json(json!({"proverb": "Good things come to those who wait."}))
+    };
+    let router = Router::new().route("/proverb", get(answer));
     Service::new(Domain::new(SLOW).unwrap(), router)
 }
 
@@ -64,16 +68,39 @@ execution:
 
 /// A world with a service that never answers, and a capability that asks it.
 fn world(flags: &[&str]) -> World {
+    gated(flags).0
+}
+
+/// The same, where the service answers everybody when its gate is given a permit.
+fn gated(flags: &[&str]) -> (World, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
     let mut services = standin::all();
-    services.extend([slow(), proverbs()]);
+    services.extend([slow(Arc::clone(&gate)), proverbs()]);
     let mut world = World::among(services, flags);
+    // That nothing is lost is what is tried, and not how quick a busy machine is.
+    let patient = "[[guardian]]\nurl = \"builtin\"\ntimeout = \"2m\"\n";
+    let config = world.write("patient.toml", patient);
+    world.add_flags(&["--config", &config]);
     world.start();
     publish(&world, "Meditate", "Meditate in silence for an hour", SLOW);
-    world
+    (world, gate)
+}
+
+/// Waits until the slow service was asked so often. Until then, nothing is there to be stopped.
+fn wait_until_asked(world: &World, times: usize) {
+    RUNTIME.block_on(async {
+        while world.standin(SLOW).requests() < times {
+            tokio::task::yield_now().await;
+        }
+    });
 }
 
 fn publish(world: &World, name: &str, description: &str, host: &str) {
-    let file = world.write(&format!("{name}.yaml"), &proverb(name, description, host));
+    publish_text(world, &proverb(name, description, host));
+}
+
+fn publish_text(world: &World, text: &str) {
+    let file = world.write("capability.yaml", text);
     world.a2s(&["checksum", "--write", &file]).exits(0);
     world.a2s(&["publish", &file, "--skip-tests"]).exits(0);
 }
@@ -83,6 +110,48 @@ fn post(world: &World, body: &Value) -> (u16, String) {
     let token = format!("Bearer {}", world.token());
     let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
     http::send("POST", &format!("{}a2a", world.url()), &headers, Some(body.to_string()))
+}
+
+/// A stream that is read event by event. Who drops it goes away.
+struct Stream {
+    response: reqwest::Response,
+    buffer: String,
+}
+
+impl Stream {
+    async fn open(world: &World, method: &str, params: &Value) -> Self {
+        let body = request(method, params).to_string();
+        let post = http::client().post(format!("{}a2a", world.url())).bearer_auth(world.token());
+        let response = post.body(body).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { response, buffer: String::new() }
+    }
+
+    /// The next result; none when the stream has ended.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((block, rest)) = self.buffer.split_once("\n\n") {
+                let data = block.lines().find_map(|line| line.strip_prefix("data: "));
+                let result = data.map(|data| serde_json::from_str::<Value>(data).unwrap());
+                self.buffer = rest.to_owned();
+                if let Some(mut answer) = result {
+                    return Some(answer["result"].take());
+                }
+                continue;
+            }
+            let chunk = self.response.chunk().await.unwrap()?;
+            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// All that is left.
+    async fn rest(mut self) -> Vec<Value> {
+        let mut rest = Vec::new();
+        while let Some(result) = self.next().await {
+            rest.push(result);
+        }
+        rest
+    }
 }
 
 fn request(method: &str, params: &Value) -> Value {

@@ -7,6 +7,8 @@ mod models;
 
 use serde_json::Value;
 
+pub(crate) use conversations::{VAULT, keeper};
+
 use crate::harness::{Ran, World};
 
 /// One turn: how it ended, with all its events.

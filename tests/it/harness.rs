@@ -145,6 +145,26 @@ pub(crate) fn asked_others(script: &str, input: &[u8]) -> Option<String> {
     Some(String::from_utf8(read.stdout).unwrap())
 }
 
+/// Where the packages of npm are, as `A2S_TEST_NPM` says; none where they are not installed.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub(crate) fn npm() -> Option<PathBuf> {
+    let folder = std::env::var_os("A2S_TEST_NPM").map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("SKIPPED: A2S_TEST_NPM names no folder, so no client of others was asked");
+    }
+    folder
+}
+
+/// What a program printed, when it ended well.
+#[track_caller]
+pub(crate) fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    stdout.into_owned()
+}
+
 /// The command, to be run with environment variables of its own and none of this process's.
 pub(crate) fn command(environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a2s"));

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{call, new, old, post, request, world};
+use super::{call, new, old, post, request, wait_until_asked, world};
+use crate::agent::{VAULT, keeper};
 use crate::harness::{World, redact};
 use crate::http;
 
@@ -25,6 +26,15 @@ fn the_card_lists_what_is_published() {
     let breeds = skills.as_array().unwrap().iter().find(|skill| skill["id"] == "ListDogBreeds");
     card["skills"] = json!([breeds]);
     insta::assert_snapshot!(redact(&serde_json::to_string_pretty(&card).unwrap()));
+}
+
+#[test]
+fn the_card_names_the_address_that_the_operator_gives() {
+    let world = World::up(&["--agent-url", "https://agent.example.com/here/"]);
+    let (_, card) = http::get(&format!("{}.well-known/agent-card.json", world.url()), &[]);
+    let card: Value = serde_json::from_str(&card).unwrap();
+    assert_eq!(card["url"], "https://agent.example.com/here/a2a");
+    assert_eq!(card["supportedInterfaces"][1]["url"], card["url"]);
 }
 
 #[test]
@@ -85,12 +95,7 @@ fn a_task_goes_on_by_itself_and_is_stopped_with_its_run() {
     let task = call(&world, "message/send", &begin)["result"].take();
     assert_eq!(task["status"]["state"], "submitted", "{task}");
     let id = json!({"id": task["id"]});
-    // Until the service was asked, nothing is there to be stopped.
-    crate::harness::RUNTIME.block_on(async {
-        while world.standin(super::SLOW).requests() == 0 {
-            tokio::task::yield_now().await;
-        }
-    });
+    wait_until_asked(&world, 1);
     let now = call(&world, "tasks/get", &id)["result"].take();
     assert_eq!(now["status"]["state"], "working", "{now}");
     let stopped = call(&world, "tasks/cancel", &id)["result"].take();
@@ -104,6 +109,48 @@ fn a_task_goes_on_by_itself_and_is_stopped_with_its_run() {
     let headers = [("accept", "text/event-stream"), ("authorization", token.as_str())];
     let (_, events) = http::get(&url, &headers);
     assert!(events.contains("cancelled"), "{events}");
+}
+
+/// A secret goes to the service that it is for, and no guardian, log or task tells it.
+#[test]
+fn a_secret_is_given_by_name_and_told_to_nobody() {
+    let mut world = World::among(vec![keeper()], &[]);
+    let policy = world.write(
+        "policy.yaml",
+        "version: 1
+default: allow
+rules:
+  - {id: seen, on: [message/send, task/get], when: 'texts.exists(t, t.contains(\"opensesame\"))', decision: deny}
+  - {id: named, on: message/send, when: 'texts.exists(t, t.contains(\"Eve\"))', decision: deny}
+",
+    );
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    let file = world.write("vault.yaml", VAULT);
+    world.a2s(&["checksum", "--write", &file]).exits(0);
+    world.a2s(&["publish", &file]).exits(0);
+    let task = call(&world, "message/send", &old("open the bank vault"))["result"].take();
+    assert_eq!(task["status"]["state"], "input-required", "{task}");
+    let answer = |owner: &str| {
+        let mut answer = old("here you are");
+        answer["message"]["taskId"] = task["id"].clone();
+        let inputs = json!({"code": "opensesame", "owner": owner});
+        let parts = answer["message"]["parts"].as_array_mut().unwrap();
+        parts.push(json!({"kind": "data", "data": {"inputs": inputs}}));
+        call(&world, "message/send", &answer)
+    };
+    // What was asked for and is no secret, guardians see.
+    assert_eq!(answer("Eve")["error"]["code"], -32000);
+    let done = answer("Ada")["result"].take();
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+    let received = world.standin("vault.example.com").received().pop().unwrap();
+    assert!(received.target.contains("opensesame") && received.target.contains("Ada"));
+    let told = call(&world, "tasks/get", &json!({"id": task["id"]}))["result"].take();
+    let history = told["history"].to_string();
+    assert!(history.contains("(secret)") && history.contains("Ada"), "{told}");
+    assert!(!told.to_string().contains("opensesame"), "{told}");
+    let audit = world.a2s(&["guardian", "audit", "show"]).exits(0);
+    assert!(audit.stdout.contains("message/send") && !audit.stdout.contains("opensesame"));
 }
 
 #[test]

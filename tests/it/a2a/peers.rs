@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{publish, world};
-use crate::harness::{Ran, World};
+use super::{SLOW, call, old, proverb, publish, publish_text, wait_until_asked, world};
+use crate::harness::{RUNTIME, Ran, World};
+use crate::http;
 
 const WISH: &str = "recite a proverb in Klingon";
 
@@ -17,6 +18,11 @@ fn chat(world: &World, message: &str) -> (Ran, Vec<Value>) {
 fn two(token: bool, rules: &str) -> (World, World) {
     let peer = world(&[]);
     publish(&peer, "ReciteProverb", "Recite a proverb in Klingon", "proverbs.example.com");
+    (beside(&peer, token, rules), peer)
+}
+
+/// A world that knows no proverb, and this peer.
+fn beside(peer: &World, token: bool, rules: &str) -> World {
     let mut world = World::down(&[]);
     let file = world.write("token", &peer.token());
     let shown = if token { format!("token-file = '{file}'\n") } else { String::new() };
@@ -26,7 +32,7 @@ fn two(token: bool, rules: &str) -> (World, World) {
         world.write("policy.yaml", &format!("version: 1\ndefault: allow\nrules: [{rules}]\n"));
     world.add_flags(&["--config", &config, "--policy", &policy]);
     world.start();
-    (world, peer)
+    world
 }
 
 fn asked(peer: &World) -> usize {
@@ -83,4 +89,60 @@ fn a_peer_that_is_not_there_is_told_of_and_passed_over() {
         "{ran:?}"
     );
     assert!(events.iter().any(|event| event["type"] == "degraded"), "{ran:?}");
+}
+
+#[test]
+fn a_wish_of_another_agent_is_passed_on_to_nobody() {
+    let (world, peer) = two(true, "");
+    let task = call(&world, "message/send", &old(WISH))["result"].take();
+    assert_eq!(task["status"]["state"], "failed", "{task}");
+    assert_eq!(task["metadata"]["a2s"]["status"], "nothing_fits", "{task}");
+    assert_eq!(asked(&peer), 0);
+}
+
+#[test]
+fn who_goes_away_stops_what_a_peer_does_for_them() {
+    let peer = world(&[]);
+    publish(&peer, "ReciteProverb", "Recite a proverb in Klingon", SLOW);
+    let world = beside(&peer, true, "");
+    let waiting = RUNTIME.block_on(async {
+        let request = http::client().post(format!("{}v1/agent", world.url()));
+        let request = request.bearer_auth(world.token()).header("accept", "text/event-stream");
+        request.body(json!({"message": WISH}).to_string()).send().await.unwrap()
+    });
+    wait_until_asked(&peer, 1);
+    drop(waiting);
+    let runs = peer.a2s(&["runs", "--json"]).exits(0).one();
+    let run = runs["executions"][0]["id"].as_str().unwrap();
+    // Its events end with it.
+    let url = format!("{}v1/executions/{run}/events", peer.url());
+    let token = format!("Bearer {}", peer.token());
+    let headers = [("accept", "text/event-stream"), ("authorization", token.as_str())];
+    let (_, events) = http::get(&url, &headers);
+    assert!(events.contains("cancelled"), "{events}");
+}
+
+#[test]
+fn a_peer_that_asks_back_is_told_to_stop() {
+    let peer = world(&[]);
+    let asking = proverb("ReciteProverb", "Recite a proverb in Klingon", "proverbs.example.com")
+        .replace(
+            "responses:",
+            "parameters: [{name: to, in: query, required: true, schema: {type: string}}]\n              responses:",
+        )
+        .replace("output_mapping:", "input_mapping: {to: \"${audience}\"}\n      output_mapping:");
+    publish_text(&peer, &asking);
+    let world = beside(&peer, true, "");
+    let (ran, events) = chat(&world, WISH);
+    let answer = events.last().unwrap();
+    assert_eq!((&answer["status"], ran.code), (&json!("failed"), 1), "{ran:?}");
+    assert_eq!(answer["delegated"]["state"], "input-required", "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("audience"), "{answer}");
+    let id = json!({"id": answer["delegated"]["task"]});
+    let mut state = json!("input-required");
+    while state == "input-required" {
+        state = call(&peer, "tasks/get", &id)["result"]["status"]["state"].take();
+    }
+    assert_eq!(state, "canceled");
+    assert_eq!(asked(&peer), 0);
 }

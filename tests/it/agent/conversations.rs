@@ -161,7 +161,8 @@ fn a_secret_is_given_as_an_input_alone() {
     assert!(received.target.contains("opensesame"), "{received:?}");
 }
 
-const VAULT: &str = r#"a2s: 1.1.0
+/// A capability that takes a secret.
+pub(crate) const VAULT: &str = r#"a2s: 1.1.0
 name: OpenBankVault
 description: Opens the vault of a bank for its owner
 charset: utf-8
@@ -192,7 +193,8 @@ execution:
       output_mapping: {open: "$.open"}
 "#;
 
-fn keeper() -> Service {
+/// The service that it asks.
+pub(crate) fn keeper() -> Service {
     let router = Router::new().route("/open", get(async || axum::Json(json!({"open": true}))));
     Service::new(Domain::new("vault.example.com").unwrap(), router)
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::everything;
-use crate::harness::{World, asked_others, root};
+use crate::harness::{World, asked_others, npm, printed, root};
 
 const OWN_TOOLS: [&str; 5] = [
     "search_capabilities",
@@ -19,16 +19,6 @@ const OWN_TOOLS: [&str; 5] = [
     "execute_capability",
     "verify_capability",
 ];
-
-/// Where the packages of npm are; none where they are not installed.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn npm() -> Option<PathBuf> {
-    let folder = std::env::var_os("A2S_TEST_NPM").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("SKIPPED: A2S_TEST_NPM names no folder, so no client of others was asked");
-    }
-    folder
-}
 
 /// The command `a2s` of a user whose services these are, in a folder of its own.
 fn command_of(world: &World) -> PathBuf {
@@ -44,16 +34,6 @@ fn command_of(world: &World) -> PathBuf {
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
-}
-
-/// What a program printed, when it ended well.
-#[track_caller]
-fn printed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let [stdout, stderr] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(output.status.success(), "{stdout}{stderr}");
-    stdout.into_owned()
 }
 
 /// Holds what a client saw to what it should have seen, with every transport.

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{command_of, npm, printed};
-use crate::harness::{Bridge, World, a2s, root};
+use super::command_of;
+use crate::harness::{Bridge, World, a2s, npm, printed, root};
 
 /// The code block of this name.
 fn block(name: &str) -> String {
