@@ -38,7 +38,9 @@ use aos::message::{Call, Data, Decision, Part, Request};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::policy::{ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml};
+use crate::policy::{
+    ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml, texts,
+};
 use text::{CaseText, ExpectText, FileText, StepText};
 
 /// The longest file of cases, in bytes.
@@ -288,7 +290,7 @@ fn texts_of(call: &Call) -> Value {
         }
         Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => json!(step.memory),
         Call::Mcp(step) => json!([Value::Object(step.message.clone()).to_string()]),
-        Call::A2a(_, step) => json!([Value::Object(step.payload.clone()).to_string()]),
+        Call::A2a(..) => json!(texts(call)),
         Call::ToolCallRequest(_) | Call::Ping(_) => json!([]),
     }
 }

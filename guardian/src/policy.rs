@@ -111,7 +111,7 @@ use modification::Modification;
 use rule::{Effect, Rule};
 
 pub use approval::{Approval, Decided, State};
-pub(crate) use facts::tool_of;
+pub(crate) use facts::{texts, tool_of};
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
 pub(crate) use memory::{ApprovalTrace, Charge, Memory, Traces};

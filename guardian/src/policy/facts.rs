@@ -197,7 +197,7 @@ fn nest(inputs: &mut Object, name: &str, value: &Value) {
 }
 
 /// Every text that a person would read in the message.
-fn texts(call: &Call) -> Vec<String> {
+pub(crate) fn texts(call: &Call) -> Vec<String> {
     let of_part = |part: &Part| match part {
         Part::Text(part) => Some(part.text.clone()),
         Part::Data(part) => match &part.data {
@@ -216,8 +216,42 @@ fn texts(call: &Call) -> Vec<String> {
             step.knowledge_step.results.iter().map(|r| r.content.clone()).collect()
         }
         Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => step.memory.clone(),
-        Call::ToolCallRequest(_) | Call::Mcp(_) | Call::A2a(..) | Call::Ping(_) => Vec::new(),
+        Call::A2a(_, step) => {
+            let mut texts = Vec::new();
+            let error = step.payload.get("error").and_then(|error| error.get("message")?.as_str());
+            texts.extend(error.map(str::to_owned));
+            step.payload.values().for_each(|value| add_parts(value, &mut texts));
+            texts
+        }
+        Call::ToolCallRequest(_) | Call::Mcp(_) | Call::Ping(_) => Vec::new(),
     }
+}
+
+/// Adds the texts of all parts in an A2A message, in their order: of what is said, of a task with
+/// its history and artifacts, and of what a stream tells. Wherever `parts` stand they are read, as
+/// both versions of the protocol write them, so that none is read by the agent alone.
+fn add_parts(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value {
+                    Value::Array(parts) if name == "parts" => {
+                        parts.iter().for_each(|part| add_part(part, texts));
+                    }
+                    value => add_parts(value, texts),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_parts(item, texts)),
+        _ => {}
+    }
+}
+
+/// Adds the text of a part, and its data as JSON.
+fn add_part(part: &Value, texts: &mut Vec<String>) {
+    texts.extend(part.get("text").and_then(Value::as_str).map(str::to_owned));
+    let data = part.get("data").filter(|data| !data.is_null());
+    texts.extend(data.map(Value::to_string));
 }
 
 fn reasoning(call: &Call) -> Option<&str> {

@@ -9,7 +9,7 @@ const POLICY: &str = "
 version: 1
 default: deny
 rules:
-  - {id: mail, on: toolCallResult, decision: modify, modify: {redact: [{pattern: email}]}}
+  - {id: mail, on: [toolCallResult, message/stream], decision: modify, modify: {redact: [{pattern: email}]}}
   - {id: metric, on: toolCallRequest, tool: weather, decision: modify, modify: {set: {units: metric}}}
   - {id: large, on: toolCallRequest, tool: bank.pay, when: inputs.body.amount > 100, decision: approve, approval: {within: 10m}}
   - {id: two, on: toolCallRequest, tool: mail.send, limit: {calls: 2, per: user, within: 1h}, decision: deny, message: Enough mail.}
@@ -53,6 +53,9 @@ cases:
   - {name: trigger, request: {hook: agentTrigger, texts: [hi]}, expect: deny}
   - {name: mcp, request: {hook: protocols/MCP, message: {jsonrpc: '2.0', id: 1, method: tools/list}}, expect: allow}
   - {name: a2a, request: {hook: message/send, message: {id: 1}}, expect: allow}
+  - name: texts of other agents
+    request: {hook: message/stream, message: {result: {kind: message, parts: [{kind: text, text: 'to ada@example.org'}]}}}
+    expect: {decision: modify, texts: ['to [redacted]']}
   - {name: whole, request: {aos: {jsonrpc: '2.0', id: 1, method: message/send, params: {payload: {}}}}, expect: allow}
 ";
 
@@ -64,7 +67,7 @@ fn run(cases: &str, filter: Option<&str>) -> Vec<Outcome> {
 #[test]
 fn cases_that_hold_pass() {
     let outcomes = run(CASES, None);
-    assert_eq!(outcomes.len(), 13);
+    assert_eq!(outcomes.len(), 14);
     for outcome in &outcomes {
         assert!(outcome.passed(), "{outcome:#?}");
     }

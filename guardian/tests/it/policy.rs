@@ -206,6 +206,61 @@ fn conditions_read_the_whole_message() {
     check_when("tool == 't' && inputs.n == 1", &message("protocols/MCP", called), true);
 }
 
+/// Whatever place another agent finds for its words, in either version of A2A.
+#[test]
+fn conditions_read_the_texts_of_a2a_messages() {
+    let check = |method: &str, member: &str, payload: Value, expected: &[&str]| {
+        let message =
+            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {member: payload}});
+        let message = Request::from_value(message).unwrap();
+        check_when(&format!("texts == {}", json!(expected)), &message, true);
+    };
+    let old = |text: &str| json!({"kind": "text", "text": text});
+    let new = |text: &str| json!({"text": text, "mediaType": "text/plain"});
+    let payload = |name: &str, value: Value| json!({"jsonrpc": "2.0", "id": 1, name: value});
+
+    // What is asked.
+    let said = json!({"message": {"messageId": "m", "role": "user", "parts": [old("one"), {"kind": "data", "data": {"inputs": {"a": 1}}}, {"kind": "file", "file": {"uri": "x"}}, old("two")]}});
+    let expected = ["one", r#"{"inputs":{"a":1}}"#, "two"];
+    check("message/send", "payload", payload("params", said.clone()), &expected);
+    check("protocols/A2A", "message", payload("params", said), &expected);
+    let said = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [new("one"), {"data": [1]}]}});
+    check("message/stream", "payload", payload("params", said), &["one", "[1]"]);
+    check("task/get", "payload", payload("params", json!({"id": "t"})), &[]);
+
+    // What is answered: a message, a task, and what happens to it.
+    let message =
+        json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [old("hi")]});
+    check("message/send", "payload", payload("result", message), &["hi"]);
+    let message =
+        json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [new("hi")]}});
+    check("message/send", "payload", payload("result", message), &["hi"]);
+    let task = json!({
+        "id": "t",
+        "status": {"state": "completed", "message": {"parts": [old("done")]}},
+        "artifacts": [{"artifactId": "a", "parts": [old("first")]}, {"artifactId": "b", "parts": [new("second")]}],
+        "history": [{"parts": [old("before")]}],
+    });
+    let all = ["done", "first", "second", "before"];
+    check("task/get", "payload", payload("result", task.clone()), &all);
+    check("message/send", "payload", payload("result", json!({"task": task})), &all);
+    let status = json!({"kind": "status-update", "status": {"state": "working", "message": {"parts": [old("soon")]}}});
+    check("message/stream", "payload", payload("result", status), &["soon"]);
+    let artifact = json!({"artifactUpdate": {"taskId": "t", "artifact": {"artifactId": "a", "parts": [new("here")]}}});
+    check("tasks/resubscribe", "payload", payload("result", artifact), &["here"]);
+    check(
+        "message/send",
+        "payload",
+        payload("error", json!({"code": -1, "message": "no"})),
+        &["no"],
+    );
+
+    // What is no part says nothing, and is no fault.
+    let odd =
+        json!({"message": {"parts": [7, "x", {"text": 7}, {"data": null}, []]}, "parts": "y"});
+    check("message/send", "payload", payload("params", odd), &[]);
+}
+
 #[test]
 fn a_condition_that_fails_denies() {
     let check = |when: &str, inputs: Value, told: &str| {
