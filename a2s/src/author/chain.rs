@@ -424,4 +424,75 @@ mod tests {
         let long = describe(&["Gets a thing ".repeat(40).trim(), "URLs are kept as they are"]);
         assert!(long.chars().count() <= MAX_DESCRIPTION && long.contains(", then URLs"), "{long}");
     }
+
+    /// A document with all that a chain has to take over.
+    fn demanding(name: &str, version: &str) -> Document {
+        let text = format!(
+            r#"a2s: 1.1.0
+name: {name}
+description: Does what its name says
+charset: utf-8
+domains: [api.example.com]
+version: "{version}"
+checksum: "<sha256>"
+authors: [{{name: A2S authors}}]
+permissions: [posts.write]
+parameters: [{{name: city, type: string, default: Oslo}}, {{name: code, type: string, secret: true}}]
+execution:
+  type: sequence
+  steps:
+    - id: ask
+      format: OpenAPI
+      task:
+        openapi: "3.0.3"
+        info: {{title: Example, version: "1.0.0"}}
+        servers: [{{url: "https://api.example.com"}}]
+        paths:
+          /ask:
+            get:
+              parameters:
+                - {{name: city, in: query, schema: {{type: string}}}}
+                - {{name: code, in: query, schema: {{type: string}}}}
+              responses: {{"200": {{description: An answer}}}}
+      input_mapping: {{city: "${{city}}", code: "${{code}}"}}
+"#
+        );
+        let compilation = crate::compile(text.as_bytes());
+        compilation.document.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics))
+    }
+
+    #[test]
+    fn what_its_parts_ask_for_a_chain_asks_for_as_well() {
+        let (first, second) = (demanding("AskFirst", "1.0.0-rc.1"), shipped("GetJoke"));
+        let steps = [&first, &second];
+        let steps = steps.map(|document| ChainStep { document, feeds: BTreeMap::new() });
+        let chain = write_chain(&steps, "Jane Smith").unwrap();
+        assert_eq!(chain.document.content()["permissions"], json!(["posts.write"]));
+        let inputs = chain.document.interface().inputs;
+        let input = |name: &str| inputs.iter().find(|field| field.name == name).unwrap();
+        assert_eq!(input("city").default, Some(json!("Oslo")));
+        assert!(input("code").secret && !input("city").secret);
+        let pins = &chain.document.content()["dependencies"];
+        assert_eq!(pins[0]["version"], "=1.0.0-rc.1", "a range would mean stable versions, too");
+        assert_eq!(pins[1]["version"], format!("^{}", second.capability().version));
+    }
+
+    #[test]
+    fn no_step_feeds_one_before_it_and_nothing_is_shared_that_is_fed() {
+        let (country, weather) = (shipped("GetCountry"), shipped("GetCityWeather"));
+        let fed = |feed: Feed| BTreeMap::from([("city".to_owned(), feed)]);
+        let capital = |step: usize| fed(Feed::Output(given(step, "capital")));
+        let asks_for_city = |steps: &[ChainStep<'_>]| {
+            let chain = write_chain(steps, "Jane Smith").unwrap();
+            chain.document.interface().inputs.iter().any(|field| field.name == "city")
+        };
+        let first = ChainStep { document: &country, feeds: BTreeMap::new() };
+        let second = ChainStep { document: &weather, feeds: capital(0) };
+        assert!(!asks_for_city(&[first.clone(), second.clone()]));
+        let early = ChainStep { document: &weather, feeds: capital(1) };
+        assert!(asks_for_city(&[early, first.clone()]));
+        let shared = fed(Feed::Shared { step: 1, input: "city".to_owned() });
+        let third = ChainStep { document: &weather, feeds: shared };
+        assert!(asks_for_city(&[first, second, third]));
+    }
 }

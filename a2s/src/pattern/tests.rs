@@ -40,6 +40,21 @@ fn a_value_ends_where_something_else_begins() {
 }
 
 #[test]
+fn a_name_ends_before_a_time_and_goes_on_in_capital_letters() {
+    check_text("weather in Paris tomorrow morning", &["in *"], Some("Paris"));
+    check_text("weather in Oslo next Monday", &["in *"], Some("Oslo"));
+    check_text("weather in Bourton On The Water", &["in *"], Some("Bourton On The Water"));
+    check_text("weather in Bourton on Monday", &["in *"], Some("Bourton"));
+}
+
+#[test]
+fn what_is_quoted_counts_before_what_is_only_said() {
+    let patterns = ["tweet *", "say *"];
+    check_text("tweet hello world saying 'Hi'", &patterns, Some("Hi"));
+    check_text("tweet hello world", &patterns, Some("hello world"));
+}
+
+#[test]
 fn the_first_pattern_that_gives_a_value_counts() {
     check_text("for tomorrow in Rome", &["for *", "in *"], Some("Rome"));
     check_text("for Oslo in Rome", &["for *", "in *"], Some("Oslo"));

@@ -279,6 +279,80 @@ fn what_is_said_of_an_input_makes_it_one_of_its_own() {
     assert_eq!(inputs("post it in Rome"), 2);
 }
 
+fn part<'r>(text: &'r str, document: &'r Document) -> Part<'r> {
+    Part { text, document, interface: document.interface() }
+}
+
+/// What feeds the inputs of a part, as a judge sees it.
+fn judged(earlier: &[&Part<'_>], part: &Part<'_>) -> Vec<String> {
+    let found = find_inputs(part.text, &part.interface.inputs);
+    let refers = References::of(part.text);
+    let judge = Judge { earlier, part, found: &found, refers: &refers };
+    let links = judge.links().into_iter();
+    links.map(|(_, link)| format!("{} -> {}", link.outputs.join("+"), link.input)).collect()
+}
+
+#[test]
+fn a_list_feeds_what_takes_a_list_and_nothing_else() {
+    let text = "get the weather in the cities";
+    let [concerts, one, several] =
+        ["FindConcerts", "GetCityWeather", "GetWeatherOfCities"].map(|name| &*shipped()[name]);
+    let concerts = part("find concerts of Coldplay", concerts);
+    assert_eq!(judged(&[&concerts], &part(text, one)), [""; 0]);
+    assert_eq!(judged(&[&concerts], &part(text, several)), ["cities -> cities"]);
+}
+
+#[test]
+fn what_is_given_twice_under_one_name_feeds_nothing() {
+    let give = |name| document(name, "", "session_token: $.session_token", "get");
+    let (one, other) = (give("GiveToken"), give("GiveAnother"));
+    let take = document("OpenDoor", "{name: session_token, type: string}", "", "get");
+    let (one, other) = (part("give a token", &one), part("give another", &other));
+    for text in ["open the door", "open it with the session token"] {
+        let take = part(text, &take);
+        assert_eq!(judged(&[&one], &take), ["session_token -> session_token"], "{text}");
+        assert_eq!(judged(&[&one, &other], &take), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_sure_enough_is_no_link() {
+    let city = "{name: city, type: string, patterns: ['in *']}";
+    let stay = document("GetStay", city, "sight: $.sight", "get");
+    let stay = part("get a stay in it", &stay);
+    // Of the one it is known that it is a text.
+    for (output, links) in [("name: $.sight", &["name -> city"][..]), ("name: $.name", &[])] {
+        let look = document("LookAround", "", output, "get");
+        assert_eq!(judged(&[&part("look around", &look)], &stay), links, "{output}");
+    }
+}
+
+#[test]
+fn inputs_are_the_same_when_their_types_are() {
+    let city = document("LookAround", "{name: city, type: string}", "sight: $.sight", "get");
+    let (earlier, mut later) = (part("look around", &city), part("look again", &city));
+    let shared = |later: &Part<'_>| {
+        let refers = References::default();
+        let judge = Judge { earlier: &[&earlier], part: later, found: &[], refers: &refers };
+        judge.shared(&[ChainStep { document: &city, feeds: BTreeMap::new() }]).len()
+    };
+    assert_eq!(shared(&later), 1);
+    later.interface.inputs[0].schema = serde_json::json!({"type": "integer"});
+    assert_eq!(shared(&later), 0);
+}
+
+#[test]
+fn of_two_that_fit_alike_the_one_that_lacks_nothing_comes_first() {
+    let text = "{name: text, type: string}";
+    let look = document("LookAround", "", "sight: $.sight", "get");
+    let lacks = document("PostThere", &format!("{text}, {{name: city, type: string}}"), "", "post");
+    let mut post = asked("post it", lacks);
+    post.candidates.extend(asked("post it", document("PostHere", text, "", "post")).candidates);
+    let proposals = compose(&[asked("look around", look), post], "A");
+    let to: Vec<_> = proposals.iter().map(|proposal| proposal.links[0].to.as_str()).collect();
+    assert_eq!(to, ["PostHere", "PostThere"]);
+}
+
 /// What people might say of any two capabilities.
 const WAYS: [&str; 8] = [
     "tweet it",
