@@ -6,5 +6,6 @@ mod crowd;
 mod everything;
 mod guarded;
 mod hostile;
+mod limits;
 mod others;
 mod tools;
