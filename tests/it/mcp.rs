@@ -4,6 +4,7 @@
 mod client;
 mod crowd;
 mod everything;
+mod format;
 mod guarded;
 mod hostile;
 mod limits;

@@ -186,3 +186,18 @@ fn too_many() -> Response {
     });
     (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "30")], axum::Json(error)).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_while_they_are_under_way() {
+        let session = Arc::new(Session::default());
+        let first = session.begin(2).unwrap();
+        let _second = session.begin(2).unwrap();
+        assert!(session.begin(2).is_none());
+        drop(first);
+        assert!(session.begin(2).is_some());
+    }
+}

@@ -156,6 +156,25 @@ fn a_guardian_sees_no_secret_input() {
 }
 
 #[test]
+fn a_guardian_sees_no_input_of_which_nothing_is_known() {
+    let (world, heard) = guarded();
+    publish_secret(&world);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let inputs = json!({"key": "canary-4711", "place": "Bern"});
+        let call = |name: &str| json!({"name": name, "inputs": inputs});
+        let unknown = client.call(1, "execute_capability", call("NobodyHasPublishedThis")).await;
+        assert!(unknown.is_error(), "{unknown:?}");
+        // Its own interface does not tell of `key`: it only hands it on.
+        let ran = client.call(2, "execute_capability", call("UseSecret")).await;
+        assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+        let heard = json!(*heard.lock().unwrap()).to_string();
+        assert!(heard.contains("UseSecret") && !heard.contains("canary-4711"), "{heard}");
+    });
+}
+
+#[test]
 fn no_secret_travels_with_what_a_person_has_filled_in() {
     let (world, heard) = guarded();
     publish_secret(&world);
@@ -207,6 +226,17 @@ fn nobody_is_asked_for_what_is_secret_further_down() {
         let planned = client.call(2, "plan_capability", call).await;
         let missing = &planned.content()["missing"];
         assert_eq!((&missing[0]["name"], &missing[0]["secret"]), (&json!("key"), &json!(true)));
+        // What is changed further down is approved as well, and the secret is not shown.
+        let inputs = json!({"place": "Bern", "key": "canary-4711"});
+        let call = json!({"name": "UseSecret", "inputs": inputs});
+        let call = json!({"name": "execute_capability", "arguments": call});
+        let decline = async |asked: &Value| {
+            assert!(!asked.to_string().contains("canary-4711"), "{asked}");
+            json!({"action": "decline"})
+        };
+        let refused = client.ask_with(3, "tools/call", call, decline).await;
+        assert!(refused.is_error() && !refused.before.is_empty(), "{refused:?}");
+        assert_eq!(world.standin("api.twitter.com").requests(), 0);
     });
 }
 

@@ -185,6 +185,22 @@ fn documents_are_resources_and_a_prompt_explains() {
 }
 
 #[test]
+fn of_the_five_tools_one_may_change_something() {
+    let world = World::up(&[]);
+    let url = world.url().to_owned();
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, None, json!({})).await;
+        let tools = client.ask(1, "tools/list", json!({})).await.answer;
+        for tool in tools["result"]["tools"].as_array().unwrap() {
+            let runs = tool["name"] == "execute_capability";
+            let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+            let hints = hints.map(|hint| tool["annotations"][hint].as_bool().unwrap());
+            assert_eq!(hints, [!runs, runs, !runs, runs], "{tool}");
+        }
+    });
+}
+
+#[test]
 fn what_is_listed_is_a_tool_of_its_own() {
     let mut world = World::down(&["--mcp-tool", "GetCountry@^1", "--mcp-tool", "host:dogapi.dog"]);
     let config = world.write("a2s.toml", "[agent]\nmcp-tools = [\"PostTweet\"]\n");
