@@ -189,8 +189,8 @@ fn a_denial_is_of_high_severity_and_says_why() {
 #[test]
 fn what_is_said_of_an_mcp_message_is_told_as_that() {
     let opened = kind(json!({
-        "type": "session_opened", "step": "ask", "execution_id": Uuid::from_u128(9),
-        "host": "mcp.example", "revision": "2025-11-25", "duration_ms": 3,
+        "type": "session_opened", "step": "ask", "attempt": 1, "host": "mcp.example",
+        "revision": "2025-11-25", "duration_ms": 3,
     }));
     let events = told([
         started("ask"),
