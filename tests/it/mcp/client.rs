@@ -1,16 +1,21 @@
 //! An MCP client that says what it is told to say, be it right or wrong.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 /// The protocol that it speaks: the newest one with sessions.
 const VERSION: &str = "2025-11-25";
 /// The first one without.
 const STATELESS: &str = "2026-07-28";
+/// No more than a bound: nothing waits for it that goes well.
+pub(super) const LONG: Duration = Duration::from_secs(60);
 const ACCEPTED: &str = "application/json, text/event-stream";
 
 /// A session.
@@ -227,14 +232,14 @@ impl Heard {
         loop {
             while let Some((block, rest)) = self.buffer.split_once("\n\n") {
                 let data = block.lines().find_map(|line| line.strip_prefix("data: "));
-                let message =
-                    data.filter(|data| !data.is_empty()).map(|data| serde_json::from_str(data));
+                let message = data.filter(|data| !data.is_empty()).map(serde_json::from_str);
                 self.buffer = rest.to_owned();
                 if let Some(message) = message {
                     return Some(message.unwrap());
                 }
             }
-            let chunk = self.chunks.next().await?.unwrap();
+            let chunk = timeout(LONG, self.chunks.next()).await.expect("somebody says something");
+            let chunk = chunk?.unwrap();
             self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }

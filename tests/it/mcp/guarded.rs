@@ -119,7 +119,7 @@ fn publish_secret(world: &World) {
     let shipped = std::fs::read_to_string(crate::harness::shipped("PostTweet")).unwrap();
     let checksum = &shipped[shipped.find("sha256:").unwrap()..][..71];
     let parameters = shipped.find("parameters:").unwrap()..shipped.find("execution:").unwrap();
-    let secret = "parameters:\n  - {name: key, secret: true}\n  - {name: place}\n";
+    let secret = "parameters:\n  - {name: key, secret: true, type: string}\n  - {name: place}\n";
     let uses = "a2s: 1.0.0\nname: UseSecret\ndescription: Tells of a place\nversion: 1.0.0\n\
                 domains: [api.twitter.com]\nchecksum: \"<checksum>\"\nauthors: [{name: A}]\n\
                 dependencies: [{capability: PostSecret, version: ^1.0.0}]\n\
@@ -214,16 +214,19 @@ fn no_secret_travels_with_what_a_person_has_filled_in() {
 }
 
 #[test]
-fn nobody_is_asked_for_what_is_secret_further_down() {
+fn nobody_is_asked_for_what_is_secret_here_or_further_down() {
     let (world, _) = guarded();
     publish_secret(&world);
     let (url, token) = (world.url().to_owned(), world.token());
     RUNTIME.block_on(async {
         let client = Client::open(&url, Some(&token), with_forms()).await;
-        let call = json!({"name": "UseSecret", "inputs": {"place": "Bern"}});
-        let refused = client.call(1, "execute_capability", call.clone()).await;
-        assert!(refused.is_error() && refused.text().contains("`key` is secret"), "{refused:?}");
-        let planned = client.call(2, "plan_capability", call).await;
+        let call = |name: &str| json!({"name": name, "inputs": {"place": "Bern"}});
+        for name in ["PostSecret", "UseSecret"] {
+            let refused = client.call(1, "execute_capability", call(name)).await;
+            let words = "`key` is secret: never ask the user";
+            assert!(refused.is_error() && refused.text().contains(words), "{refused:?}");
+        }
+        let planned = client.call(2, "plan_capability", call("UseSecret")).await;
         let missing = &planned.content()["missing"];
         assert_eq!((&missing[0]["name"], &missing[0]["secret"]), (&json!("key"), &json!(true)));
         // What is changed further down is approved as well, and the secret is not shown.
