@@ -108,12 +108,12 @@ fn a_call_that_is_cancelled_stops_its_run() {
     let (url, token) = (world.url().to_owned(), world.token());
     let (client, open) = RUNTIME.block_on(async {
         let client = Client::open(&url, Some(&token), json!({})).await;
-        let open = begin(&client, &asked).await;
+        let open = (client.listen().await, begin(&client, &asked).await);
         client.tell("notifications/cancelled", json!({"requestId": 7})).await;
         (client, open)
     });
     assert_eq!(how_it_ended(&world), "cancelled");
-    // Until then the client was there: going away would have stopped it, too.
+    // Until then the client listened: going away would have stopped it, too.
     drop((client, open));
 }
 
