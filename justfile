@@ -45,6 +45,11 @@ fuzz target seconds="600":
         {{ if path_exists("a2s/fuzz/seeds/" + target) == "true" { "fuzz/seeds/" + target } else { "../tests/fixtures/documents/valid ../tests/fixtures/documents/invalid ../capabilities" } }} \
         -- -dict=fuzz/seeds/words.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000
 
+# Fuzz the answers of MCP servers; the same.
+fuzz-mcp seconds="600":
+    cd executor && cargo fuzz run -s none mcp fuzz/corpus/mcp fuzz/seeds/mcp \
+        -- -dict=fuzz/seeds/words.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=4000
+
 # Fuzz the guardian (message, policy).
 fuzz-guardian target seconds="600":
     cd guardian && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \

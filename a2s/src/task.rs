@@ -140,6 +140,15 @@ impl Task {
         }
     }
 
+    /// The tool that an MCP task calls.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        match self {
+            Self::Mcp(task) => Some(&task.tool),
+            Self::OpenApi(_) | Self::Graphql(_) => None,
+        }
+    }
+
     /// The address that requests go to: the server of an OpenAPI task, the endpoint of a GraphQL
     /// task, the server of an MCP task.
     #[must_use]

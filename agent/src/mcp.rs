@@ -26,7 +26,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use rmcp::ServerHandler;
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
@@ -43,10 +43,21 @@ pub use listed::{Listed, ListedError};
 
 /// The largest message that is read.
 const MAX_MESSAGE: usize = 1 << 20;
-/// How many sessions there may be; each is a task and its buffers.
-const MAX_SESSIONS: usize = 256;
-/// How long a session is kept in which nothing happens.
-const IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// How much of a server callers may hold, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How many sessions there may be; each is a task and its buffers.
+    pub sessions: usize,
+    /// How long a session is kept in which nothing happens.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 256, idle: Duration::from_secs(30 * 60) }
+    }
+}
 
 /// What the MCP server is told.
 #[derive(Debug, Clone, Default)]
@@ -70,18 +81,19 @@ pub fn routes(
     let facts = Facts::default();
     let listing = Listing::start(config.listed, client.clone(), facts.clone(), stop.clone());
     let shared = Arc::new(Shared::new(client.with_token(None), guard, outside, facts, listing));
-    over_http(move || Server::new(Arc::clone(&shared)), stop)
+    over_http(move || Server::new(Arc::clone(&shared)), Limits::default(), stop)
 }
 
-/// Any MCP server at `/mcp`, within the limits that hold for ours.
+/// Any MCP server at `/mcp`, within limits.
 pub fn over_http<S: ServerHandler + Send + 'static>(
     server: impl Fn() -> S + Send + Sync + 'static,
+    limits: Limits,
     stop: CancellationToken,
 ) -> Router {
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config = session_config();
+    sessions.session_config.keep_alive = Some(limits.idle);
     let sessions = Arc::new(sessions);
-    let presence = Presence::new(Arc::clone(&sessions), MAX_SESSIONS);
+    let presence = Presence::new(Arc::clone(&sessions), limits.sessions);
     let transport = StreamableHttpServerConfig::default()
         // Who serves this checks both, for every route alike.
         .disable_allowed_hosts()
@@ -92,10 +104,4 @@ pub fn over_http<S: ServerHandler + Send + 'static>(
     Router::new()
         .route_service("/mcp", service)
         .layer(from_fn_with_state(presence, presence::watch))
-}
-
-fn session_config() -> SessionConfig {
-    let mut config = SessionConfig::default();
-    config.keep_alive = Some(IDLE);
-    config
 }

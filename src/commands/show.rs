@@ -220,7 +220,10 @@ fn joined(names: &[impl std::fmt::Display]) -> String {
 
 fn print_step(step: &Step, depth: usize, output: &mut Output) {
     let what = match &step.action {
-        Action::Task { task, .. } => format!("{} at {}", task.format(), task.url()),
+        Action::Task { task, .. } => {
+            let tool = task.tool().map_or_else(String::new, |tool| format!(" tool {tool}"));
+            format!("{}{tool} at {}", task.format(), task.url())
+        }
         Action::Capability { capability, .. } => format!("uses {capability}"),
         Action::Block(Block::Condition { condition, .. }) => format!("if {}", condition.source()),
         Action::Block(block) => block.kind().to_owned(),

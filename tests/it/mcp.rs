@@ -4,7 +4,9 @@
 mod client;
 mod crowd;
 mod everything;
+mod format;
 mod guarded;
 mod hostile;
+mod limits;
 mod others;
 mod tools;

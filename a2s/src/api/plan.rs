@@ -208,6 +208,9 @@ pub enum PlannedStepKind {
         method: String,
         /// The address, with places still to be filled in braces.
         url: String,
+        /// The tool that is called there, when it is an MCP server.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
         /// The inputs by dotted place; references that are not known yet stay templates.
         #[schema(value_type = Object)]
         inputs: Map<String, Value>,
@@ -247,4 +250,17 @@ pub enum PlannedStepKind {
         #[schema(no_recursion)]
         if_false: Vec<PlannedStep>,
     },
+}
+
+impl PlannedStepKind {
+    /// What a task sends, for a person: method, address, and the tool that is called there. None of
+    /// what sends nothing by itself.
+    #[must_use]
+    pub fn request(&self) -> Option<String> {
+        let Self::Task { method, url, tool, .. } = self else { return None };
+        Some(match tool {
+            Some(tool) => format!("{method} {url} tool {tool}"),
+            None => format!("{method} {url}"),
+        })
+    }
 }

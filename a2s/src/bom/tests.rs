@@ -161,3 +161,33 @@ fn of_what_is_not_there_name_version_and_digest_are_told() {
         told["dependencies"].as_array().unwrap().iter().map(|one| one["ref"].clone()).collect();
     assert!(known.contains(&json!(low.digest())), "{known:?}");
 }
+
+#[test]
+fn a_tool_of_an_mcp_server_is_told_by_its_name_and_its_effect() {
+    let step = json!({
+        "id": "ask", "format": "MCP",
+        "task": {
+            "server": "https://things.example/mcp", "tool": "get_forecast",
+            "description": "Tells the weather", "annotations": {"readOnlyHint": true},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "security": [{"key": []}],
+        },
+    });
+    let (_, told) = bill(&document("Top", &[step], &[]), &[], None);
+    let tool = &told["components"][0];
+    assert_eq!(
+        (&tool["name"], &tool["description"]),
+        (&json!("Top.ask"), &json!("Tells the weather"))
+    );
+    let is = |name: &str, value: &str| json!({"name": format!("a2s:{name}"), "value": value});
+    let [format, operation] = [is("format", "MCP"), is("operation", "tools/call get_forecast")];
+    let expected = json!([is("kind", "tool"), format, operation, is("read-only", "true")]);
+    assert_eq!(tool["properties"], expected);
+    let service = json!({
+        "bom-ref": "service:things.example", "name": "things.example",
+        "endpoints": ["https://things.example/mcp"], "authenticated": true,
+        "x-trust-boundary": true,
+        "properties": [format, operation, is("security-scheme", "key (http)")],
+    });
+    assert_eq!(told["services"], json!([service]));
+}

@@ -1,6 +1,6 @@
 //! Questions to the person in front of a client (elicitation), in both ways that MCP has: a request
 //! of the server's own while the call waits, or, from 2026-07-28, an answer to the call that the
-//! client comes back with.
+//! client comes back with. Either way the guardians see what is asked and what is answered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,23 +10,29 @@ use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
     InputRequest, InputRequiredResult, InputResponses, JsonObject, PrimitiveSchemaDefinition,
-    ProtocolVersion,
+    ProtocolVersion, RequestId,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
+use super::guarded::{Exchange, Hidden};
 
 /// How long a person has for an answer.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// The longest description of a field, in characters.
 const MAX_WORDS: usize = 500;
+/// Why a guardian's word is not taken for that of the person.
+pub(super) const NOBODY_ELSE: &str = "it wants a yes that the user did not give";
 
 /// Whoever can be asked.
 pub(super) struct Person<'a> {
     context: &'a RequestContext<RoleServer>,
+    exchange: &'a Exchange<'a>,
     /// What has been answered to earlier questions of this call.
     answers: InputResponses,
+    /// How often it was asked while the call waits.
+    asked: usize,
 }
 
 /// What came of a question.
@@ -39,9 +45,10 @@ pub(super) enum Asked {
 impl<'a> Person<'a> {
     pub(super) fn new(
         context: &'a RequestContext<RoleServer>,
+        exchange: &'a Exchange<'a>,
         answers: Option<InputResponses>,
     ) -> Self {
-        Self { context, answers: answers.unwrap_or_default() }
+        Self { context, exchange, answers: answers.unwrap_or_default(), asked: 0 }
     }
 
     /// Whether the client can show forms.
@@ -54,7 +61,7 @@ impl<'a> Person<'a> {
     /// Asks one question, which is the same question when `key` is. `state` comes back with the
     /// answer, when that comes with another call.
     pub(super) async fn ask(
-        &self,
+        &mut self,
         key: &str,
         message: String,
         schema: ElicitationSchema,
@@ -79,17 +86,46 @@ impl<'a> Person<'a> {
             let questions = BTreeMap::from([(key.to_owned(), question)]);
             return Ok(Asked::Later(Box::new(InputRequiredResult::new(Some(questions), state))));
         }
+        self.ask_now(key, params).await.map(Asked::Answer)
+    }
+
+    /// Asks while the call waits.
+    async fn ask_now(
+        &mut self,
+        key: &str,
+        params: ElicitRequestParams,
+    ) -> Result<ElicitResult, Refusal> {
+        self.asked += 1;
+        let id = RequestId::String(key.into());
+        let exchange = self.exchange.within(self.asked, id, "elicitation/create");
+        let params = exchange.request(params, &Hidden::default()).await;
+        let params =
+            params.map_err(|words| Refusal::of_guardian("the question to the user", &words))?;
         let peer = &self.context.peer;
         let answer = peer.create_elicitation_with_timeout(params, Some(PATIENCE)).await;
-        answer.map(Asked::Answer).map_err(|error| {
+        let answer = answer.map_err(|error| {
             let message = format!("the user was asked, and no answer came: {error}");
             Refusal::of_caller(message, "Ask the user yourself, then call it again.")
-        })
+        })?;
+        let said_yes = is_yes(&answer);
+        let used = exchange.answer(answer).await;
+        let used = used.map_err(|words| Refusal::of_guardian("the answer of the user", &words))?;
+        match is_yes(&used) && !said_yes {
+            true => Err(Refusal::of_guardian("the answer of the user", NOBODY_ELSE)),
+            false => Ok(used),
+        }
     }
 }
 
+/// Whether answers say yes to a question to which the others do not.
+pub(super) fn adds_a_yes(others: &InputResponses, answers: &InputResponses) -> bool {
+    let says_yes = |answer: &Value| answer.get("action") == Some(&json!("accept"));
+    let mut said = answers.iter().filter(|(_, answer)| says_yes(answer));
+    said.any(|(key, _)| !others.get(key).is_some_and(says_yes))
+}
+
 /// A form with these fields; none when one of them is secret or more than a form can take.
-pub(super) fn form(fields: &[&Field]) -> Option<ElicitationSchema> {
+pub(super) fn form(fields: &[Field]) -> Option<ElicitationSchema> {
     let mut properties = BTreeMap::new();
     for field in fields {
         if field.secret {
@@ -135,7 +171,7 @@ pub(super) fn yes_or_no() -> ElicitationSchema {
 }
 
 /// What was written into the fields that were asked for.
-pub(super) fn filled(answer: &ElicitResult, fields: &[&Field]) -> Option<Map<String, Value>> {
+pub(super) fn filled(answer: &ElicitResult, fields: &[Field]) -> Option<Map<String, Value>> {
     if answer.action != ElicitationAction::Accept {
         return None;
     }

@@ -76,9 +76,8 @@ impl Target {
             Self::Listed(_) => Some(arguments),
         };
         let names = fact.map(|fact| {
-            let known = |name: &str| fact.interface.inputs.iter().any(|field| field.name == name);
             let given = inputs.into_iter().flat_map(JsonObject::keys);
-            let unknown = given.filter(|name| !known(name)).cloned();
+            let unknown = given.filter(|name| fact.field(name).is_none()).cloned();
             fact.secrets().map(str::to_owned).chain(unknown).collect()
         });
         Hidden { way, names }
@@ -114,7 +113,7 @@ impl<'a> Turn<'a> {
             context,
             exchange,
             session: caller.session.clone(),
-            person: Person::new(context, None),
+            person: Person::new(context, exchange, None),
             state: None,
             permit: None,
         };
@@ -166,7 +165,7 @@ pub(super) async fn answer(
     turn: &mut Turn<'_>,
 ) -> CallToolResponse {
     let arguments = request.arguments.unwrap_or_default();
-    turn.person = Person::new(turn.context, request.input_responses);
+    turn.person = Person::new(turn.context, turn.exchange, request.input_responses);
     turn.state = request.request_state;
     let answered = match target {
         Target::Own(Own::Search) => search(arguments, turn).await.map(Into::into),
@@ -283,16 +282,13 @@ async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, 
         preview,
     };
     let plan = turn.executor.plan(&request).await?;
+    let missing = execute::missing_fields(turn, &fact, &plan).await?;
     let lacking = plan.credentials.iter().filter(|credential| !credential.stored);
     let answer = Planned {
         name: fact.name.to_string(),
         version: fact.version.to_string(),
         digest: fact.digest.to_string(),
-        missing: plan
-            .missing
-            .iter()
-            .map(|name| execute::field(&fact, name).as_ref().into())
-            .collect(),
+        missing: missing.iter().map(Into::into).collect(),
         missing_credentials: lacking
             .map(|credential| format!("{} {}", credential.host, credential.scheme))
             .collect(),
@@ -318,7 +314,7 @@ async fn execute(arguments: JsonObject, turn: &mut Turn<'_>) -> Result<CallToolR
     let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
     let plan = plan.as_deref().map(read_digest).transpose()?;
     let session = turn.session(session);
-    execute::execute(turn, Wanted { fact, inputs, session, plan }).await
+    execute::execute(turn, Wanted::new(fact, inputs, session, plan)).await
 }
 
 async fn execute_listed(
@@ -328,7 +324,7 @@ async fn execute_listed(
 ) -> Result<CallToolResponse, Refusal> {
     let fact = turn.shared.facts.of_pin(&turn.registry, &listed.pin).await?;
     let session = turn.session(None);
-    execute::execute(turn, Wanted { fact, inputs, session, plan: None }).await
+    execute::execute(turn, Wanted::new(fact, inputs, session, None)).await
 }
 
 async fn verify(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, Refusal> {

@@ -1,7 +1,6 @@
 //! A run for an MCP client: what is missing is asked for, what changes something is approved where
 //! a person can be asked, steps are told as progress, and whoever cancels or goes away stops it.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -36,15 +35,39 @@ const MAX_PROGRESS: usize = 200;
 
 /// What is to be run.
 pub(super) struct Wanted {
-    pub(super) fact: Arc<Fact>,
-    pub(super) inputs: JsonObject,
-    pub(super) session: Option<String>,
+    fact: Arc<Fact>,
+    inputs: JsonObject,
+    /// Those of the inputs that a person has filled in.
+    filled: JsonObject,
+    session: Option<String>,
     /// The digest of the plan that was shown.
-    pub(super) plan: Option<Digest>,
+    plan: Option<Digest>,
 }
 
-/// What comes back with an answer of a person: what was filled in before. It says nothing that a
-/// caller could not say as arguments.
+impl Wanted {
+    pub(super) fn new(
+        fact: Arc<Fact>,
+        inputs: JsonObject,
+        session: Option<String>,
+        plan: Option<Digest>,
+    ) -> Self {
+        Self { fact, inputs, filled: JsonObject::new(), session, plan }
+    }
+
+    fn fill(&mut self, values: JsonObject) {
+        self.inputs.extend(values.clone());
+        self.filled.extend(values);
+    }
+
+    /// What comes back with the next answer.
+    fn state(&self) -> Option<String> {
+        serde_json::to_string(&State { inputs: self.filled.clone() }).ok()
+    }
+}
+
+/// What comes back with an answer of a person: what was filled in before. The client sends its
+/// arguments again by itself, so there is no secret in it, which guardians would see: a form has no
+/// secret fields.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
@@ -66,7 +89,7 @@ pub(super) async fn execute(
         let state: State = serde_json::from_str(&state).map_err(|_| {
             Refusal::of_caller("`requestState` is not what was given", "Send it as it came.")
         })?;
-        wanted.inputs.extend(state.inputs);
+        wanted.fill(state.inputs);
     }
     let request = match prepare(turn, &mut wanted).await? {
         Next::Later(question) => return Ok(CallToolResponse::InputRequired(*question)),
@@ -94,7 +117,7 @@ async fn prepare(turn: &mut Turn<'_>, wanted: &mut Wanted) -> Result<Next, Refus
     for _ in 0..ROUNDS {
         let plan = turn.executor.plan(&to_plan(wanted)).await?;
         if !plan.missing.is_empty() {
-            match fill(turn, wanted, &plan.missing).await? {
+            match fill(turn, wanted, &plan).await? {
                 Some(question) => return Ok(Next::Later(question)),
                 None => continue,
             }
@@ -145,19 +168,39 @@ fn to_plan(wanted: &Wanted) -> PlanRequest {
     }
 }
 
-/// What is known of an input; of one that a capability below wants, nothing but its name.
-pub(super) fn field<'f>(fact: &'f Fact, name: &str) -> Cow<'f, Field> {
-    match fact.interface.inputs.iter().find(|field| field.name == name) {
-        Some(field) => Cow::Borrowed(field),
-        None => Cow::Owned(Field::named(name)),
+/// What is known of the inputs that a plan lacks, be they of the capability or of one below that it
+/// hands on to. An input that is secret for one of those is secret.
+///
+/// # Errors
+/// When a document below cannot be read: then nobody knows what is secret.
+pub(super) async fn missing_fields(
+    turn: &Turn<'_>,
+    fact: &Arc<Fact>,
+    plan: &PlanAnswer,
+) -> Result<Vec<Field>, Refusal> {
+    let mut fields = Vec::new();
+    let mut below = Vec::new();
+    for name in &plan.missing {
+        if let Some(own) = fact.field(name) {
+            fields.push(own.clone());
+            continue;
+        }
+        if below.is_empty() {
+            for pin in &plan.dependencies {
+                below.push(turn.shared.facts.of_pin(&turn.registry, pin).await?);
+            }
+        }
+        let known = || below.iter().filter_map(|fact| fact.field(name));
+        let field = known().find(|field| field.secret).or_else(|| known().next());
+        fields.push(field.cloned().unwrap_or_else(|| Field::named(name)));
     }
+    Ok(fields)
 }
 
 /// The refusal of a run that lacks inputs, with what is known of each.
 async fn explained(turn: &Turn<'_>, wanted: &Wanted, refusal: Refusal) -> Refusal {
     let Ok(plan) = turn.executor.plan(&to_plan(wanted)).await else { return refusal };
-    let fields: Vec<_> = plan.missing.iter().map(|name| field(&wanted.fact, name)).collect();
-    let fields: Vec<&Field> = fields.iter().map(AsRef::as_ref).collect();
+    let Ok(fields) = missing_fields(turn, &wanted.fact, &plan).await else { return refusal };
     if fields.is_empty() { refusal } else { lacking(&fields) }
 }
 
@@ -165,22 +208,19 @@ async fn explained(turn: &Turn<'_>, wanted: &Wanted, refusal: Refusal) -> Refusa
 async fn fill(
     turn: &mut Turn<'_>,
     wanted: &mut Wanted,
-    missing: &[String],
+    plan: &PlanAnswer,
 ) -> Result<Option<Box<InputRequiredResult>>, Refusal> {
-    let fact = Arc::clone(&wanted.fact);
-    let fields: Vec<_> = missing.iter().map(|name| field(&fact, name)).collect();
-    let fields: Vec<&Field> = fields.iter().map(AsRef::as_ref).collect();
+    let fields = missing_fields(turn, &wanted.fact, plan).await?;
     let Some(form) = ask::form(&fields).filter(|_| turn.person.can_be_asked()) else {
         return Err(lacking(&fields));
     };
+    let fact = &wanted.fact;
     let message = format!("{} needs this to run: {}", fact.name, fact.description);
-    let state = State { inputs: wanted.inputs.clone() };
-    let state = serde_json::to_string(&state).ok();
-    match turn.ask("inputs", message, form, state).await? {
+    match turn.ask("inputs", message, form, wanted.state()).await? {
         Asked::Later(question) => Ok(Some(question)),
         Asked::Answer(answer) => match ask::filled(&answer, &fields) {
             Some(values) => {
-                wanted.inputs.extend(values);
+                wanted.fill(values);
                 Ok(None)
             }
             None => Err(Refusal {
@@ -192,7 +232,7 @@ async fn fill(
 }
 
 /// The refusal of a call that lacks inputs.
-fn lacking(fields: &[&Field]) -> Refusal {
+fn lacking(fields: &[Field]) -> Refusal {
     let names: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
     let hint = match fields.iter().find(|field| field.secret) {
         Some(secret) => format!(
@@ -205,7 +245,7 @@ fn lacking(fields: &[&Field]) -> Refusal {
                  with all inputs."
             .to_owned(),
     };
-    let missing: Vec<Input> = fields.iter().map(|field| (*field).into()).collect();
+    let missing: Vec<Input> = fields.iter().map(Into::into).collect();
     Refusal {
         code: Some(MISSING_INPUT.to_owned()),
         ..Refusal::of_caller(format!("inputs are missing: {}", names.join(", ")), hint)
@@ -232,9 +272,8 @@ async fn approve(
 ) -> Result<Option<Box<InputRequiredResult>>, Refusal> {
     let digest = plan.digest.map(|digest| digest.to_string()).unwrap_or_default();
     let message = in_words(wanted, plan);
-    let state = State { inputs: wanted.inputs.clone() };
-    let state = serde_json::to_string(&state).ok();
-    match turn.ask(&format!("approve {digest}"), message, ask::yes_or_no(), state).await? {
+    let key = format!("approve {digest}");
+    match turn.ask(&key, message, ask::yes_or_no(), wanted.state()).await? {
         Asked::Later(question) => Ok(Some(question)),
         Asked::Answer(answer) if ask::is_yes(&answer) => Ok(None),
         Asked::Answer(_) => {
@@ -250,18 +289,15 @@ fn in_words(wanted: &Wanted, plan: &PlanAnswer) -> String {
     let mut text = format!("Run {} {}? {}", fact.name, fact.version, fact.description);
     let mut requests = Vec::new();
     requests_of(&plan.steps, &mut requests);
-    for (method, url) in requests.iter().take(MOST_SHOWN) {
-        let url = one_line(url, MAX_SHOWN);
+    for request in requests.iter().take(MOST_SHOWN) {
         // Writing into a string cannot fail.
-        let _ = write!(text, "\n- {method} {url}");
+        let _ = write!(text, "\n- {}", one_line(request, MAX_SHOWN));
     }
     if requests.len() > MOST_SHOWN {
         let _ = write!(text, "\n- and {} more", requests.len() - MOST_SHOWN);
     }
-    let secret: Vec<&str> = fact.secrets().collect();
     for (name, value) in wanted.inputs.iter().take(MOST_SHOWN) {
-        let is_known = fact.interface.inputs.iter().any(|field| field.name == *name);
-        let value = match is_known && !secret.contains(&name.as_str()) {
+        let value = match fact.field(name).is_some_and(|field| !field.secret) {
             true => one_line(&value.to_string(), MAX_SHOWN),
             false => "(not shown)".to_owned(),
         };
@@ -270,11 +306,11 @@ fn in_words(wanted: &Wanted, plan: &PlanAnswer) -> String {
     text
 }
 
-/// Method and address of each request, in order.
-fn requests_of<'p>(steps: &'p [PlannedStep], requests: &mut Vec<(&'p str, &'p str)>) {
+/// What each task sends, in order.
+fn requests_of(steps: &[PlannedStep], requests: &mut Vec<String>) {
     for step in steps {
         match &step.kind {
-            PlannedStepKind::Task { method, url, .. } => requests.push((method, url)),
+            PlannedStepKind::Task { .. } => requests.extend(step.kind.request()),
             PlannedStepKind::Capability { steps, .. }
             | PlannedStepKind::Sequence { steps }
             | PlannedStepKind::Parallel { steps } => requests_of(steps, requests),

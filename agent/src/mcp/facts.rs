@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2s::api::Pin;
-use a2s::{Action, Capability, CapabilityName, Digest, Interface};
+use a2s::{Action, Capability, CapabilityName, Digest, Field, Interface};
 use semver::Version;
 
 use super::answer::Refusal;
@@ -51,6 +51,11 @@ impl Fact {
     /// The version as others name it.
     pub(super) fn pin(&self) -> Pin {
         Pin { name: self.name.clone(), version: self.version.clone(), checksum: self.digest }
+    }
+
+    /// What is known of an input of its own.
+    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+        self.interface.inputs.iter().find(|field| field.name == name)
     }
 
     /// The names of the inputs whose values are secret.

@@ -28,13 +28,34 @@ pub(super) struct Hidden {
 pub(super) struct Exchange<'a> {
     pub(super) shared: &'a Shared,
     pub(super) session: &'a str,
-    pub(super) id: &'a RequestId,
+    pub(super) id: RequestId,
     pub(super) method: &'static str,
-    /// The turn: no other exchange has it.
+    /// The turn: a call, and what is asked for its sake.
     pub(super) turn: String,
+    /// What its steps are named with, so that no two of a turn are named alike.
+    prefix: String,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    /// A message that begins a turn.
+    pub(super) fn new(
+        shared: &'a Shared,
+        session: &'a str,
+        id: RequestId,
+        method: &'static str,
+        turn: String,
+    ) -> Self {
+        Self { shared, session, id, method, turn, prefix: String::new() }
+    }
+
+    /// A request to the client within the same turn, the `number`th. `id` stands for the one that it
+    /// gets when it is sent.
+    pub(super) fn within(&self, number: usize, id: RequestId, method: &'static str) -> Self {
+        let prefix = format!("ask-{number}-");
+        let (shared, session, turn) = (self.shared, self.session, self.turn.clone());
+        Self { shared, session, id, method, turn, prefix }
+    }
+
     /// The params that are used: as they came, or as the guardians want them.
     ///
     /// # Errors
@@ -78,7 +99,8 @@ impl Exchange<'_> {
 
     /// What the guardians want in the place of a message; none when it may stay as it is.
     async fn ask(&self, step: &str, message: JsonObject) -> Result<Option<JsonObject>, String> {
-        let scene = Scene { session: self.session, turn: &self.turn, step };
+        let step = format!("{}{step}", self.prefix);
+        let scene = Scene { session: self.session, turn: &self.turn, step: &step };
         let guarded = self.shared.guard.mcp(scene, message.clone()).await;
         let used = guarded.outcome.map_err(|denial| denial.message)?;
         if used == message {

@@ -97,7 +97,7 @@ pub(super) struct Listing {
     facts: Facts,
     /// Held while the registry is asked, so that one asks for all.
     asking: Arc<Mutex<()>>,
-    snapshot: watch::Sender<Snapshot>,
+    pub(super) snapshot: watch::Sender<Snapshot>,
 }
 
 impl Listing {

@@ -14,12 +14,14 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 /// How long a client may be without any connection; longer than it takes to come back.
 const GRACE: Duration = Duration::from_secs(10);
+const SESSION: &str = "mcp-session-id";
 /// The first version of the protocol that has no sessions.
 const WITHOUT_SESSIONS: &str = "2026-07-28";
 
@@ -83,6 +85,21 @@ impl Presence {
         Connection { presence: self.clone(), id: id.to_owned(), session }
     }
 
+    async fn known(&self) -> usize {
+        self.manager.sessions.read().await.len()
+    }
+
+    /// Ends a session that has just been opened, if it is one too many.
+    async fn keeps(&self, opened: &HeaderMap) -> bool {
+        let Some(id) = header(opened, SESSION) else { return true };
+        if self.known().await <= self.max_sessions {
+            return true;
+        }
+        // One that cannot be ended ends by itself: nothing is ever said in it.
+        let _ = self.manager.close_session(&id.into()).await;
+        false
+    }
+
     fn leave(&self, id: &str) {
         if let Some(session) = self.sessions().remove(id) {
             session.gone.cancel();
@@ -128,13 +145,15 @@ pub(super) async fn watch(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(id) = header(request.headers(), "mcp-session-id").map(str::to_owned) else {
+    let Some(id) = header(request.headers(), SESSION).map(str::to_owned) else {
         let version = header(request.headers(), "mcp-protocol-version").unwrap_or_default();
         let begins = request.method() == Method::POST && version < WITHOUT_SESSIONS;
-        if begins && presence.manager.sessions.read().await.len() >= presence.max_sessions {
+        if begins && presence.known().await >= presence.max_sessions {
             return too_many();
         }
-        return next.run(request).await;
+        let response = next.run(request).await;
+        // `initialize` opens one whatever version it names, and several may have come at once.
+        return if presence.keeps(response.headers()).await { response } else { too_many() };
     };
     if !presence.manager.sessions.read().await.contains_key(id.as_str()) {
         // The transport says that it is not known.
@@ -166,4 +185,19 @@ fn too_many() -> Response {
         "error": {"code": -32000, "message": "there are too many sessions; end one, or try again later"},
     });
     (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "30")], axum::Json(error)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_while_they_are_under_way() {
+        let session = Arc::new(Session::default());
+        let first = session.begin(2).unwrap();
+        let _second = session.begin(2).unwrap();
+        assert!(session.begin(2).is_none());
+        drop(first);
+        assert!(session.begin(2).is_some());
+    }
 }

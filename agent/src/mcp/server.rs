@@ -17,8 +17,10 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer::Refusal;
+use super::ask::{NOBODY_ELSE, adds_a_yes};
 use super::call::{self, Target, Turn};
 use super::documents;
 use super::facts::Facts;
@@ -72,9 +74,11 @@ impl Shared {
 }
 
 /// The server of one session, or of one request.
-#[derive(Clone)]
 pub(super) struct Server {
     shared: Arc<Shared>,
+    /// Ends with the session: the transport drops its server then.
+    ended: CancellationToken,
+    _end: DropGuard,
 }
 
 /// Whoever calls.
@@ -126,7 +130,8 @@ impl Caller {
 
 impl Server {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        let ended = CancellationToken::new();
+        Self { shared, _end: ended.clone().drop_guard(), ended }
     }
 
     /// Runs `work` until it is done, the caller cancels it, or is gone.
@@ -144,13 +149,12 @@ impl Server {
 
     fn exchange<'a>(
         &'a self,
-        context: &'a RequestContext<RoleServer>,
+        context: &RequestContext<RoleServer>,
         caller: &'a Caller,
         method: &'static str,
     ) -> Exchange<'a> {
         let turn = self.shared.outside.new_id().to_string();
-        let (shared, session) = (&*self.shared, caller.session());
-        Exchange { shared, session, id: &context.id, method, turn }
+        Exchange::new(&self.shared, caller.session(), context.id.clone(), method, turn)
     }
 
     async fn call(
@@ -169,10 +173,14 @@ impl Server {
         let exchange = self.exchange(context, caller, "tools/call");
         let mut turn = Turn::begin(&self.shared, caller, context, &exchange).await;
         let hidden = target.hidden(&request, &turn).await;
+        let answers = request.input_responses.clone().unwrap_or_default();
         let request = match exchange.request(request, &hidden).await {
             Ok(request) => request,
             Err(words) => return Ok(denied("the call", &words)),
         };
+        if request.input_responses.as_ref().is_some_and(|used| adds_a_yes(&answers, used)) {
+            return Ok(denied("the answer of the user", NOBODY_ELSE));
+        }
         // A guardian may have named another.
         let target = Target::find(&request.name, &self.shared).await.ok_or_else(no_such_tool)?;
         let answer = match call::answer(target, request, &mut turn).await {
@@ -306,14 +314,14 @@ impl ServerHandler for Server {
             return;
         }
         let mut changes = self.shared.listing.changes();
-        tokio::spawn(async move {
-            // The peer ends with its session.
-            while changes.changed().await.is_ok() && !context.peer.is_transport_closed() {
+        let ended = self.ended.clone();
+        tokio::spawn(ended.run_until_cancelled_owned(async move {
+            while changes.changed().await.is_ok() {
                 if context.peer.notify_tool_list_changed().await.is_err() {
                     return;
                 }
             }
-        });
+        }));
     }
 
     fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -359,3 +367,6 @@ fn forbidden(words: &str) -> ErrorData {
 fn denied(what: &str, words: &str) -> CallToolResponse {
     Refusal::of_guardian(what, words).into_result().into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,8 @@ impl Known<'_> {
                     Some((place.to_string(), self.preview(template)?))
                 });
                 let (format, method) = (task.format().to_string(), method.to_owned());
-                PlannedStepKind::Task { format, method, url, inputs: shown.collect() }
+                let tool = task.tool().map(str::to_owned);
+                PlannedStepKind::Task { format, method, url, tool, inputs: shown.collect() }
             }
             Action::Capability { capability, inputs, .. } => self.using(capability, inputs, &path),
             Action::Block(block) => self.block(block, &path),

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::world::{World, document, document_of, graphql_step, http_step, use_step};
+use super::world::{World, document, document_of, graphql_step, http_step, tool_step, use_step};
 use crate::embed::BuiltIn;
 use crate::keywords::document_vector;
 use crate::store::Heads;
@@ -147,6 +147,27 @@ async fn every_filter_holds_for_every_hit() {
         let answer = world.post("/v1/search", &request).await.json();
         assert_eq!(answer["metadata"]["total_matches"], expected.len(), "{filters}");
     }
+}
+
+#[tokio::test]
+async fn tools_of_mcp_servers_are_found_by_their_format_and_what_is_said_of_their_effect() {
+    let world = World::new().await;
+    world.publish_all(shelf()).await;
+    for (name, hints) in [("Calls", json!({})), ("Looks", json!({"readOnlyHint": true}))] {
+        let step = tool_step("a", "get_forecast", "mcp.example.com", &hints);
+        let more = json!({"domains": ["mcp.example.com"]});
+        let about = "Weather forecast for a city";
+        world.publish_all([document_of(name, about, &json!([step]), &more)]).await;
+    }
+    for (filters, expected) in [
+        (json!({"formats": ["MCP"]}), &["Calls", "Looks"][..]),
+        (json!({"formats": ["MCP"], "read_only": true}), &["Looks"]),
+        (json!({"formats": ["GraphQL", "MCP"], "read_only": true}), &["Asks", "Looks", "Mixed"]),
+    ] {
+        assert_eq!(names(&world, &filters).await, expected, "{filters}");
+    }
+    let service = world.get("/v1/services/mcp.example.com").await.json();
+    assert_eq!(service["service"]["formats"], json!(["MCP"]), "{service}");
 }
 
 #[tokio::test]

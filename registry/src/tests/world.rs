@@ -305,6 +305,16 @@ pub(crate) fn graphql_step(id: &str, query: &str, host: &str) -> Value {
     })
 }
 
+/// A step that calls a tool of an MCP server.
+pub(crate) fn tool_step(id: &str, tool: &str, host: &str, hints: &Value) -> Value {
+    json!({
+        "id": id,
+        "format": "MCP",
+        "task": {"server": format!("https://{host}/mcp"), "tool": tool, "annotations": hints},
+        "output_mapping": {id: "$"},
+    })
+}
+
 /// A step that uses another capability.
 pub(crate) fn use_step(id: &str, name: &str) -> Value {
     json!({"id": id, "type": "capability", "use": name, "output_mapping": {id: "$.a"}})

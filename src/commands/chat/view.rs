@@ -305,8 +305,9 @@ fn tree(items: Vec<String>) -> Vec<String> {
 fn list_steps(steps: &[PlannedStep], listed: &mut Vec<String>) {
     for step in steps {
         match &step.kind {
-            PlannedStepKind::Task { method, url, .. } => {
-                listed.push(format!("{} {DIM}{method} {}{DIM:#}", plain(&step.step), plain(url)));
+            PlannedStepKind::Task { .. } => {
+                let request = step.kind.request().unwrap_or_default();
+                listed.push(format!("{} {DIM}{}{DIM:#}", plain(&step.step), plain(&request)));
             }
             PlannedStepKind::Capability { steps, .. }
             | PlannedStepKind::Sequence { steps }

@@ -97,8 +97,8 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
         ));
     };
     match &step.kind {
-        PlannedStepKind::Task { format, method, url, inputs } => {
-            heading(format, &format!("{method} {url}"));
+        PlannedStepKind::Task { format, inputs, .. } => {
+            heading(format, &step.kind.request().unwrap_or_default());
             print_inputs(inputs, &indent, output);
             if let Some(preview) = &step.preview {
                 print_preview(preview, &indent, output);

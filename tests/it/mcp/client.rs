@@ -1,12 +1,22 @@
 //! An MCP client that says what it is told to say, be it right or wrong.
 
+use std::time::Duration;
+
+use axum::body::Bytes;
 use futures::StreamExt as _;
-use reqwest::Response;
+use futures::stream::BoxStream;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 /// The protocol that it speaks: the newest one with sessions.
 const VERSION: &str = "2025-11-25";
+/// The first one without.
+const STATELESS: &str = "2026-07-28";
+/// No more than a bound: nothing waits for it that goes well.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+const ACCEPTED: &str = "application/json, text/event-stream";
 
 /// A session.
 #[derive(Debug, Clone)]
@@ -50,15 +60,7 @@ impl Client {
             token: token.map(str::to_owned),
             session: String::new(),
         };
-        let hello = json!({
-            "jsonrpc": "2.0", "id": 0, "method": "initialize",
-            "params": {
-                "protocolVersion": VERSION,
-                "capabilities": capabilities,
-                "clientInfo": {"name": "test", "version": "1"},
-            },
-        });
-        let response = client.post(&hello).await;
+        let response = client.post(&hello(VERSION, &capabilities)).await;
         client.session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
         let told = read(response, &json!(0), async |_| {}).await;
         assert_eq!(told.answer["result"]["serverInfo"]["name"], "a2s", "{told:?}");
@@ -74,20 +76,36 @@ impl Client {
     /// Posts anything.
     pub(super) async fn post_bytes(&self, body: Vec<u8>) -> Response {
         let request = self.http.post(&self.url).body(body);
-        let request = request
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, text/event-stream");
+        let request = request.header(CONTENT_TYPE, "application/json").header(ACCEPT, ACCEPTED);
+        self.known(request).send().await.unwrap()
+    }
+
+    /// Puts on who calls, and in which session.
+    fn known(&self, request: RequestBuilder) -> RequestBuilder {
         let request = match self.session.as_str() {
             "" => request,
             session => {
                 request.header("mcp-session-id", session).header("mcp-protocol-version", VERSION)
             }
         };
-        let request = match &self.token {
+        match &self.token {
             Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
             None => request,
-        };
-        request.send().await.unwrap()
+        }
+    }
+
+    /// What the server says by itself.
+    pub(super) async fn listen(&self) -> Heard {
+        let request = self.http.get(&self.url).header(ACCEPT, "text/event-stream");
+        let response = self.known(request).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        Heard::of(response)
+    }
+
+    /// Ends the session.
+    pub(super) async fn close(&self) {
+        let response = self.known(self.http.delete(&self.url)).send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
     }
 
     /// Tells something that has no answer.
@@ -127,26 +145,112 @@ impl Client {
     }
 }
 
+/// A client of the protocol without sessions.
+#[derive(Debug, Clone)]
+pub(super) struct Stateless {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+    capabilities: Value,
+}
+
+impl Stateless {
+    pub(super) fn new(url: &str, token: &str, capabilities: Value) -> Self {
+        let (http, url) = (crate::http::client(), format!("{url}mcp"));
+        Self { http, url, token: token.to_owned(), capabilities }
+    }
+
+    /// Posts a request.
+    pub(super) async fn post(&self, id: u64, method: &str, mut params: Value) -> Response {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": STATELESS,
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+        });
+        let mut request = self.http.post(&self.url).bearer_auth(&self.token);
+        if let Some(name) = params["name"].as_str() {
+            request = request.header("mcp-name", name);
+        }
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let request = request.header(ACCEPT, ACCEPTED).header("mcp-protocol-version", STATELESS);
+        request.header("mcp-method", method).json(&body).send().await.unwrap()
+    }
+
+    /// Calls a tool, and gives its result.
+    pub(super) async fn call(&self, tool: &str, arguments: Value, more: Value) -> Value {
+        let mut params = json!({"name": tool, "arguments": arguments});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let response = self.post(1, "tools/call", params).await;
+        let is_json = response.headers()[CONTENT_TYPE] == "application/json";
+        let mut answer: Value = match is_json {
+            true => response.json().await.unwrap(),
+            false => read(response, &json!(1), async |_| {}).await.answer,
+        };
+        answer["result"].take()
+    }
+}
+
+/// The request that opens a session.
+pub(super) fn hello(version: &str, capabilities: &Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    })
+}
+
 /// Reads a stream up to the answer.
 async fn read(response: Response, id: &Value, hear: impl AsyncFn(&Value)) -> Told {
     let mut before = Vec::new();
-    let mut buffer = String::new();
-    let mut chunks = response.bytes_stream();
+    let mut heard = Heard::of(response);
     loop {
-        while let Some((block, rest)) = buffer.split_once("\n\n") {
-            let data = block.lines().find_map(|line| line.strip_prefix("data: "));
-            let message: Option<Value> = data
-                .filter(|data| !data.is_empty())
-                .map(|data| serde_json::from_str(data).unwrap());
-            buffer = rest.to_owned();
-            let Some(message) = message else { continue };
-            if message["id"] == *id && message.get("method").is_none() {
-                return Told { answer: message, before };
-            }
-            hear(&message).await;
-            before.push(message);
+        let message = heard.next().await.expect("an answer comes");
+        if message["id"] == *id && message.get("method").is_none() {
+            return Told { answer: message, before };
         }
-        let chunk = chunks.next().await.expect("an answer comes").unwrap();
-        buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        hear(&message).await;
+        before.push(message);
+    }
+}
+
+/// The messages of a stream of events.
+pub(super) struct Heard {
+    chunks: BoxStream<'static, reqwest::Result<Bytes>>,
+    buffer: String,
+}
+
+impl Heard {
+    pub(super) fn of(response: Response) -> Self {
+        Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
+    }
+
+    /// The next message; none when the stream has ended.
+    pub(super) async fn next(&mut self) -> Option<Value> {
+        loop {
+            while let Some((block, rest)) = self.buffer.split_once("\n\n") {
+                let data = block.lines().find_map(|line| line.strip_prefix("data: "));
+                let message = data.filter(|data| !data.is_empty()).map(serde_json::from_str);
+                self.buffer = rest.to_owned();
+                if let Some(message) = message {
+                    return Some(message.unwrap());
+                }
+            }
+            let chunk = timeout(LONG, self.chunks.next()).await.expect("somebody says something");
+            let chunk = chunk?.unwrap();
+            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// The next message with this method.
+    pub(super) async fn until(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.next().await.expect("it is told");
+            if message["method"] == method {
+                return message;
+            }
+        }
     }
 }

@@ -7,8 +7,9 @@ use a2s_cli::standin::Service;
 use axum::Router;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
-use super::client::Client;
+use super::client::{Client, LONG};
 use crate::harness::{RUNTIME, World};
 use crate::http;
 
@@ -72,17 +73,22 @@ fn silent() -> (World, Arc<Notify>) {
     (world, asked)
 }
 
-/// How the only run ended. It waits for that.
+/// How the only run ended. It waits for that, but not for ever.
 fn how_it_ended(world: &World) -> Value {
-    let token = format!("Bearer {}", world.token());
-    let headers = [("authorization", token.as_str())];
-    let (_, runs) = http::get(&format!("{}v1/executions", world.url()), &headers);
-    let runs: Value = serde_json::from_str(&runs).unwrap();
-    let id = runs["executions"][0]["id"].as_str().unwrap();
-    // The stream of its events ends when it does.
-    http::get(&format!("{}v1/executions/{id}/events", world.url()), &headers);
-    let (_, run) = http::get(&format!("{}v1/executions/{id}", world.url()), &headers);
-    serde_json::from_str::<Value>(&run).unwrap()["status"].clone()
+    let (token, http) = (world.token(), http::client());
+    let get = async |path: &str| {
+        let request = http.get(format!("{}v1/executions{path}", world.url()));
+        request.bearer_auth(&token).send().await.unwrap().text().await.unwrap()
+    };
+    let ended = async {
+        let runs: Value = serde_json::from_str(&get("").await).unwrap();
+        let id = runs["executions"][0]["id"].as_str().unwrap();
+        // The stream of its events ends when it does.
+        get(&format!("/{id}/events")).await;
+        let run: Value = serde_json::from_str(&get(&format!("/{id}")).await).unwrap();
+        run["status"].clone()
+    };
+    RUNTIME.block_on(async { timeout(LONG, ended).await }).expect("the run ends")
 }
 
 /// Begins a run, and gives the connection that waits for its answer.
@@ -100,12 +106,15 @@ async fn begin(client: &Client, asked: &Notify) -> reqwest::Response {
 fn a_call_that_is_cancelled_stops_its_run() {
     let (world, asked) = silent();
     let (url, token) = (world.url().to_owned(), world.token());
-    RUNTIME.block_on(async {
+    let (client, open) = RUNTIME.block_on(async {
         let client = Client::open(&url, Some(&token), json!({})).await;
-        let _open = begin(&client, &asked).await;
+        let open = (client.listen().await, begin(&client, &asked).await);
         client.tell("notifications/cancelled", json!({"requestId": 7})).await;
+        (client, open)
     });
     assert_eq!(how_it_ended(&world), "cancelled");
+    // Until then the client listened: going away would have stopped it, too.
+    drop((client, open));
 }
 
 #[test]

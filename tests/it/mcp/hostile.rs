@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 use super::client::Client;
 use crate::harness::{RUNTIME, World};
 
+/// A digest that nothing has.
+fn other_digest() -> String {
+    format!("sha256:{}", "0".repeat(64))
+}
+
 #[test]
 fn what_a_caller_sends_is_bounded_and_mistakes_are_told_to_the_model() {
     let world = World::up(&[]);
@@ -36,6 +41,9 @@ fn what_a_caller_sends_is_bounded_and_mistakes_are_told_to_the_model() {
             ("search_capabilities", json!({"intent": "dogs", "colour": "red"})),
             ("execute_capability", json!({"name": "../../etc/passwd"})),
             ("execute_capability", json!({"name": "ListDogBreeds", "digest": "sha256:abc"})),
+            ("execute_capability", json!({"name": "ListDogBreeds", "digest": other_digest()})),
+            ("execute_capability", json!({"name": "ListDogBreeds", "plan": other_digest()})),
+            ("plan_capability", json!({"name": "ListDogBreeds", "digest": other_digest()})),
             ("execute_capability", json!({"name": "ListDogBreeds", "version": "not a version"})),
             ("execute_capability", json!({"name": "ListDogBreeds", "inputs": ["a"]})),
             ("execute_capability", json!({"name": "ListDogBreeds", "inputs": {"cat": 1}})),
@@ -95,6 +103,8 @@ fn what_a_service_says_is_marked_as_data_and_nothing_is_done_because_of_it() {
         assert_eq!(end, format!("--- end of data {mark}"));
         assert_eq!(serde_json::from_str::<Value>(data).unwrap(), *ran.content());
         assert!(!data.contains(mark));
+        let again = client.call(2, "execute_capability", json!({"name": "ListDogBreeds"})).await;
+        assert!(!again.text().contains(mark), "a service could have learnt it");
         assert_eq!(world.standin("api.twitter.com").requests(), 0);
         assert!(ran.before.is_empty());
     });

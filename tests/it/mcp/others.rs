@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use agent::mcp::Limits;
 use serde_json::{Value, json};
 
 use super::everything;
@@ -151,7 +152,7 @@ fn conform(npm: &Path, folder: &Path, url: &str, expected: &str) {
 fn the_transport_passes_what_the_suite_has_tools_of_its_own_for() {
     let Some(npm) = npm() else { return };
     let folder = tempfile::TempDir::new().unwrap();
-    conform(&npm, folder.path(), &everything::serve(), "transport.yaml");
+    conform(&npm, folder.path(), &everything::serve(Limits::default()), "transport.yaml");
 }
 
 #[test]

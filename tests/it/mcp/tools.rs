@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::{Client, Heard, Stateless};
 use crate::harness::{RUNTIME, World};
 
 /// A client that shows forms.
@@ -101,45 +101,24 @@ fn an_approval_is_for_one_plan_where_the_client_comes_back_with_it() {
     let (url, token) = (world.url().to_owned(), world.token());
     RUNTIME.block_on(async {
         // 2026-07-28: no session, and questions are answers.
+        let client = Stateless::new(&url, &token, with_forms());
         let post = async |text: &str, answers: Value| -> Value {
-            let meta = json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": with_forms(),
-            });
             let arguments = json!({"name": "PostTweet", "inputs": {"text": text}});
-            let params = json!({
-                "name": "execute_capability", "arguments": arguments, "_meta": meta,
-                "inputResponses": answers,
-            });
-            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-            let response = crate::http::client()
-                .post(format!("{url}mcp"))
-                .bearer_auth(&token)
-                .header("accept", "application/json, text/event-stream")
-                .header("mcp-protocol-version", "2026-07-28")
-                .header("mcp-method", "tools/call")
-                .header("mcp-name", "execute_capability")
-                .json(&body)
-                .send()
-                .await
-                .unwrap();
-            let text = response.text().await.unwrap();
-            let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
-            serde_json::from_str(data.unwrap_or(&text)).unwrap()
+            let answers = json!({"inputResponses": answers});
+            client.call("execute_capability", arguments, answers).await
         };
         let asked = post("hello", json!({})).await;
-        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-        let questions = asked["result"]["inputRequests"].as_object().unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let questions = asked["inputRequests"].as_object().unwrap();
         let (question, _) = questions.iter().next().unwrap();
         let mut yes = json!({});
         yes[question] = json!({"action": "accept", "content": {}});
         // A yes to one text is none to another.
         let other = post("something else", yes.clone()).await;
-        assert_eq!(other["result"]["resultType"], "input_required", "{other}");
+        assert_eq!(other["resultType"], "input_required", "{other}");
         assert_eq!(world.standin("api.twitter.com").requests(), 0);
         let ran = post("hello", yes).await;
-        assert_eq!(ran["result"]["structuredContent"]["output"]["tweet_text"], "hello", "{ran}");
+        assert_eq!(ran["structuredContent"]["output"]["tweet_text"], "hello", "{ran}");
     });
 }
 
@@ -206,6 +185,22 @@ fn documents_are_resources_and_a_prompt_explains() {
 }
 
 #[test]
+fn of_the_five_tools_one_may_change_something() {
+    let world = World::up(&[]);
+    let url = world.url().to_owned();
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, None, json!({})).await;
+        let tools = client.ask(1, "tools/list", json!({})).await.answer;
+        for tool in tools["result"]["tools"].as_array().unwrap() {
+            let runs = tool["name"] == "execute_capability";
+            let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+            let hints = hints.map(|hint| tool["annotations"][hint].as_bool().unwrap());
+            assert_eq!(hints, [!runs, runs, !runs, runs], "{tool}");
+        }
+    });
+}
+
+#[test]
 fn what_is_listed_is_a_tool_of_its_own() {
     let mut world = World::down(&["--mcp-tool", "GetCountry@^1", "--mcp-tool", "host:dogapi.dog"]);
     let config = world.write("a2s.toml", "[agent]\nmcp-tools = [\"PostTweet\"]\n");
@@ -228,6 +223,50 @@ fn what_is_listed_is_a_tool_of_its_own() {
         assert_eq!(ran.content()["digest"], breeds["_meta"]["a2s/digest"], "{ran:?}");
         let ran = client.call(3, "PostTweet", json!({"text": "hello"})).await;
         assert_eq!(ran.content()["output"]["tweet_text"], "hello", "{ran:?}");
+    });
+}
+
+/// Publishes `ListDogBreeds` 1.1.0.
+fn publish_newer_breeds(world: &World) {
+    let document = std::fs::read_to_string(crate::harness::shipped("ListDogBreeds")).unwrap();
+    let file = world.write("newer.yaml", &document.replace("version: \"1.0\"", "version: \"1.1\""));
+    world.a2s(&["checksum", "--write", &file]).exits(0);
+    world.a2s(&["publish", "--skip-tests", &file]).exits(0);
+}
+
+#[test]
+fn a_client_is_told_when_other_tools_are_listed() {
+    let world = World::up(&["--mcp-tool", "ListDogBreeds"]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    let version = |tools: &Value| {
+        let tools = tools["result"]["tools"].as_array().unwrap();
+        tools.last().unwrap()["_meta"]["a2s/version"].as_str().unwrap().to_owned()
+    };
+    const CHANGED: &str = "notifications/tools/list_changed";
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let before = client.ask(1, "tools/list", json!({})).await.answer;
+        assert_eq!(version(&before), "1.0.0");
+        let mut heard = client.listen().await;
+        let stateless = Stateless::new(&url, &token, json!({}));
+        let wanted =
+            json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+        let subscribed = stateless.post(7, "subscriptions/listen", wanted).await;
+        let mut subscribed = Heard::of(subscribed);
+        let agreed = subscribed.until("notifications/subscriptions/acknowledged").await;
+        let agreed = &agreed["params"]["notifications"];
+        assert_eq!(*agreed, json!({"toolsListChanged": true}));
+
+        publish_newer_breeds(&world);
+        // Somebody looks; otherwise it takes seconds to be seen.
+        let other = Client::open(&url, Some(&token), json!({})).await;
+        other.ask(1, "tools/list", json!({})).await;
+        heard.until(CHANGED).await;
+        let told = subscribed.until(CHANGED).await;
+        let of = &told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+        assert_eq!(*of, 7, "{told}");
+        let after = client.ask(2, "tools/list", json!({})).await.answer;
+        assert_eq!(version(&after), "1.1.0");
     });
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn message_of(response: &RawResponse) -> Option<Message> {
 }
 
 /// The value of the answer to a call.
-pub(in crate::request) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
+pub(crate) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
     let Some(message) = message_of(response) else {
         if !response.is_success() {
             return Err(status_error(response));

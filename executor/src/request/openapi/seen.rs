@@ -14,18 +14,18 @@ const MAX_LOOKS: usize = 100;
 
 /// A body that can be held to its schema.
 #[derive(Debug)]
-pub(in crate::request) struct Seen<'v> {
+pub(in super::super) struct Seen<'v> {
     body: &'v RequestBody,
     /// What the service reads: fields without a value are left out, and files are texts, with a
     /// character for each byte.
-    pub(in crate::request) value: Cow<'v, Value>,
+    pub(in super::super) value: Cow<'v, Value>,
 }
 
 impl<'v> Seen<'v> {
     /// What a service reads of a body that can be sent. None where its schema does not describe
     /// what is sent: text that stands for a structure, such as XML, and bytes of a media type of
     /// their own.
-    pub(in crate::request) fn of(
+    pub(in super::super) fn of(
         task: &OpenApiTask,
         body: &'v RequestBody,
         value: &'v Value,
@@ -56,7 +56,7 @@ impl<'v> Seen<'v> {
     }
 
     /// How what stands at a place of the value (a JSON pointer) is written.
-    pub(in crate::request) fn spelling(&self, at: &str) -> Spelling {
+    pub(in super::super) fn spelling(&self, at: &str) -> Spelling {
         match self.body.format {
             BodyFormat::Json => Spelling::Exact,
             BodyFormat::Text | BodyFormat::Other if at.is_empty() => Spelling::Text,

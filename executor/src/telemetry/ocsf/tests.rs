@@ -187,6 +187,42 @@ fn a_denial_is_of_high_severity_and_says_why() {
 }
 
 #[test]
+fn what_is_said_of_an_mcp_message_is_told_as_that() {
+    let opened = kind(json!({
+        "type": "session_opened", "step": "ask", "attempt": 1, "host": "mcp.example",
+        "revision": "2025-11-25", "duration_ms": 3,
+    }));
+    let events = told([
+        started("ask"),
+        decided("ask", "request", "allow", "guardian"),
+        decided("ask", "mcp_outbound", "modify", "guardian"),
+        opened,
+        sending("ask", "POST"),
+        received("ask", 200),
+        decided("ask", "mcp_inbound", "deny", "guardian"),
+        failed("ask", Kind::GuardianDeniedResult),
+        ended(),
+    ]);
+    assert_eq!(
+        summary(&events),
+        [
+            "200401 Low The guardian changed the MCP message of Dogs.ask",
+            "200401 High The guardian denied the MCP answer of Dogs.ask",
+            "600399 Informational Dogs.ask failed: A2S341",
+        ]
+    );
+    let methods: Vec<_> = events[2]["unmapped"]["aos"]["decisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|decision| decision["method"].as_str().unwrap())
+        .collect();
+    assert_eq!(methods, ["steps/toolCallRequest", "protocols/MCP", "protocols/MCP"]);
+    assert_eq!(events[0]["unmapped"]["aos"]["decisions"][0]["method"], "protocols/MCP");
+    assert_eq!(events[1]["evidences"][0]["dst_endpoint"]["hostname"], "api.example");
+}
+
+#[test]
 fn silence_is_told_apart_from_a_no() {
     for (decision, source, expected) in [
         (

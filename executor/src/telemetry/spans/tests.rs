@@ -123,6 +123,41 @@ fn says(span: &Span, expected: &[(&str, serde_json::Value)]) {
 }
 
 #[test]
+fn a_session_and_what_is_said_of_messages_belong_to_the_step() {
+    let opened = |revision: serde_json::Value, failure: serde_json::Value| {
+        kind(json!({
+            "type": "session_opened", "step": "ask", "attempt": 1, "host": "mcp.example",
+            "revision": revision, "duration_ms": 3, "failure": failure,
+        }))
+    };
+    let silent = json!({"code": "A2S353", "message": "s3cret"});
+    let trace = trace([
+        started("ask", "task"),
+        decided("ask", "request", "allow"),
+        decided("ask", "mcp_outbound", "allow"),
+        opened(json!(null), silent),
+        opened(json!("2025-11-25"), json!(null)),
+        sending("ask", 1),
+        received("ask", 1, 200),
+        decided("ask", "mcp_inbound", "allow"),
+        decided("ask", "result", "allow"),
+        finished("ask"),
+    ]);
+    let call = span(&trace, "gen_ai.tool.call");
+    let names: Vec<_> = call.events.iter().map(|event| event.name).collect();
+    assert_eq!(names, ["acs.decision", "acs.decision", "a2s.session", "a2s.session"]);
+    let told = |at: usize, name: &str| {
+        let found = call.events[at].attributes.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| format!("{value:?}"))
+    };
+    assert!(told(2, "error.type").unwrap().contains("A2S353"));
+    assert_eq!(told(2, "mcp.protocol.version"), None);
+    assert!(told(3, "mcp.protocol.version").unwrap().contains("2025-11-25"));
+    let result = span(&trace, "gen_ai.tool.result");
+    assert_eq!(result.events.len(), 2, "{result:#?}");
+}
+
+#[test]
 fn a_request_that_the_service_refused_is_an_error() {
     let attempt = |status| {
         let events = [

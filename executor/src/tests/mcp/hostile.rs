@@ -186,6 +186,24 @@ async fn a_session_is_used_for_one_call_with_its_id_and_its_credential() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_take_leave_holds_nobody() {
+    let opening =
+        |body: &Value| ([("mcp-session-id", "s1")], agreed(body, "2025-06-18")).into_response();
+    let waits = |world: &mut World| world.config.limits.request_timeout = Duration::from_secs(600);
+    let answer = move |body: &Value| match body.is_null() {
+        true => endless(String::new(), None),
+        false => wants_session(opening)(body),
+    };
+    let (world, app, heard_) = open(waits, answer).await;
+    let ended = tokio::time::timeout(
+        Duration::from_secs(60),
+        call(&world, &app, "/mcp", "look", json!({})),
+    );
+    assert_eq!(gave(&ended.await.expect("a session is ended in time")), json!({"ok": true}));
+    assert_eq!(heard(&heard_).last().unwrap(), "DELETE s1 -");
+}
+
+#[tokio::test]
 async fn a_session_that_cannot_be_had_leaves_the_refusal_as_it_was() {
     let odd = |id: &'static [u8]| {
         move |body: &Value| {
