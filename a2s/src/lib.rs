@@ -76,7 +76,7 @@ pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId, s
 pub use crate::pattern::{Found, find_inputs, read_inputs};
 pub use crate::query::{Query, QueryMiss};
 pub use crate::schema::json_schema;
-pub use crate::secret::Secret;
+pub use crate::secret::{HIDDEN, Secret};
 pub use crate::sentence::{split_clauses, split_requests};
 pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,

@@ -7,6 +7,9 @@ use zeroize::Zeroizing;
 
 use crate::checksum::Digest;
 
+/// What stands where a secret would.
+pub const HIDDEN: &str = "(secret)";
+
 /// A text that is never shown, and is overwritten in memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use a2s::Digest;
 use a2s::api::{Decision, EventKind, RunError};
+use a2s::{Digest, HIDDEN};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,6 @@ mod credential;
 mod spelling;
 
 pub(crate) use credential::ADDRESS;
-
-/// What stands for a secret value.
-pub(crate) const PLACEHOLDER: &str = "(secret)";
 
 /// The fewest characters that a value is found again by.
 const MIN_CHARS: usize = 4;
@@ -170,7 +167,7 @@ impl Secrets {
         masked.body = mask(&response.body).into();
         for value in masked.headers.values_mut() {
             let text = HeaderValue::try_from(mask(value.as_bytes()));
-            *value = text.unwrap_or_else(|_| HeaderValue::from_static(PLACEHOLDER));
+            *value = text.unwrap_or_else(|_| HeaderValue::from_static(HIDDEN));
         }
         masked
     }
@@ -332,7 +329,7 @@ fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> V
 
 /// What stands for a value that is secret as a whole.
 pub(crate) fn hidden() -> Value {
-    Value::String(PLACEHOLDER.to_owned())
+    Value::String(HIDDEN.to_owned())
 }
 
 /// Whether every part of `value` that tells something is found again wherever it turns up.
@@ -383,10 +380,10 @@ pub(crate) fn restore(shown: &Value, truth: &Value, made: Value) -> Value {
 pub(crate) fn has_placeholder(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
-        Value::String(text) => text.contains(PLACEHOLDER),
+        Value::String(text) => text.contains(HIDDEN),
         Value::Array(items) => items.iter().any(has_placeholder),
         Value::Object(members) => {
-            members.iter().any(|(name, value)| name.contains(PLACEHOLDER) || has_placeholder(value))
+            members.iter().any(|(name, value)| name.contains(HIDDEN) || has_placeholder(value))
         }
     }
 }

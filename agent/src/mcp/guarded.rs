@@ -1,7 +1,7 @@
 //! MCP messages in front of the guardians: every request before anything is done for it, every
 //! answer before it is sent (`protocols/MCP`).
 
-use a2s::one_line;
+use a2s::{HIDDEN, one_line};
 use rmcp::model::{JsonObject, RequestId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 use super::server::Shared;
 use crate::guard::Scene;
 
-/// What stands for a value that guardians are not shown.
-const SECRET: &str = "(secret)";
 /// The longest words of a guardian that are told.
 const MAX_WORDS: usize = 500;
 
@@ -133,7 +131,7 @@ impl Hidden {
         };
         let mut kept = JsonObject::new();
         for (name, value) in inputs.iter_mut().filter(|(name, _)| is_hidden(name)) {
-            kept.insert(name.clone(), std::mem::replace(value, json!(SECRET)));
+            kept.insert(name.clone(), std::mem::replace(value, json!(HIDDEN)));
         }
         kept
     }
@@ -143,7 +141,7 @@ impl Hidden {
         let Some(inputs) = self.inputs(params) else { return };
         for (name, value) in kept {
             if let Some(place) = inputs.get_mut(&name)
-                && *place == SECRET
+                && *place == HIDDEN
             {
                 *place = value;
             }
@@ -169,18 +167,18 @@ mod tests {
         let call = json!({"arguments": {"inputs": {"pin": 1234, "key": "k", "city": "Bern"}}});
         let mut shown = call.clone();
         let kept = hidden.take(&mut shown);
-        let inputs = json!({"pin": SECRET, "key": SECRET, "city": "Bern"});
+        let inputs = json!({"pin": HIDDEN, "key": HIDDEN, "city": "Bern"});
         assert_eq!(shown["arguments"]["inputs"], inputs);
         let mut same = shown.clone();
         hidden.put_back(&mut same, kept.clone());
         assert_eq!(same, call);
         // Another value in its place stays; a value is put where it came from, and nowhere else.
-        shown["arguments"]["inputs"] = json!({"pin": 1, "city": SECRET});
+        shown["arguments"]["inputs"] = json!({"pin": 1, "city": HIDDEN});
         hidden.put_back(&mut shown, kept);
-        assert_eq!(shown["arguments"]["inputs"], json!({"pin": 1, "city": SECRET}));
+        assert_eq!(shown["arguments"]["inputs"], json!({"pin": 1, "city": HIDDEN}));
         let all = Hidden { way: &["arguments"], names: None };
         let mut shown = json!({"arguments": {"a": 1, "b": [2]}});
         all.take(&mut shown);
-        assert_eq!(shown["arguments"], json!({"a": SECRET, "b": SECRET}));
+        assert_eq!(shown["arguments"], json!({"a": HIDDEN, "b": HIDDEN}));
     }
 }

@@ -6,7 +6,7 @@ use a2s::api::{
     AgentEvent, AgentQuestion, AgentRun, AgentStatus, ExecutionRequest, PassedOver, Pending, Pin,
     PlanAnswer, PlanRequest, RunStatus,
 };
-use a2s::{Field, Interface, Permission};
+use a2s::{Field, HIDDEN, Interface, Permission};
 use serde_json::{Map, Value};
 
 use super::Turn;
@@ -15,9 +15,6 @@ use super::wish::Wish;
 use crate::agent::Source;
 use crate::client::Error as ClientError;
 use crate::error::Error;
-
-/// What stands where a secret would.
-const SECRET: &str = "(secret)";
 
 /// A capability with all that it needs.
 #[derive(Debug)]
@@ -122,7 +119,7 @@ impl Turn<'_> {
             fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect();
         let missing = lacking(&plan.missing, &fields);
         let shown = inputs.iter().map(|(name, value)| {
-            let shown = if secrets.contains(name) { SECRET.into() } else { value.clone() };
+            let shown = if secrets.contains(name) { HIDDEN.into() } else { value.clone() };
             (name.clone(), shown)
         });
         let reach = Reach {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use a2s::HIDDEN;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use encoding_rs::WINDOWS_1252;
@@ -15,7 +16,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
-use super::{Known, MIN_CHARS, PLACEHOLDER, Secrets, build, spelling};
+use super::{Known, MIN_CHARS, Secrets, build, spelling};
 use crate::error::{Error, Kind};
 use crate::request::{RawResponse, decode_text};
 
@@ -59,7 +60,7 @@ impl Secrets {
             let text = String::from_utf8_lossy(value.as_bytes());
             let scrubbed = spelling::replace(finder, &text);
             if scrubbed != text {
-                let placeholder = || HeaderValue::from_static(PLACEHOLDER);
+                let placeholder = || HeaderValue::from_static(HIDDEN);
                 *value = HeaderValue::from_str(&scrubbed).unwrap_or_else(|_| placeholder());
             }
         }
@@ -177,11 +178,11 @@ mod tests {
                 (URL_SAFE_NO_PAD.encode(format!("{before}{key}, and more")), "for addresses"),
             ] {
                 let scrubbed = scrub(key, format!("<p>{text}</p>").as_bytes());
-                assert!(scrubbed.contains(PLACEHOLDER), "{before} {rest}: {scrubbed}");
+                assert!(scrubbed.contains(HIDDEN), "{before} {rest}: {scrubbed}");
             }
         }
         let hex: String = key.bytes().map(|byte| format!("{byte:02X}")).collect();
-        assert_eq!(scrub(key, hex.as_bytes()), PLACEHOLDER);
+        assert_eq!(scrub(key, hex.as_bytes()), HIDDEN);
         let entities = "<p>k/ +&quot;canary?&gt;~</p>";
         assert_eq!(scrub_as(key, "text/xml", entities.as_bytes()), "<p>(secret)</p>");
         assert_eq!(scrub(key, b"nothing here"), "nothing here");

@@ -1,8 +1,7 @@
 //! Secret texts in the spellings in which addresses, JSON texts and pages have them.
 
+use a2s::HIDDEN;
 use aho_corasick::AhoCorasick;
-
-use super::PLACEHOLDER;
 
 /// A text read in a certain spelling: its bytes, and where each of them is written.
 type Reading = Vec<(u8, usize, usize)>;
@@ -147,7 +146,7 @@ fn replace_in(
         let (_, to) = place(found.end().saturating_sub(1));
         // Secrets are whole characters, and so are escapes: this never cuts one.
         replaced.push_str(text.get(end..from)?);
-        replaced.push_str(PLACEHOLDER);
+        replaced.push_str(HIDDEN);
         end = to;
     }
     if end == 0 {

@@ -141,7 +141,7 @@ proptest! {
         secret in "\\PC{4,12}", before in "\\PC{0,12}", after in "\\PC{0,12}",
     ) {
         // A placeholder that holds a secret itself is none of it.
-        prop_assume!(!PLACEHOLDER.contains(&secret));
+        prop_assume!(!HIDDEN.contains(&secret));
         let secrets = secrets(&[json!(secret)]);
         let text = format!("{before}{secret}{after}");
         let encoded = percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC);
@@ -150,7 +150,7 @@ proptest! {
             let masked = secrets.mask_text(&text);
             let decoded = percent_encoding::percent_decode_str(&masked).decode_utf8_lossy();
             // What lies around a placeholder may make up the secret anew only together with it.
-            for part in masked.split(PLACEHOLDER).chain(decoded.split(PLACEHOLDER)) {
+            for part in masked.split(HIDDEN).chain(decoded.split(HIDDEN)) {
                 prop_assert!(!part.contains(&secret), "{masked}");
             }
         }

@@ -8,13 +8,12 @@ use crate::code;
 use crate::decode::short;
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Action, Answer, Example, OnError, Output, OutputSource, Step, StepPath};
+use crate::secret::HIDDEN;
 use crate::task::{MediaType, Task};
 use crate::tree::{Node, item_path, member_path};
 use crate::types::fit::{Form, Misfit, Reason, Turn, misfits};
 use crate::types::{Object, Presence, Scope, Type};
 
-/// What stands in a result in place of a secret.
-const HIDDEN: &str = "(secret)";
 /// The most values that a message lists.
 const MAX_CHOICES: usize = 4;
 

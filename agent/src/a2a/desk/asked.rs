@@ -1,5 +1,6 @@
 //! What a request asks for, read from its parameters. Pure.
 
+use a2s::HIDDEN;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -9,9 +10,6 @@ use crate::a2a::rpc::{Call, Fault, Kind, Method, Object};
 use crate::a2a::tell::Wish;
 use crate::a2a::wire;
 use crate::agent::MAX_SESSION;
-
-/// What stands for a value that nobody is shown.
-const SECRET: &str = "(secret)";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl Asked {
     pub(super) fn reveal(&mut self, before: &Self, open: &[String]) {
         let (Self::Message(now), Self::Message(before)) = (self, before) else { return };
         for (name, value) in &mut now.wish.inputs {
-            if *value == SECRET
+            if *value == HIDDEN
                 && !open.contains(name)
                 && let Some(hidden) = before.wish.inputs.get(name)
             {
@@ -70,7 +68,7 @@ pub(super) fn hide_secrets(request: &mut Object, open: &[String]) {
     for part in parts.into_iter().flatten() {
         let inputs = part.get_mut("data").and_then(|data| data.get_mut("inputs")?.as_object_mut());
         for (_, value) in inputs.into_iter().flatten().filter(|(name, _)| !open.contains(name)) {
-            *value = json!(SECRET);
+            *value = json!(HIDDEN);
         }
     }
 }
