@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Blame, StateScope, WaitReason};
+use super::{Blame, Notice, StateScope, WaitReason};
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
@@ -374,6 +374,9 @@ pub enum EventKind {
         capability: Pin,
         /// All capabilities that it uses.
         dependencies: Vec<Pin>,
+        /// Which of these versions were yanked or are deprecated.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<Notice>,
         /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
         #[schema(value_type = Object)]
         inputs: Map<String, Value>,

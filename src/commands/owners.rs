@@ -1,0 +1,32 @@
+//! `a2s owners`: who may publish under a name.
+
+use a2s::api::{OwnerChange, OwnerList};
+
+use crate::cli::{OwnerChangeArgs, OwnersArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{NAME, Output};
+
+pub(super) async fn owners(
+    arguments: OwnersArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let OwnersArgs { name, change: OwnerChangeArgs { add, remove, transfer } } = arguments;
+    let path = ["v1", "capabilities", name.as_str(), "owners"];
+    let change = add.map(OwnerChange::Add);
+    let change = change.or(remove.map(OwnerChange::Remove));
+    let answer: OwnerList = match change.or(transfer.map(OwnerChange::Transfer)) {
+        Some(change) => client.post(&path, &change).await?,
+        None => client.get(&path).await?,
+    };
+    if output.is_json() {
+        output.json_line(&answer);
+        return Ok(());
+    }
+    output.line(format_args!("{NAME}{}{NAME:#} belongs to", answer.name));
+    for owner in &answer.owners {
+        output.line(format_args!("  {owner}"));
+    }
+    Ok(())
+}
