@@ -90,3 +90,99 @@ impl Identify for Callers {
         Box::pin(self.find(token))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, AtomicU16, AtomicUsize, Ordering};
+
+    use axum::Router;
+    use axum::extract::State;
+    use axum::http::StatusCode;
+    use axum::response::{IntoResponse as _, Response};
+    use axum::routing::post;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A registry that counts how often it is asked.
+    #[derive(Debug, Default)]
+    struct Asked {
+        times: AtomicUsize,
+        /// What it answers with; 0 for 200.
+        status: AtomicU16,
+        revoked: AtomicU16,
+    }
+
+    async fn answer(State(asked): State<Arc<Asked>>, body: axum::Json<Value>) -> Response {
+        asked.times.fetch_add(1, Ordering::Relaxed);
+        let status = asked.status.load(Ordering::Relaxed);
+        if status != 0 {
+            let problem =
+                json!({"type": "x", "title": "x", "status": status, "code": "A2S2", "detail": "x"});
+            return (StatusCode::from_u16(status).unwrap(), axum::Json(problem)).into_response();
+        }
+        let known = asked.revoked.load(Ordering::Relaxed) == 0;
+        let told = match body["token"].as_str().unwrap() {
+            "good" if known => json!({"active": true, "sub": "ci", "scope": "execute fly"}),
+            "brief" => json!({"active": true, "sub": "ci", "scope": "execute", "exp": 1_003}),
+            _ => json!({"active": false}),
+        };
+        axum::Json(told).into_response()
+    }
+
+    #[tokio::test]
+    async fn what_is_known_is_believed_for_a_while_and_nothing_else_is() {
+        let (asked, now) = (Arc::new(Asked::default()), Arc::new(AtomicI64::new(1_000)));
+        let routes = Router::new().route("/v1/tokens/introspect", post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let serving = axum::serve(listener, routes.with_state(Arc::clone(&asked)));
+        tokio::spawn(async move { serving.await.unwrap() });
+        let clock = Arc::clone(&now);
+        let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
+        let outside = Outside::new(time, uuid::Uuid::nil);
+        let callers = Callers::new(Client::new(&url, None).unwrap(), outside);
+        let ask = async |token: &str| callers.identify(&Secret::new(token)).await;
+        let times = || asked.times.swap(0, Ordering::Relaxed);
+
+        let caller = ask("good").await.unwrap().unwrap();
+        // A scope of another version opens nothing here.
+        assert_eq!((caller.subject.as_str(), caller.scopes), ("ci", [Scope::Execute].into()));
+        now.fetch_add(9, Ordering::Relaxed);
+        asked.revoked.store(1, Ordering::Relaxed);
+        assert!(ask("good").await.unwrap().is_some());
+        assert_eq!(times(), 1);
+        now.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(ask("good").await, Ok(None), "nothing is believed for longer");
+        assert_eq!(times(), 1);
+
+        // What ends sooner is believed no longer, and what is not known is asked for each time.
+        now.store(1_000, Ordering::Relaxed);
+        assert!(ask("brief").await.unwrap().is_some());
+        now.store(1_003, Ordering::Relaxed);
+        ask("brief").await.unwrap();
+        assert_eq!(times(), 2);
+        for _ in 0..3 {
+            assert_eq!(ask("wrong").await, Ok(None));
+        }
+        assert_eq!(times(), 3);
+
+        // A registry that fails is no registry that knows nothing.
+        for (status, is_known) in [(401, true), (404, true), (500, false), (503, false)] {
+            asked.status.store(status, Ordering::Relaxed);
+            assert_eq!(ask("other").await.is_ok(), is_known, "{status}");
+        }
+
+        // However many there are, few are remembered.
+        asked.status.store(0, Ordering::Relaxed);
+        let caller = Caller { subject: "ci".parse().unwrap(), scopes: BTreeSet::new() };
+        for number in 0..MOST {
+            let key = Digest::of_bytes(&number.to_le_bytes());
+            callers.known().insert(key, (caller.clone(), Timestamp::MAX));
+        }
+        asked.revoked.store(0, Ordering::Relaxed);
+        ask("good").await.unwrap();
+        assert!(callers.known().len() <= MOST);
+    }
+}

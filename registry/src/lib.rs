@@ -241,7 +241,7 @@ impl App {
             metrics.clone(),
             identity.clone(),
         );
-        let tokens = Tokens::new(Arc::clone(&store), Arc::clone(&clock));
+        let tokens = Tokens::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone());
         let door = Door::new(config.token).with(Arc::new(tokens.clone()));
         let catalog = Catalog {
             feed: Feed::of(&identity),

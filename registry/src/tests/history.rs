@@ -157,7 +157,7 @@ async fn followers_are_bounded_and_leave_their_places() {
     let answer = world.send(request.body(Body::empty()).unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "A2S254"));
     drop(streams.pop());
-    follow(&world, "/v1/changes", None).await;
+    drop(follow(&world, "/v1/changes", None).await);
 }
 
 #[tokio::test]
@@ -259,8 +259,8 @@ async fn an_older_database_is_brought_up_to_date() {
     for ending in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{ending}", file.display()));
     }
-    let database = sqlx::SqlitePool::connect(&format!("sqlite:{}?mode=rwc", file.display()));
-    let database = database.await.unwrap();
+    let address = format!("sqlite:{}?mode=rwc", file.display());
+    let database = sqlx::SqlitePool::connect(&address).await.unwrap();
     let all: Migrator = sqlx::migrate!("migrations/sqlite");
     let older = all.iter().filter(|migration| migration.version <= 4).cloned().collect();
     Migrator::with_migrations(older).run(&database).await.unwrap();
@@ -317,7 +317,7 @@ async fn an_older_database_is_brought_up_to_date() {
     let audit = world.ask(Some(TOKEN), "GET", "/v1/audit", None).await.json();
     assert_eq!(audit["entries"][0]["by"], Value::Null, "nobody knows who it was");
     assert_eq!(world.turn("Cats/2.0.0", "unyank").await["latest"], "2.0.0");
-    assert_eq!(world.search("list of cat breeds").await.names(), ["Cats"]);
+    assert_eq!(world.search("list of cat breeds").await.names()[0], "Cats");
     let bob = world.token("bob", &["publish"]).await;
     assert_eq!(world.publish_as(&bob, &dogs("1.0.1")).await.code(), "A2S214");
     assert_eq!(world.publish(dogs("1.0.1")).await.status, 201);

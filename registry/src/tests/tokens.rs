@@ -124,6 +124,9 @@ async fn what_was_revoked_or_has_ended_opens_nothing() {
     let told = introspect(&brief).await;
     let expected = json!({"active": true, "sub": "brief", "scope": "publish", "exp": 1_000_060});
     assert_eq!(told, expected);
+    let told = introspect(TOKEN).await;
+    let all = json!({"active": true, "sub": "owner", "scope": "publish execute admin"});
+    assert_eq!(told, all);
     now.fetch_add(59, Ordering::Relaxed);
     assert_eq!(world.publish_as(&brief, &dogs("1.0.1")).await.status, 201);
     now.fetch_add(1, Ordering::Relaxed);
