@@ -154,8 +154,10 @@ async fn followers_are_bounded_and_leave_their_places() {
         streams.push(follow(&world, "/v1/changes", None).await);
     }
     let request = Request::get("/v1/changes").header("accept", "text/event-stream");
-    let answer = world.send(request.body(Body::empty()).unwrap()).await;
-    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "A2S254"));
+    let request = request.body(Body::empty()).unwrap();
+    let response = world.app.router().oneshot(request).await.unwrap();
+    // Before its body is read: one more stream would not end.
+    assert_eq!(response.status(), 503);
     drop(streams.pop());
     drop(follow(&world, "/v1/changes", None).await);
 }
