@@ -140,7 +140,7 @@ impl Shelf {
             match known.iter_mut().find(|other| other.checksum == listing.checksum) {
                 Some(other) => {
                     other.yanked |= listing.yanked;
-                    other.deprecated = listing.deprecated.or(other.deprecated.take());
+                    other.deprecated = listing.deprecated.or_else(|| other.deprecated.take());
                 }
                 None => known.push(listing),
             }

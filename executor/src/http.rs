@@ -416,9 +416,8 @@ async fn require_scope(
     next: Next,
 ) -> Response {
     let shown = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-    let refusal = match app.runs().door().admit(shown, scope).await {
-        Ok(_) => return next.run(request).await,
-        Err(refusal) => refusal,
+    let Err(refusal) = app.runs().door().admit(shown, scope).await else {
+        return next.run(request).await;
     };
     let kind = match &refusal {
         Refusal::Missing | Refusal::Unknown => Kind::Unauthorized,

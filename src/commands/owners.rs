@@ -14,9 +14,12 @@ pub(super) async fn owners(
 ) -> Result<(), Failure> {
     let OwnersArgs { name, change: OwnerChangeArgs { add, remove, transfer } } = arguments;
     let path = ["v1", "capabilities", name.as_str(), "owners"];
-    let change = add.map(OwnerChange::Add);
-    let change = change.or(remove.map(OwnerChange::Remove));
-    let answer: OwnerList = match change.or(transfer.map(OwnerChange::Transfer)) {
+    let change = match (add, remove, transfer) {
+        (Some(subject), _, _) => Some(OwnerChange::Add(subject)),
+        (None, Some(subject), _) => Some(OwnerChange::Remove(subject)),
+        (None, None, transfer) => transfer.map(OwnerChange::Transfer),
+    };
+    let answer: OwnerList = match change {
         Some(change) => client.post(&path, &change).await?,
         None => client.get(&path).await?,
     };

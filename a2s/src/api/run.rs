@@ -367,6 +367,7 @@ pub struct Event {
 /// What happened in a run. Secret values are never part of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "of each run there is one beginning")]
 pub enum EventKind {
     /// The run was accepted.
     RunStarted {

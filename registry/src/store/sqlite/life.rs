@@ -60,15 +60,15 @@ impl LifeStore for Sqlite {
     }
 
     async fn owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
-        sqlx::query_scalar(
+        sqlx::query_scalar::<_, String>(
             "SELECT subject FROM owner JOIN capability ON capability.id = owner.capability \
              WHERE name = ? ORDER BY subject",
         )
         .bind(name.as_str())
         .fetch_all(&self.readers)
         .await?
-        .into_iter()
-        .map(to_subject)
+        .iter()
+        .map(|subject| to_subject(subject))
         .collect()
     }
 
@@ -206,13 +206,15 @@ pub(super) async fn owners_of(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
 ) -> Result<Vec<Subject>, Error> {
-    sqlx::query_scalar("SELECT subject FROM owner WHERE capability = ? ORDER BY subject")
-        .bind(capability)
-        .fetch_all(&mut **transaction)
-        .await?
-        .into_iter()
-        .map(to_subject)
-        .collect()
+    sqlx::query_scalar::<_, String>(
+        "SELECT subject FROM owner WHERE capability = ? ORDER BY subject",
+    )
+    .bind(capability)
+    .fetch_all(&mut **transaction)
+    .await?
+    .iter()
+    .map(|subject| to_subject(subject))
+    .collect()
 }
 
 pub(super) async fn own(
@@ -243,8 +245,8 @@ async fn is_subject(
     Ok(subject.is_owner() || found.is_some())
 }
 
-fn to_subject(text: String) -> Result<Subject, Error> {
-    Subject::new(&text).map_err(Error::unavailable)
+fn to_subject(text: &str) -> Result<Subject, Error> {
+    Subject::new(text).map_err(Error::unavailable)
 }
 
 fn to_event(row: &SqliteRow) -> Result<AuditEntry, Error> {
@@ -258,13 +260,13 @@ fn to_event(row: &SqliteRow) -> Result<AuditEntry, Error> {
     Ok(AuditEntry {
         seq: row.try_get::<i64, _>("seq")?.unsigned_abs(),
         at: at.map_err(Error::unavailable)?,
-        by: text("actor")?.map(to_subject).transpose()?,
+        by: text("actor")?.as_deref().map(to_subject).transpose()?,
         action: Action::named(&action)
             .ok_or_else(|| Error::unavailable(format!("nobody knows the action `{action}`")))?,
         name: name.map_err(Error::unavailable)?,
         version: version.map_err(Error::unavailable)?,
         checksum: digest.map_err(Error::unavailable)?,
-        subject: text("subject")?.map(to_subject).transpose()?,
+        subject: text("subject")?.as_deref().map(to_subject).transpose()?,
         detail: detail.map_err(Error::unavailable)?,
     })
 }
