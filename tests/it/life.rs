@@ -54,7 +54,7 @@ fn a_yanked_version_is_not_found_and_runs_by_its_number_with_a_warning() {
     }
 }
 
-/// A document that uses ListDogBreeds, with its checksum filled in.
+/// A document that uses `ListDogBreeds`, with its checksum filled in.
 fn uses_dogs(world: &World) -> String {
     let text = std::fs::read_to_string(root().join("tests/it/life/UsesDogs.yaml")).unwrap();
     let file = world.write("UsesDogs.yaml", &text);
