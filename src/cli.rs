@@ -6,6 +6,7 @@ mod bom;
 mod embedder;
 mod guardian;
 mod guarding;
+mod life;
 mod runs;
 mod search;
 mod secrets;
@@ -31,6 +32,9 @@ pub(crate) use guardian::{
     AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
 };
 pub(crate) use guarding::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
+pub(crate) use life::{
+    AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, TokensCommand,
+};
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
 pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
@@ -163,6 +167,20 @@ pub(crate) enum Command {
     },
     /// Publish documents
     Publish(PublishArgs),
+    /// Withdraw a version: never found nor chosen again, there for those who name it
+    Yank {
+        #[arg(help = "NAME@VERSION")]
+        target: String,
+    },
+    /// Bring a withdrawn version back
+    Unyank {
+        #[arg(help = "NAME@VERSION")]
+        target: String,
+    },
+    /// Advise against a version, and say what to use instead
+    Deprecate(DeprecateArgs),
+    /// Show or change who may publish under a name
+    Owners(OwnersArgs),
     /// Say what you want done, and let an agent find and run what fits
     #[command(after_help = agent::AFTER_CHAT)]
     Chat(Box<ChatArgs>),
@@ -216,6 +234,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: GuardianCommand,
     },
+    /// Make, list and revoke tokens for others
+    #[command(after_help = life::AFTER_TOKENS)]
+    Tokens {
+        #[command(subcommand)]
+        command: TokensCommand,
+    },
+    /// Show who changed what in the registry
+    Audit(AuditArgs),
+    /// Copy another registry into this one, and follow it
+    #[command(after_help = life::AFTER_MIRROR)]
+    Mirror(MirrorArgs),
     /// Let an MCP client use capabilities, over standard input and output
     #[command(after_help = agent::AFTER_MCP)]
     Mcp,

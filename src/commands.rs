@@ -1,5 +1,6 @@
 //! The commands, each a few lines over the libraries and the services.
 
+mod audit;
 mod bom;
 mod chat;
 mod checksum;
@@ -11,9 +12,12 @@ mod fmt;
 mod graph;
 mod guardian;
 mod import;
+mod life;
 mod lock;
 mod mcp;
+mod mirror;
 mod new;
+mod owners;
 mod publish;
 mod run;
 mod runs;
@@ -26,6 +30,7 @@ mod state;
 mod stats;
 mod target;
 mod test;
+mod tokens;
 mod validate;
 mod verify;
 
@@ -75,6 +80,15 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Verify { target } => verify::verify(&target, client, output).await,
         Command::Test(arguments) => test::test(&arguments, client, output).await,
         Command::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
+        Command::Yank { target } => life::yank(&target, true, &client()?, output).await,
+        Command::Unyank { target } => life::yank(&target, false, &client()?, output).await,
+        Command::Deprecate(arguments) => life::deprecate(arguments, &client()?, output).await,
+        Command::Owners(arguments) => owners::owners(arguments, &client()?, output).await,
+        Command::Tokens { command } => tokens::tokens(command, &client()?, output).await,
+        Command::Audit(arguments) => audit::audit(arguments, &client()?, output).await,
+        Command::Mirror(arguments) => {
+            mirror::mirror(arguments, &data_dir(global), &client()?, output).await
+        }
         Command::Chat(arguments) => {
             let history = data_dir(global).join("chat_history");
             chat::chat(*arguments, &client()?, history, output).await

@@ -27,7 +27,7 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use folder::Folder;
-pub(crate) use guardians::Guardians;
+pub(crate) use guardians::{Guardians, read_token};
 pub(crate) use shipped::shipped;
 pub(crate) use stack::{ExecutorPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack};
 

@@ -2,9 +2,11 @@
 //! other. Plain data; every rule about it lives with the service that answers.
 
 mod agent;
+mod changes;
 mod graph;
 mod host;
 mod index;
+mod life;
 mod outcome;
 mod path;
 mod plan;
@@ -16,16 +18,19 @@ mod secrets;
 mod services;
 mod state;
 mod strategy;
+mod tokens;
 
 pub use agent::{
     AgentAnswer, AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentRequest, AgentRun,
     AgentStatus, Candidate, Delegated, HookDecision, PassedOver, Pending,
 };
+pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
 pub use graph::{
     Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
 };
 pub use host::{HostList, HostState, WaitReason};
 pub use index::{IndexBuilding, IndexStatus};
+pub use life::{DeprecateRequest, Deprecation, LifeAnswer, Notice, Successor};
 pub use outcome::{
     Blame, CapabilityStats, FailureClass, FailureCount, HostHealth, Latency, OutcomeReport,
     Standing,
@@ -55,6 +60,10 @@ pub use services::{
 };
 pub use state::{StateEntry, StateList, StateScope};
 pub use strategy::{Strategy, Weights};
+pub use tokens::{
+    Introspection, IntrospectionRequest, NewToken, OwnerChange, OwnerList, TokenEntry, TokenList,
+    TokenRequest,
+};
 
 /// The media type of documents in YAML (RFC 9512).
 pub const YAML: &str = "application/yaml";

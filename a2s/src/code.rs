@@ -80,6 +80,7 @@ codes! {
     DEPENDENCY_PERMISSIONS = "A2S070", "permissions of a dependency not declared", "Add the dependency's permissions to `permissions`.";
     DEPENDENCY_INPUTS = "A2S071", "inputs that a dependency does not take", "Map the inputs that `a2s show` lists.";
     DEPENDENCY_CONFLICT = "A2S072", "capability used in two versions at once", "Let both dependencies lead to one version, or keep both if that is meant: each gets its own.";
+    DEPENDENCY_DEPRECATED = "A2S073", "dependency is deprecated", "Use what its publisher names instead, or keep it as long as it does.";
     // More of tasks.
     BAD_MCP = "A2S080", "malformed MCP task", "Give `server` and `tool`, and copy the schemas as `tools/list` gives them.";
 }

@@ -32,6 +32,7 @@
 //! assert!(compilation.diagnostics[0].message.contains(&digest.to_string()));
 //! ```
 
+mod access;
 pub mod api;
 pub mod author;
 mod bom;
@@ -58,6 +59,7 @@ mod template;
 mod tree;
 mod types;
 
+pub use crate::access::{Caller, Door, Identify, Later, Refusal, Scope, Subject};
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use semver::{Version, VersionReq};
 
-use crate::api::Pin;
+use crate::api::{Deprecation, Pin};
 use crate::checksum::Digest;
 use crate::code;
 use crate::diagnostic::Diagnostic;
@@ -87,6 +87,8 @@ pub struct Listing {
     pub checksum: Digest,
     /// Whether it was withdrawn.
     pub yanked: bool,
+    /// What its publisher says, when it is deprecated.
+    pub deprecated: Option<Deprecation>,
 }
 
 impl Release for Listing {
@@ -136,7 +138,10 @@ impl Shelf {
         let known = self.capabilities.entry(name.clone()).or_default();
         for listing in listings {
             match known.iter_mut().find(|other| other.checksum == listing.checksum) {
-                Some(other) => other.yanked |= listing.yanked,
+                Some(other) => {
+                    other.yanked |= listing.yanked;
+                    other.deprecated = listing.deprecated.or_else(|| other.deprecated.take());
+                }
                 None => known.push(listing),
             }
         }
@@ -151,7 +156,8 @@ impl Shelf {
     pub fn add(&mut self, document: &Document) {
         let capability = document.capability();
         let checksum = document.digest();
-        let listing = Listing { version: capability.version.clone(), checksum, yanked: false };
+        let version = capability.version.clone();
+        let listing = Listing { version, checksum, yanked: false, deprecated: None };
         self.list(&capability.name, [listing]);
         self.open(checksum, Arc::new(Unit::of(capability)));
     }

@@ -95,7 +95,8 @@ impl Client {
     }
 
     /// Takes answers of at most so many bytes, and events of a stream as well.
-    pub(crate) fn up_to(self, most: usize) -> Self {
+    #[must_use]
+    pub fn up_to(self, most: usize) -> Self {
         Self { most, ..self }
     }
 

@@ -1,7 +1,7 @@
 //! What can go wrong with a request to an agent: one table of kinds with code and HTTP status.
 
-use a2s::Code;
 use a2s::api::Problem;
+use a2s::{Code, Refusal};
 
 use crate::client::Error as ClientError;
 
@@ -31,6 +31,7 @@ table! {
     Unauthorized = "A2S601", 401, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token lies in the data folder, or set `A2S_TOKEN`.";
     Unreachable = "A2S602", 502, "registry or executor not reachable", "Start it, or correct its address; the agent has no other way to do anything.";
     Busy = "A2S603", 503, "too many turns at once", "Try again when other turns are over.";
+    Forbidden = "A2S604", 403, "token does not open this", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
 }
 
 impl Kind {
@@ -47,9 +48,9 @@ pub enum Error {
     /// The request cannot be used.
     #[error("{0}")]
     BadRequest(String),
-    /// The token is missing or wrong.
-    #[error("the agent needs the owner's token")]
-    Unauthorized,
+    /// The token that was shown does not open this.
+    #[error("{0}")]
+    Shut(Refusal),
     /// A registry or an executor does not answer, or not as one would.
     #[error(transparent)]
     Service(#[from] ClientError),
@@ -62,7 +63,9 @@ impl Error {
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::BadRequest(_) => Kind::BadRequest,
-            Self::Unauthorized => Kind::Unauthorized,
+            Self::Shut(Refusal::Missing | Refusal::Unknown) => Kind::Unauthorized,
+            Self::Shut(Refusal::Lacks { .. }) => Kind::Forbidden,
+            Self::Shut(Refusal::Unavailable(_)) => Kind::Unreachable,
             Self::Service(_) => Kind::Unreachable,
             Self::Busy(_) => Kind::Busy,
         }

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Secret;
 use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, PROBLEM_JSON, Problem};
+use a2s::{Door, Identify, Scope, Secret};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
@@ -38,8 +38,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct App {
     agent: Arc<Agent>,
-    /// What callers have to show; nobody is asked without one.
-    token: Option<Secret>,
+    /// What callers have to show.
+    door: Door,
     turns: Arc<Semaphore>,
     /// Where other agents are served.
     desk: Arc<Desk>,
@@ -56,9 +56,16 @@ impl App {
     /// clients, so a service without a token lets everybody do what those may.
     #[must_use]
     pub fn new(agent: Agent, token: Option<Secret>) -> Self {
+        let door = Door::new(token);
         let turns = Arc::new(Semaphore::new(MAX_TURNS));
         let desk = Arc::new(Desk::new(agent.clone(), Arc::clone(&turns)));
-        Self { agent: Arc::new(agent), token, turns, desk, url: None }
+        Self { agent: Arc::new(agent), door, turns, desk, url: None }
+    }
+
+    /// The same, also for whoever shows a token that `others` knows and that opens runs.
+    #[must_use]
+    pub fn open_to(self, others: Arc<dyn Identify>) -> Self {
+        Self { door: self.door.with(others), ..self }
     }
 
     /// Says on the agent's card that it is reached at `url`, as others see it. Else the card says
@@ -102,11 +109,10 @@ fn routes() -> OpenApiRouter<App> {
 }
 
 async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    match &app.token {
-        Some(token) if !token.matches(given) => Error::Unauthorized.into_response(),
-        _ => next.run(request).await,
+    let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match app.door.admit(shown, Scope::Execute).await {
+        Ok(_) => next.run(request).await,
+        Err(refusal) => Error::Shut(refusal).into_response(),
     }
 }
 

@@ -27,6 +27,7 @@
 
 pub mod a2a;
 mod agent;
+mod callers;
 mod client;
 pub mod compose;
 mod error;
@@ -42,6 +43,7 @@ mod state;
 mod turn;
 
 pub use agent::{Agent, MAX_MESSAGE, MAX_SESSION, Source};
+pub use callers::Callers;
 pub use client::{Client, Error as ClientError, in_words, is_loopback, root_cause};
 pub use error::{CODES, Error};
 pub use executor::{Attended, Events, Executor};
@@ -49,6 +51,6 @@ pub use guard::{Denial, Guard, Guarded, Scene, Way};
 pub use http::App;
 pub use model::{Error as ModelError, Model};
 pub use outside::Outside;
-pub use registry::Registry;
+pub use registry::{Changes, Registry};
 pub use remote::{RemoteAgent, RemoteTurn};
 pub use state::{NoState, StateStore};

@@ -1,15 +1,16 @@
 //! The registry at the other end of HTTP: what fits an intent, and the documents themselves.
 
 use a2s::api::{
-    CapabilityList, CapabilityVersions, PublishAnswer, SearchAnswer, SearchAnswers, SearchRequest,
-    VerifyAnswer, VerifyRequest, YAML,
+    CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest, LifeAnswer, PublishAnswer,
+    RegistryChange, SearchAnswer, SearchAnswers, SearchRequest, VerifyAnswer, VerifyRequest, YAML,
 };
 use a2s::{CapabilityName, Digest, Document};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use semver::Version;
 use url::Url;
 
-use crate::client::{Client, Error};
+use crate::client::{Client, Error, Next, Sse};
 
 /// Knows capabilities: the `A2SRegistry` of the A2S text.
 #[derive(Debug, Clone)]
@@ -112,6 +113,57 @@ impl Registry {
         self.client.post(&["v1", "verify"], request).await
     }
 
+    /// Yanks a version, or brings it back.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn yank(
+        &self,
+        name: &CapabilityName,
+        version: &Version,
+        yanked: bool,
+    ) -> Result<LifeAnswer, Error> {
+        let verb = if yanked { "yank" } else { "unyank" };
+        let version = version.to_string();
+        let path = ["v1", "capabilities", name.as_str(), &version, verb];
+        self.client.json(self.client.request(Method::POST, &path)).await
+    }
+
+    /// Deprecates a version, or takes that back.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn deprecate(
+        &self,
+        name: &CapabilityName,
+        version: &Version,
+        request: &DeprecateRequest,
+    ) -> Result<LifeAnswer, Error> {
+        let version = version.to_string();
+        let path = ["v1", "capabilities", name.as_str(), &version, "deprecate"];
+        self.client.post(&path, request).await
+    }
+
+    /// A page of what changed behind a number, in order.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn changes(&self, since: u64, limit: u32) -> Result<ChangePage, Error> {
+        let request = self.client.request(Method::GET, &["v1", "changes"]);
+        self.client.json(request.query(&[("since", since), ("limit", u64::from(limit))])).await
+    }
+
+    /// What changes behind a number from now on, as it happens.
+    ///
+    /// # Errors
+    /// When the registry refuses or does not answer.
+    pub async fn follow(&self, since: u64) -> Result<Changes, Error> {
+        let request = self.client.request(Method::GET, &["v1", "changes"]);
+        let request = request.query(&[("since", since)]).header(ACCEPT, "text/event-stream");
+        let response = self.client.send(request).await?;
+        Ok(Changes { client: self.client.clone(), events: Sse::of(response) })
+    }
+
     /// Publishes a document, with the owner's token.
     ///
     /// # Errors
@@ -120,5 +172,28 @@ impl Registry {
     pub async fn publish(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
         let request = self.client.request(Method::POST, &["v1", "capabilities"]);
         self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
+    }
+}
+
+/// Changes as they happen.
+#[derive(Debug)]
+pub struct Changes {
+    client: Client,
+    events: Sse,
+}
+
+impl Changes {
+    /// The next change; none when the stream has ended or broke off, so that one goes on by asking
+    /// again behind the last number.
+    ///
+    /// # Errors
+    /// When the stream has what no registry sends.
+    pub async fn next(&mut self) -> Result<Option<RegistryChange>, Error> {
+        match self.events.next(&self.client).await? {
+            Next::Block(block) => serde_json::from_str(&block.data).map(Some).map_err(|error| {
+                self.client.bad(format!("sent a change that is not understood: {error}"))
+            }),
+            Next::End | Next::Broken(_) => Ok(None),
+        }
     }
 }

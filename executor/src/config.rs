@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Secret};
+use a2s::{Domain, Identify, Secret};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -42,8 +43,10 @@ pub struct Config {
     pub secret_key: SecretKey,
     /// The certificates that this executor shows to hosts (mutual TLS).
     pub client_certificates: BTreeMap<Domain, ClientCertificate>,
-    /// The token that callers need for everything about runs; without one nobody needs any.
+    /// The token that opens everything about runs; without one nobody needs any.
     pub token: Option<Secret>,
+    /// Who knows other tokens, and what they open; without it there are none.
+    pub others: Option<Arc<dyn Identify>>,
     /// Who learns of runs, as traces and as security events.
     pub telemetry: Telemetry,
 }
@@ -69,6 +72,7 @@ impl Config {
             limits: Limits::default(),
             hosts: Hosts::default(),
             token: None,
+            others: None,
             telemetry: Telemetry::default(),
         }
     }

@@ -82,6 +82,9 @@ table! {
     BadRange = "A2S315", 400, Caller, ChangeRequest, Failed, "malformed version", "Write a version such as 1.2.0 or a range such as ^1.2.";
     DependencyRefused = "A2S316", 422, Capability, ChooseAnother, Failed, "dependency cannot be used", "Ask the author of the capability to correct `dependencies`.";
     LockRefused = "A2S317", 422, Caller, ChangeRequest, Failed, "lock does not fit", "Write it anew with `a2s lock`, or run without it.";
+    // Who calls.
+    Forbidden = "A2S318", 403, Caller, AskOperator, Failed, "token does not open this", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
+    CallerUnknown = "A2S319", 503, Executor, Repeat, Unreachable, "tokens cannot be looked up", "Start the registry, which knows tokens, or show the owner's token.";
     // Inputs and budgets.
     MissingInput = "A2S320", 422, Caller, ChangeRequest, Failed, "input missing", "Give a value for each input that is named.";
     UnknownInput = "A2S321", 422, Caller, ChangeRequest, Failed, "input that the capability does not take", "Remove it, or correct its name; `a2s show` lists the inputs.";

@@ -124,6 +124,7 @@ impl Trial {
             ..Limits::default()
         };
         let mut library = Library {
+            notices: Vec::new(),
             root: root.digest(),
             documents: BTreeMap::new(),
             sources: BTreeMap::new(),

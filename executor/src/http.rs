@@ -7,11 +7,11 @@ mod triggers;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use a2s::CapabilityName;
 use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
+use a2s::{CapabilityName, Refusal, Scope};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
@@ -61,9 +61,12 @@ impl Modify for Bearer {
 
 /// The routes under `/v1`.
 pub(crate) fn router(app: App) -> Router {
-    let token = middleware::from_fn_with_state(app.clone(), require_token);
-    let (router, _) = routes().split_for_parts();
-    router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).route_layer(token).with_state(app)
+    let guard = |routes: OpenApiRouter<App>, scope| {
+        let door = middleware::from_fn_with_state((app.clone(), scope), require_scope);
+        routes.split_for_parts().0.route_layer(door)
+    };
+    let router = guard(run_routes(), Scope::Execute).merge(guard(key_routes(), Scope::Admin));
+    router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(app)
 }
 
 /// The routes that tell whether the process lives and whether it can take work.
@@ -78,6 +81,11 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn routes() -> OpenApiRouter<App> {
+    run_routes().merge(key_routes())
+}
+
+/// What is about runs.
+fn run_routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(start_execution, list_executions))
         .routes(routes!(triggers::trigger_execution))
@@ -89,6 +97,11 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(plan_execution))
         .routes(routes!(list_hosts))
         .merge(state::routes())
+}
+
+/// What is about the credentials of all runs.
+fn key_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::remove_secret))
 }
@@ -397,17 +410,25 @@ async fn check_readiness(State(app): State<App>) -> Response {
     }
 }
 
-async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
-    let header = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-    let token = header.and_then(|header| header.split_once(' '));
-    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    if app.runs().admits(token.map(|(_, token)| token.trim())) {
+async fn require_scope(
+    State((app, scope)): State<(App, Scope)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let shown = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    let Err(refusal) = app.runs().door().admit(shown, scope).await else {
         return next.run(request).await;
+    };
+    let kind = match &refusal {
+        Refusal::Missing | Refusal::Unknown => Kind::Unauthorized,
+        Refusal::Lacks { .. } => Kind::Forbidden,
+        Refusal::Unavailable(_) => Kind::CallerUnknown,
+    };
+    let mut response = Error::new(kind, refusal.to_string()).into_response();
+    if kind == Kind::Unauthorized {
+        let challenge = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
-    let what = if header.is_some() { "the token is wrong" } else { "there is no token" };
-    let mut response = Error::new(Kind::Unauthorized, what).into_response();
-    let challenge = HeaderValue::from_static("Bearer");
-    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     response
 }
 

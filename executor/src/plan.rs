@@ -199,6 +199,7 @@ impl Plan {
         Ok(PlanAnswer {
             capability: self.root.pin.clone(),
             dependencies: self.dependencies.clone(),
+            notices: Vec::new(),
             missing: self.missing(&inputs),
             recalled,
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),

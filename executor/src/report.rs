@@ -103,6 +103,7 @@ mod tests {
         let kind = EventKind::RunStarted {
             capability,
             dependencies: Vec::new(),
+            notices: Vec::new(),
             inputs: serde_json::Map::new(),
             secrets: Vec::new(),
             recalled: BTreeMap::new(),

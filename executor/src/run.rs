@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use a2s::Door;
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -67,6 +68,7 @@ pub(crate) struct Runs {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     store: Store,
+    door: Door,
     states: States,
     registry: RegistryClient,
     reporter: Reporter,
@@ -120,7 +122,9 @@ impl Runs {
         let vault = Arc::new(vault);
         let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
         let listeners = Listeners::open(&config.telemetry, &metrics)?;
+        let door = Door { owner: config.token.clone(), others: config.others.clone() };
         let runs = Arc::new(Self {
+            door,
             registry,
             reporter: Reporter::new(store.identity().to_owned()),
             reported: Mutex::default(),
@@ -158,12 +162,9 @@ impl Runs {
         self.store.ping().await
     }
 
-    /// Whether `token` opens what is about runs.
-    pub(crate) fn admits(&self, token: Option<&str>) -> bool {
-        match &self.config.token {
-            None => true,
-            Some(secret) => token.is_some_and(|token| secret.matches(token)),
-        }
+    /// Who may ask for what.
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
     }
 
     /// The stored credentials.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilitySummary, CapabilityVersions, OutcomeReport, Pin, PlanRequest, Problem, YAML,
+    CapabilitySummary, CapabilityVersions, Notice, OutcomeReport, Pin, PlanRequest, Problem, YAML,
 };
 use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, lock};
 use indexmap::IndexMap;
@@ -41,6 +41,8 @@ pub(crate) struct Library {
     pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
     /// What each dependency of each document means.
     pub(crate) choices: Choices,
+    /// Which of them were yanked or are deprecated, in order of name and version.
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// Which digest a dependency means, by the digest of the document that has it.
@@ -131,6 +133,7 @@ impl RegistryClient {
         let chosen = to_pin(choose(wanted, versions)?);
         let root = chosen.checksum;
         let mut library = Library {
+            notices: Vec::new(),
             root,
             documents: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -164,7 +167,44 @@ impl RegistryClient {
             library.documents.insert(pin.checksum, document);
             library.sources.insert(pin.checksum, source);
         }
+        library.notices = self.notices(&library, &mut listed, wanted.lock.is_some()).await;
         Ok(library)
+    }
+
+    /// Which documents were yanked or are deprecated, by the lists of versions. A lock asks for no
+    /// list; when the registry gives none here, nothing is told.
+    async fn notices(
+        &self,
+        library: &Library,
+        listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
+        is_locked: bool,
+    ) -> Vec<Notice> {
+        if is_locked {
+            for document in library.documents.values() {
+                let name = &document.capability().name;
+                if let Err(error) = self.list_versions(name, listed).await {
+                    tracing::debug!(%error, %name, "no list of versions to tell of");
+                }
+            }
+        }
+        let summaries = listed.values().flatten();
+        let told = summaries.filter(|summary| {
+            let is_used = library.documents.contains_key(&summary.checksum);
+            is_used && (summary.yanked || summary.deprecated.is_some())
+        });
+        let to_notice = |summary: &CapabilitySummary| Notice {
+            capability: to_pin(summary),
+            yanked: summary.yanked,
+            deprecated: summary.deprecated.clone(),
+        };
+        let mut notices: Vec<_> = told.map(to_notice).collect();
+        notices.sort_by(|a, b| {
+            let key = |notice: &Notice| {
+                (notice.capability.name.clone(), notice.capability.version.clone())
+            };
+            key(a).cmp(&key(b))
+        });
+        notices
     }
 
     /// The published version that a dependency means.
@@ -487,6 +527,7 @@ mod tests {
             domains: Vec::new(),
             published_at: "2025-01-01T00:00:00Z".parse().unwrap(),
             yanked,
+            deprecated: None,
         }
     }
 

@@ -2,6 +2,8 @@
 //! and SQL.
 
 mod graph;
+mod history;
+mod life;
 mod outcomes;
 mod search;
 mod selector;
@@ -13,17 +15,19 @@ use a2s::api::{
     CapabilityList, CapabilitySummary, CapabilityVersions, IndexStatus, PublishAnswer,
     VerifyAnswer, VerifyRequest,
 };
-use a2s::{CapabilityName, Diagnostic, Document};
+use a2s::{Caller, CapabilityName, Diagnostic, Document};
 
 pub(crate) use self::search::SearchReply;
 pub(crate) use self::selector::Selector;
 use crate::documents::{Documents, Facts, Opened};
 use crate::error::Mismatch;
+use crate::feed::Feed;
 use crate::index::Index;
 use crate::live::Live;
 use crate::meaning::Meaning;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
 use crate::services::Services;
+use crate::store::life::Actor;
 use crate::store::{Entry, Heads, NewVersion, Publication, Store};
 use crate::{Clock, Error, Limits};
 
@@ -37,6 +41,7 @@ pub(crate) struct Catalog {
     pub(crate) documents: Arc<Documents>,
     pub(crate) vectors: Arc<dyn crate::vectors::Vectors>,
     pub(crate) index: Index,
+    pub(crate) feed: Feed,
     pub(crate) meaning: Arc<Meaning>,
     pub(crate) services: Services,
     pub(crate) clock: Clock,
@@ -58,9 +63,13 @@ impl Catalog {
     /// Publishes a document, or says everything that is wrong with it.
     ///
     /// # Errors
-    /// When it is too large, has errors, or its version or id is taken.
-    pub(crate) async fn publish(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
-        let result = self.publish_uncounted(source).await;
+    /// When it is too large, has errors, its version or id is taken, or its name belongs to others.
+    pub(crate) async fn publish(
+        &self,
+        source: Vec<u8>,
+        caller: &Caller,
+    ) -> Result<PublishAnswer, Error> {
+        let result = self.publish_uncounted(source, caller).await;
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
             Ok(_) => PublishResult::same,
@@ -71,7 +80,11 @@ impl Catalog {
         result
     }
 
-    async fn publish_uncounted(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
+    async fn publish_uncounted(
+        &self,
+        source: Vec<u8>,
+        caller: &Caller,
+    ) -> Result<PublishAnswer, Error> {
         if source.len() > self.limits.document_bytes {
             return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
         }
@@ -101,11 +114,11 @@ impl Catalog {
             source: String::from_utf8(source).map_err(|e| Error::Internal(e.into()))?,
             complexity: facts.complexity,
             permissions: u32::try_from(facts.unit.permissions.len()).unwrap_or(u32::MAX),
-            published_at: (self.clock)(),
         };
-        let created = match self.store.publish(&new).await? {
+        let created = match self.store.publish(&new, &Actor::of(caller, (self.clock)())).await? {
             Publication::Created(seq) => {
                 self.live.changed(&new.name);
+                self.feed.note();
                 if !self.index.wait_for(seq, self.limits.index_wait).await {
                     tracing::warn!(name = %new.name, "published, but not in the search index yet");
                 }
@@ -123,6 +136,9 @@ impl Catalog {
             Publication::NameTaken(owner) => {
                 let id = new.name.to_kebab();
                 return Err(Error::NameTaken { name: new.name, id, owner });
+            }
+            Publication::NotOwner(owners) => {
+                return Err(Error::NotOwner { name: new.name, owners });
             }
         };
         Ok(PublishAnswer {
@@ -278,6 +294,7 @@ fn to_summary(entry: &Entry, facts: &Facts) -> CapabilitySummary {
         domains: facts.domains.clone(),
         published_at: entry.published_at,
         yanked: entry.yanked,
+        deprecated: entry.deprecated.clone(),
     }
 }
 

@@ -5,10 +5,13 @@
 //! made, and never shown.
 
 use a2s::api::Problem;
-use a2s::{CapabilityName, Code, Diagnostic, Digest};
+use a2s::{CapabilityName, Code, Diagnostic, Digest, Refusal, Subject};
 use semver::Version;
 
 use crate::{embed, store, vectors};
+
+/// The most owners that an error names.
+const MOST_LISTED: usize = 5;
 
 macro_rules! codes {
     ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
@@ -27,13 +30,16 @@ codes! {
     BODY_TOO_LARGE = "A2S204", "body too large", "Keep documents under 1 MiB, and other requests under 64 KiB.";
     MALFORMED_BODY = "A2S205", "body that cannot be read", "Send one JSON object with the members that `/openapi.json` names.";
     MALFORMED_PARAMETER = "A2S206", "malformed path or query parameter", "Correct the parameter that the message names.";
-    UNAUTHORISED = "A2S207", "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner token.";
+    UNAUTHORISED = "A2S207", "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner's token, or with one that `a2s tokens create` has made.";
     TIMED_OUT = "A2S208", "request took too long", "Try again; send the body faster, or ask for less.";
+    SCOPE_LACKING = "A2S209", "token does not open this", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
     // Publishing.
     DOCUMENT_REFUSED = "A2S210", "document refused", "Mend every problem in `diagnostics`, then publish again.";
     VERSION_TAKEN = "A2S211", "version already published with other content", "Give the changed document a new version; a published one never changes.";
     NAME_TAKEN = "A2S212", "id already taken by another capability", "Choose a name whose kebab-case form is not in use.";
     TOO_MANY_BELOW = "A2S213", "too many capabilities below one document", "Use fewer dependencies, or ones that use fewer themselves.";
+    NOT_OWNER = "A2S214", "name belongs to others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
+    BAD_DEPRECATION = "A2S215", "deprecation that makes no sense", "Correct the member that the message names.";
     // Reading.
     CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
     VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
@@ -52,12 +58,18 @@ codes! {
     STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if it stays, look into the registry's log.";
     INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if it stays, look into the registry's log.";
     EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not answer", "Check that the embeddings endpoint is up and takes the model and the key; the registry's log has what it answered. Searches go on meanwhile.";
+    TOO_MANY_FOLLOWERS = "A2S254", "too many follow the changes", "Try again later, or ask for pages.";
     // Start.
     DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that path and permissions are right and the file is a registry database.";
     DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
     INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
     EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Name `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
+    // Tokens and owners.
+    BAD_TOKEN = "A2S270", "token that cannot be made", "Correct the member that the message names.";
+    TOKEN_TAKEN = "A2S271", "name of a token already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
+    TOKEN_MISSING = "A2S272", "no such token", "Ask for a name that `a2s tokens list` shows.";
+    LAST_OWNER = "A2S273", "name without an owner", "Add another owner first, or hand the name over with `--transfer`.";
 }
 
 /// A version that has another digest than somebody said.
@@ -102,9 +114,9 @@ pub enum Error {
     /// A part of the path or the query is not what it should be.
     #[error("{0}")]
     MalformedParameter(String),
-    /// The request needs the token and has none, or another.
-    #[error("this needs the owner token")]
-    Unauthorised,
+    /// The token that was shown does not open this.
+    #[error("{0}")]
+    Shut(#[from] Refusal),
     /// The time for a request ran out.
     #[error("the request was not done within {0} s")]
     TimedOut(u64),
@@ -125,6 +137,20 @@ pub enum Error {
         /// The capability that has it.
         owner: String,
     },
+    /// The name was claimed before.
+    #[error("`{name}` belongs to {}", listed(.owners))]
+    NotOwner {
+        /// The name.
+        name: CapabilityName,
+        /// Whoever may publish under it.
+        owners: Vec<Subject>,
+    },
+    /// Not one version was named.
+    #[error("name one version of `{0}` exactly, such as `1.2.0`")]
+    NotExact(CapabilityName),
+    /// The words about a deprecated version make no sense.
+    #[error("{0}")]
+    BadDeprecation(String),
     /// The dependencies of the document have too many dependencies.
     #[error("more than {most} versions stand below the dependencies of the document")]
     TooManyBelow {
@@ -184,6 +210,22 @@ pub enum Error {
     #[error("{0}")]
     OutcomeDigest(Box<Mismatch>),
 
+    /// The token that is asked for makes no sense.
+    #[error("{0}")]
+    BadToken(String),
+    /// There is a token of this name.
+    #[error("there is a token called `{0}`")]
+    TokenTaken(Subject),
+    /// There is no token of this name.
+    #[error("no token is called `{0}`")]
+    TokenMissing(Subject),
+    /// Nobody would own the name.
+    #[error("`{0}` would have no owner")]
+    LastOwner(CapabilityName),
+    /// Too many streams of changes are open.
+    #[error("{0} follow the changes, and that is the most")]
+    TooManyFollowers(usize),
+
     /// Something that should not happen.
     #[error("the registry met an unexpected error")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -232,11 +274,18 @@ impl Error {
             Self::BodyTooLarge { .. } => (&BODY_TOO_LARGE, 413),
             Self::MalformedBody(_) => (&MALFORMED_BODY, 400),
             Self::MalformedParameter(_) => (&MALFORMED_PARAMETER, 400),
-            Self::Unauthorised => (&UNAUTHORISED, 401),
+            Self::Shut(refusal) => match refusal {
+                Refusal::Missing | Refusal::Unknown => (&UNAUTHORISED, 401),
+                Refusal::Lacks { .. } => (&SCOPE_LACKING, 403),
+                Refusal::Unavailable(_) => (&STORE_UNAVAILABLE, 503),
+            },
             Self::TimedOut(_) => (&TIMED_OUT, 503),
             Self::Refused(_) => (&DOCUMENT_REFUSED, 422),
             Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
             Self::NameTaken { .. } => (&NAME_TAKEN, 409),
+            Self::NotOwner { .. } => (&NOT_OWNER, 403),
+            Self::NotExact(_) => (&MALFORMED_PARAMETER, 400),
+            Self::BadDeprecation(_) => (&BAD_DEPRECATION, 422),
             Self::TooManyBelow { .. } => (&TOO_MANY_BELOW, 422),
             Self::CapabilityMissing(_) => (&CAPABILITY_MISSING, 404),
             Self::VersionMissing { .. } => (&VERSION_MISSING, 404),
@@ -248,6 +297,11 @@ impl Error {
             Self::IndexNotReady => (&INDEX_NOT_READY, 503),
             Self::BadOutcome(_) => (&BAD_OUTCOME, 422),
             Self::OutcomeDigest(_) => (&OUTCOME_DIGEST, 409),
+            Self::BadToken(_) => (&BAD_TOKEN, 422),
+            Self::TokenTaken(_) => (&TOKEN_TAKEN, 409),
+            Self::TokenMissing(_) => (&TOKEN_MISSING, 404),
+            Self::LastOwner(_) => (&LAST_OWNER, 409),
+            Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 503),
             Self::Internal(_) => (&INTERNAL, 500),
             Self::Store(error) => match error.kind() {
                 store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),
@@ -266,6 +320,12 @@ impl Error {
             },
         }
     }
+}
+
+fn listed(owners: &[Subject]) -> String {
+    let shown = owners.iter().take(MOST_LISTED).map(|owner| format!("`{owner}`"));
+    let more = if owners.len() > MOST_LISTED { " and others" } else { "" };
+    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 
 fn count_errors(diagnostics: &[Diagnostic]) -> String {

@@ -5,12 +5,16 @@
 
 mod document;
 mod graph;
+mod history;
+mod life;
 mod request;
 mod services;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2s::Door;
 use a2s::api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
     Problem, PublishAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
@@ -28,9 +32,12 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
 use utoipa_axum::routes;
 
 use self::document::Representation;
-use self::request::{DocumentBody, JsonBody, Name, NameAndSelector, Owner, Params};
+use self::request::{
+    DocumentBody, Execute, Holder, JsonBody, Name, NameAndSelector, Params, Publish,
+};
+use crate::Error;
 use crate::catalog::{Catalog, SearchReply};
-use crate::{Error, Secret};
+use crate::tokens::Tokens;
 
 /// The largest body that is no document.
 const LARGEST_REQUEST: usize = 64 * 1024;
@@ -42,7 +49,8 @@ const LARGEST_PAGE: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) catalog: Catalog,
-    pub(crate) token: Option<Secret>,
+    pub(crate) tokens: Tokens,
+    pub(crate) door: Door,
 }
 
 type App = State<Arc<Shared>>;
@@ -58,6 +66,8 @@ type App = State<Arc<Shared>>;
         (name = "capabilities", description = "Publish and read documents."),
         (name = "search", description = "Find a capability and tell how it did."),
         (name = "services", description = "The hosts that capabilities talk to."),
+        (name = "tokens", description = "Who may do what."),
+        (name = "changes", description = "What changed, and who changed it."),
     ),
     components(schemas(Problem)),
 )]
@@ -72,6 +82,10 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(list_versions))
         .routes(routes!(fetch_document))
         .routes(routes!(tell_stats))
+        .routes(routes!(life::yank_version).layer(requests))
+        .routes(routes!(life::unyank_version).layer(requests))
+        .routes(routes!(life::deprecate_version).layer(requests))
+        .routes(routes!(life::list_owners, life::change_owners).layer(requests))
         .routes(routes!(search_capabilities).layer(requests))
         .routes(routes!(graph::read_graph))
         .routes(routes!(graph::read_graph_of_version))
@@ -80,6 +94,11 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(show_index))
         .routes(routes!(verify_capability).layer(requests))
         .routes(routes!(record_outcome).layer(requests))
+        .routes(routes!(tokens::list_tokens, tokens::make_token).layer(requests))
+        .routes(routes!(tokens::introspect_token).layer(requests))
+        .routes(routes!(tokens::revoke_token))
+        .routes(routes!(history::list_changes))
+        .routes(routes!(history::read_audit))
 }
 
 /// The description of the routes under `/v1`.
@@ -87,7 +106,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     let mut openapi = api(0).split_for_parts().1;
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("The owner token."))
+        .description(Some("The owner's token, or one with the scope that the route asks for."))
         .build();
     openapi
         .components
@@ -155,6 +174,7 @@ async fn stop_at_deadline(
         (status = 201, description = "Published", body = PublishAnswer),
         (status = 200, description = "This content was there; nothing changed", body = PublishAnswer),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
         (status = 409, description = "Version or id taken", body = Problem, content_type = PROBLEM_JSON),
         (status = 413, description = "Larger than 1 MiB", body = Problem, content_type = PROBLEM_JSON),
         (status = 415, description = "Neither YAML nor JSON", body = Problem, content_type = PROBLEM_JSON),
@@ -163,10 +183,10 @@ async fn stop_at_deadline(
 )]
 async fn publish_capability(
     State(app): App,
-    _: Owner,
+    Holder(caller, _): Holder<Publish>,
     DocumentBody(source): DocumentBody,
 ) -> Result<Response, Error> {
-    let answer = app.catalog.publish(source).await?;
+    let answer = app.catalog.publish(source, &caller).await?;
     let status = if answer.created { StatusCode::CREATED } else { StatusCode::OK };
     let location = location(&answer.name, &answer.version);
     Ok((status, [(header::LOCATION, location)], Json(answer)).into_response())
@@ -364,6 +384,7 @@ async fn verify_capability(
     responses(
         (status = 204, description = "It counts"),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
         (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
         (status = 409, description = "The version has another checksum", body = Problem, content_type = PROBLEM_JSON),
         (status = 422, description = "The report makes no sense", body = Problem, content_type = PROBLEM_JSON),
@@ -371,7 +392,7 @@ async fn verify_capability(
 )]
 async fn record_outcome(
     State(app): App,
-    _: Owner,
+    _: Holder<Execute>,
     JsonBody(report): JsonBody<OutcomeReport>,
 ) -> Result<StatusCode, Error> {
     app.catalog.record(report).await?;

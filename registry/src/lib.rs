@@ -76,7 +76,7 @@
 //! # Map
 //!
 //! `http` unpacks and wraps. `catalog` has the rules, and asks `store` (rows), `documents` (checked
-//! texts), `live` (the rows that searches weigh), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
+//! texts), `live` (the rows that searches weigh), `tokens` and `feed` (who may do what, and who wants to know of it), `vectors` (the index), [`retrieval`] (from an intent to what fits; [`embed`], `keywords` and
 //! `fuse` are its parts), `rank` (which hit is first) and `port` (what can feed what). `index` is the
 //! task that keeps the index level with the store, `meaning` the embedders at hand.
 
@@ -84,6 +84,7 @@ mod catalog;
 mod documents;
 pub mod embed;
 mod error;
+mod feed;
 mod fuse;
 mod http;
 mod index;
@@ -100,12 +101,14 @@ mod services;
 pub mod simulate;
 mod store;
 mod tally;
+mod tokens;
 mod vectors;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2s::Door;
 use a2s::api::{IndexBuilding, IndexStatus};
 use axum::Router;
 use jiff::Timestamp;
@@ -113,6 +116,7 @@ use jiff::Timestamp;
 use crate::catalog::Catalog;
 use crate::documents::Documents;
 use crate::embed::Embedder;
+use crate::feed::Feed;
 pub use a2s::Secret;
 
 pub use crate::error::{CODES, Error, Mismatch};
@@ -124,6 +128,7 @@ use crate::meaning::Meaning;
 use crate::metrics::Metrics;
 use crate::services::Services;
 pub use crate::store::{Error as StoreError, ErrorKind as StoreErrorKind};
+use crate::tokens::Tokens;
 pub use crate::vectors::Error as VectorsError;
 
 /// Tells the time. Given from outside, so that nothing here depends on when it runs.
@@ -145,7 +150,7 @@ pub struct Config {
     pub embedder: Embedder,
     /// How long a search waits for its vectors; then it is answered by words alone.
     pub query_timeout: Duration,
-    /// Who publishes or reports outcomes has to show this; without it, everyone may.
+    /// Opens everything, and makes tokens that open less; without it, nobody is asked for any.
     pub token: Option<Secret>,
     /// Bounds.
     pub limits: Limits,
@@ -236,7 +241,10 @@ impl App {
             metrics.clone(),
             identity.clone(),
         );
+        let tokens = Tokens::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone());
+        let door = Door::new(config.token).with(Arc::new(tokens.clone()));
         let catalog = Catalog {
+            feed: Feed::of(&identity),
             store,
             live,
             documents,
@@ -249,7 +257,7 @@ impl App {
             limits: config.limits,
             identity,
         };
-        Ok(Self { shared: Arc::new(Shared { catalog, token: config.token }) })
+        Ok(Self { shared: Arc::new(Shared { catalog, tokens, door }) })
     }
 
     /// Everything that a registry on a port of its own answers: the routes under `/v1`,
@@ -301,10 +309,16 @@ impl App {
         self.shared.catalog.index.rebuild().await
     }
 
+    /// Ends the streams of changes, so that a listener has nothing to wait for when it stops.
+    pub fn end_streams(&self) {
+        self.shared.catalog.feed.end();
+    }
+
     /// Brings everything to disk and lets the files go. Requests that come later fail.
     ///
     /// Nothing that was acknowledged is lost without it; the next start has less to do after it.
     pub async fn close(&self) {
+        self.end_streams();
         self.shared.catalog.index.close().await;
         self.shared.catalog.store.close().await;
     }

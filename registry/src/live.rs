@@ -147,6 +147,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::store::life::Actor;
     use crate::store::relations::Relations;
     use crate::store::{self, NewVersion, Publication};
 
@@ -158,6 +159,7 @@ mod tests {
     }
 
     async fn publish(live: &Live, name: &str, version: &str) {
+        let actor = Actor::of(&a2s::Caller::owner(), Timestamp::UNIX_EPOCH);
         let new = NewVersion {
             name: name.parse().unwrap(),
             version: version.parse().unwrap(),
@@ -165,10 +167,9 @@ mod tests {
             source: String::new(),
             complexity: Complexity::Low,
             permissions: 0,
-            published_at: Timestamp::UNIX_EPOCH,
             relations: Relations::default(),
         };
-        let published = live.store.publish(&new).await.unwrap();
+        let published = live.store.publish(&new, &actor).await.unwrap();
         assert!(matches!(published, Publication::Created(_)));
     }
 

@@ -5,21 +5,25 @@
 //! published is decided in one place, [`crate::documents`].
 
 pub(crate) mod embeddings;
+pub(crate) mod life;
 pub(crate) mod relations;
 mod sqlite;
+pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::{Blame, FailureClass, FailureCount};
-use a2s::{CapabilityName, Complexity, Digest};
+use a2s::api::{Blame, Deprecation, FailureClass, FailureCount};
+use a2s::{CapabilityName, Complexity, Digest, Listing, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;
 use uuid::Uuid;
 
 use self::embeddings::EmbeddingStore;
+use self::life::{Actor, LifeStore};
 use self::relations::{RelationStore, Relations};
+use self::tokens::TokenStore;
 use crate::latency::Histogram;
 use crate::tally::{End, Weight};
 
@@ -45,7 +49,20 @@ pub(crate) struct Entry {
     pub(crate) permissions: u32,
     pub(crate) published_at: Timestamp,
     pub(crate) yanked: bool,
+    pub(crate) deprecated: Option<Deprecation>,
     pub(crate) stats: Stats,
+}
+
+impl Entry {
+    /// The same as the linker wants to know it.
+    pub(crate) fn to_listing(&self) -> Listing {
+        Listing {
+            version: self.version.clone(),
+            checksum: self.digest,
+            yanked: self.yanked,
+            deprecated: self.deprecated.clone(),
+        }
+    }
 }
 
 /// How the runs of a version ended.
@@ -93,7 +110,6 @@ pub(crate) struct NewVersion {
     pub(crate) complexity: Complexity,
     /// How many permissions its caller must hold.
     pub(crate) permissions: u32,
-    pub(crate) published_at: Timestamp,
     pub(crate) relations: Relations,
 }
 
@@ -108,6 +124,8 @@ pub(crate) enum Publication {
     Conflict(Digest),
     /// The kebab-case form of the name belongs to this capability; nothing changed.
     NameTaken(String),
+    /// The name belongs to these; nothing changed.
+    NotOwner(Vec<Subject>),
 }
 
 /// Which live versions.
@@ -206,11 +224,15 @@ pub(crate) struct Outbox {
 /// What a method acknowledges is on disk. Methods are atomic: a crash leaves all of one or
 /// nothing. Every method can be called by many at once.
 #[async_trait]
-pub(crate) trait Store: EmbeddingStore + RelationStore + std::fmt::Debug {
+pub(crate) trait Store:
+    EmbeddingStore + LifeStore + RelationStore + TokenStore + std::fmt::Debug
+{
     /// Stores a version, makes it the live one where it is newest, and appends a change for it and
-    /// for everything that leads to it; unless the version or the kebab-case name is taken. Of many that publish one version at once with
-    /// different digests, exactly one gets [`Publication::Created`].
-    async fn publish(&self, new: &NewVersion) -> Result<Publication, Error>;
+    /// for everything that leads to it; unless the version or the kebab-case name is taken, or the
+    /// name belongs to others. A name that is free belongs to its first publisher. Of many that
+    /// publish one version at once with different digests, or claim one name, exactly one gets
+    /// [`Publication::Created`].
+    async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error>;
 
     /// Every version of a capability, newest first; none when the name is unknown.
     async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error>;

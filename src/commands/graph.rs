@@ -54,7 +54,7 @@ fn print(graph: &CapabilityGraph, output: &mut Output) {
     print_feeds("can feed", &graph.feeds, output);
     print_feeds("can be fed by", &graph.fed_by, output);
     if let Some(impact) = &graph.impact {
-        print_impact(impact, output);
+        print_impact("if it were yanked", impact, output);
     }
     if graph.truncated {
         output.line(format_args!("{DIM}there is more than is told here{DIM:#}"));
@@ -127,8 +127,8 @@ fn print_feeds(heading: &str, feeds: &[Feed], output: &mut Output) {
     }
 }
 
-fn print_impact(impact: &Impact, output: &mut Output) {
-    output.line(format_args!("  {BOLD}if it were yanked{BOLD:#}"));
+pub(super) fn print_impact(heading: &str, impact: &Impact, output: &mut Output) {
+    output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
     for broken in &impact.breaks {
         output.line(format_args!("    {BAD}breaks{BAD:#}  {}", broken.id));
         for why in &broken.because {

@@ -115,6 +115,9 @@ fn print_hit(hit: &Hit, output: &mut Output) {
     output.line(format_args!(
         "{BOLD}{score:.2}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"
     ));
+    if let Some(deprecated) = &hit.deprecated {
+        output.line(format_args!("      {WARN}{}{WARN:#}", plain(&deprecated.to_string())));
+    }
     let inputs: Vec<_> = hit
         .parameters
         .iter()

@@ -67,6 +67,7 @@ async fn versions(name: &CapabilityName, client: &Client) -> Result<Vec<Listing>
         version: version.version,
         checksum: version.checksum,
         yanked: version.yanked,
+        deprecated: version.deprecated,
     };
     Ok(versions.into_iter().map(listing).collect())
 }

@@ -94,11 +94,14 @@ impl Shown {
         let Capability { name, version, description, .. } = capability;
         output.line(format_args!("{NAME}{name}{NAME:#} {version}  {}", plain(description)));
         output.line(format_args!("{DIM}{}{DIM:#}", self.document.digest()));
-        let is_yanked = self.versions.as_ref().is_some_and(|known| {
-            known.versions.iter().any(|known| known.version == *version && known.yanked)
-        });
-        if is_yanked {
-            output.line(format_args!("{WARN}yanked{WARN:#}: kept for those who pin it"));
+        let known = self.versions.iter().flat_map(|known| &known.versions);
+        if let Some(known) = known.into_iter().find(|known| known.version == *version) {
+            if known.yanked {
+                output.line(format_args!("{WARN}yanked{WARN:#}: kept for those who pin it"));
+            }
+            if let Some(deprecated) = &known.deprecated {
+                output.line(format_args!("{WARN}{}{WARN:#}", plain(&deprecated.to_string())));
+            }
         }
         let authors: Vec<_> = capability.authors.iter().map(|author| plain(&author.name)).collect();
         print_about("by", &authors.join(", "), output);

@@ -1,8 +1,9 @@
 //! The agent beside an executor: flags over environment over the TOML file.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use a2s::Secret;
+use a2s::{Identify, Secret};
 use agent::a2a::Peer;
 use agent::{Agent, App, Client, Guard, Model, Outside, Source, mcp};
 use axum::Router;
@@ -104,13 +105,15 @@ impl Section {
 }
 
 impl AgentPart {
-    /// The agent that searches and runs by `own` first, for whoever shows `token`, and the MCP server of
+    /// The agent that searches and runs by `own` first, for whoever shows `token` or one that `others`
+    /// knows, and the MCP server of
     /// `own`, until `stop`.
     pub(super) fn open(
         self,
         own: Client,
         guardian: &executor::Guardian,
         token: Secret,
+        others: Arc<dyn Identify>,
         stop: &CancellationToken,
     ) -> Result<(App, Router), Failure> {
         let guardians = guardian.open().map_err(|error| failed(&error))?;
@@ -130,7 +133,8 @@ impl AgentPart {
         if let Some(ModelPart { url, name, key }) = self.model {
             agent = agent.with_model(Model::new(&url, name, key).map_err(|error| failed(&error))?);
         }
-        Ok((App::new(agent, Some(token)).reached_at(self.url), mcp))
+        let app = App::new(agent, Some(token)).open_to(others).reached_at(self.url);
+        Ok((app, mcp))
     }
 }
 
@@ -148,7 +152,7 @@ impl Place {
 }
 
 /// The system's clock, and random ids.
-fn outside() -> Outside {
+pub(super) fn outside() -> Outside {
     Outside::new(clock::now, || uuid::Builder::from_random_bytes(clock::random::<16>()).into_uuid())
 }
 

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use a2s::Secret;
 use a2s::api::{PROBLEM_JSON, Problem};
+use a2s::{Door, Refusal};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
@@ -28,13 +28,13 @@ pub(super) struct Access {
     /// Whether the service listens on loopback alone.
     loopback: bool,
     hosts: Vec<String>,
-    token: Option<String>,
+    door: Door,
 }
 
 impl Access {
-    pub(super) fn new(listen: SocketAddr, allow_hosts: &[String], token: Option<String>) -> Self {
+    pub(super) fn new(listen: SocketAddr, allow_hosts: &[String], door: Door) -> Self {
         let hosts = allow_hosts.iter().cloned().chain([listen.ip().to_string()]);
-        Self { loopback: listen.ip().is_loopback(), hosts: hosts.collect(), token }
+        Self { loopback: listen.ip().is_loopback(), hosts: hosts.collect(), door }
     }
 
     /// Whether a `Host` or the host of an `Origin` is this service. On loopback this stops pages of
@@ -52,16 +52,14 @@ impl Access {
         local || named || (!self.loopback && self.hosts.len() == 1)
     }
 
-    /// Beyond loopback nothing but the signs of life is open without the token.
-    fn allows_caller(&self, request: &Request) -> bool {
+    /// Beyond loopback nothing but the signs of life is open without a token. What it opens is for
+    /// each service to say.
+    async fn admit(&self, path: &str, shown: Option<&str>) -> Result<(), Refusal> {
         const OPEN: [&str; 2] = ["/healthz", "/readyz"];
-        let Some(token) = self.token.as_deref().filter(|_| !self.loopback) else { return true };
-        if OPEN.contains(&request.uri().path()) {
-            return true;
+        if self.loopback || OPEN.contains(&path) {
+            return Ok(());
         }
-        let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        Secret::new(token).matches(given)
+        self.door.identify(shown).await.map(drop)
     }
 }
 
@@ -100,9 +98,15 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
             );
         }
     }
-    if !access.allows_caller(&request) {
-        let detail = "this service needs the owner's token";
-        return problem(StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized.code(), detail);
+    let shown = text(headers, AUTHORIZATION);
+    if let Err(refusal) = access.admit(request.uri().path(), shown.as_deref()).await {
+        let (status, kind) = match &refusal {
+            Refusal::Unavailable(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown)
+            }
+            _ => (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized),
+        };
+        return problem(status, kind.code(), &refusal.to_string());
     }
     next.run(request).await
 }
@@ -142,7 +146,8 @@ mod tests {
 
     fn access(listen: &str, hosts: &[&str]) -> Access {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
-        Access::new(listen.parse().unwrap(), &hosts, Some("t".to_owned()))
+        let door = Door::new(Some(a2s::Secret::new("t")));
+        Access::new(listen.parse().unwrap(), &hosts, door)
     }
 
     #[test]
@@ -156,19 +161,15 @@ mod tests {
         }
     }
 
-    #[test]
-    fn beyond_loopback_the_token_is_needed() {
-        let request = |path: &str, token: &str| {
-            let builder =
-                Request::builder().uri(path).header(AUTHORIZATION, format!("Bearer {token}"));
-            builder.body(axum::body::Body::empty()).unwrap()
-        };
+    #[tokio::test]
+    async fn beyond_loopback_the_token_is_needed() {
         let open = access("0.0.0.0:8740", &[]);
         assert!(open.allows_host("registry:8740"));
-        assert!(open.allows_caller(&request("/v1/search", "t")));
-        assert!(!open.allows_caller(&request("/v1/search", "")));
-        assert!(open.allows_caller(&request("/healthz", "")));
+        assert_eq!(open.admit("/v1/search", Some("Bearer t")).await, Ok(()));
+        assert_eq!(open.admit("/v1/search", Some("Bearer u")).await, Err(Refusal::Unknown));
+        assert_eq!(open.admit("/v1/search", None).await, Err(Refusal::Missing));
+        assert_eq!(open.admit("/healthz", None).await, Ok(()));
         assert!(!access("0.0.0.0:8740", &["a2s.test"]).allows_host("registry:8740"));
-        assert!(access("127.0.0.1:8740", &[]).allows_caller(&request("/v1/search", "")));
+        assert_eq!(access("127.0.0.1:8740", &[]).admit("/v1/search", None).await, Ok(()));
     }
 }

@@ -276,7 +276,7 @@ fn timeout(given: SignedDuration) -> Result<Duration, Failure> {
         .ok_or_else(|| wrong("`timeout` is a time of 5 minutes at most, such as \"2s\""))
 }
 
-pub(super) fn read_token(path: &Path) -> Result<Secret, Failure> {
+pub(crate) fn read_token(path: &Path) -> Result<Secret, Failure> {
     let unreadable = |error: &std::io::Error| wrong(format!("{}: {error}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
     if length > MAX_TOKEN {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Secret};
+use a2s::{Domain, Door, Identify, Secret};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 use utoipa::OpenApi as _;
 
-use super::agent::AgentPart;
+use super::agent::{AgentPart, outside};
 use super::folder::Folder;
 use super::front::{Access, front};
 use super::guardians::Guardians;
@@ -168,6 +168,19 @@ impl Stack {
         let mut description = Description::openapi();
         let mut routes = Router::new();
 
+        // Whoever knows tokens is asked over HTTP, also where it is in this process.
+        let registry_at = match (&parts.registry, &parts.executor) {
+            (None, Some(part)) => part.registry.clone(),
+            (None, None) => None,
+            (Some(_), _) => Some(url.clone()),
+        };
+        let others: Option<Arc<dyn Identify>> = match registry_at {
+            Some(at) => {
+                let client = client(&at, Some(token.clone()), None)?;
+                Some(Arc::new(agent::Callers::new(client, outside())))
+            }
+            None => None,
+        };
         let own_guardian = parts.own_guardian();
         let registry = match parts.registry {
             Some(part) => {
@@ -199,14 +212,15 @@ impl Stack {
                 let secret = Secret::new(token.as_str());
                 let own_guardian = url.join("aos").map_err(|error| cannot_serve(&error))?;
                 let guardian = part.guardians.clone().into_config(&own_guardian, &secret);
-                if let Some(agent) = parts.agent {
+                if let Some((agent, others)) = parts.agent.zip(others.clone()) {
                     let own = client(&url, Some(token.clone()), None)?;
-                    let (app, mcp) = agent.open(own, &guardian, secret, &stop)?;
+                    let (app, mcp) = agent.open(own, &guardian, secret, others, &stop)?;
                     routes = routes.merge(app.routes()).merge(mcp);
                     description.merge(agent::App::openapi());
                 }
-                let app =
-                    open_executor(&folder, part, guardian, &url, &token, &mut metrics).await?;
+                let door =
+                    Door { owner: Some(Secret::new(token.as_str())), others: others.clone() };
+                let app = open_executor(&folder, part, guardian, &url, door, &mut metrics).await?;
                 routes = routes.merge(app.router());
                 description.merge(executor::App::openapi());
                 Some(app)
@@ -220,7 +234,8 @@ impl Stack {
                 .route("/readyz", get(show_ready))
                 .with_state(Arc::clone(&services)),
         );
-        let access = Access::new(listen, allow_hosts, Some(token.clone()));
+        let door = Door { owner: Some(Secret::new(token.as_str())), others };
+        let access = Access::new(listen, allow_hosts, door);
         let router = front(routes, metrics, description, access);
         let stopped = stop.clone().cancelled_owned();
         let server = tokio::spawn(async move {
@@ -265,6 +280,9 @@ impl Stack {
         // Runs may need the guardian and the registry of this process until they have left.
         if let Some(executor) = &self.services.executor {
             executor.shutdown(GRACE).await;
+        }
+        if let Some(registry) = &self.services.registry {
+            registry.end_streams();
         }
         self.stop.cancel();
         let mut server = self.server;
@@ -328,10 +346,9 @@ async fn open_executor(
     part: ExecutorPart,
     guardian: executor::Guardian,
     own_url: &Url,
-    token: &str,
+    door: Door,
     metrics: &mut Registry,
 ) -> Result<executor::App, Failure> {
-    let secret = Secret::new(token);
     let registry = part.registry.unwrap_or_else(|| own_url.clone());
     let Outbound {
         upstreams,
@@ -363,13 +380,14 @@ async fn open_executor(
     let config = executor::Config {
         secret_key,
         client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
-        registry_token: Some(secret.clone()),
+        registry_token: door.owner.clone(),
         upstreams,
         allowed_addresses: private,
         limits,
         hosts,
         check_answers,
-        token: Some(secret),
+        token: door.owner,
+        others: door.others,
         durability: part.journal.durability,
         telemetry: part.journal.telemetry,
         ..executor::Config::new(folder.join("executor.sqlite"), registry, guardian)

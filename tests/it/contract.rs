@@ -9,12 +9,23 @@ use crate::harness::{World, assert_page};
 use crate::http;
 
 /// Method and path of every route that is promised.
-const ROUTES: [(&str, &str); 14] = [
+const ROUTES: [(&str, &str); 25] = [
     ("post", "/v1/capabilities"),
     ("get", "/v1/capabilities"),
     ("get", "/v1/capabilities/{name}"),
     ("get", "/v1/capabilities/{name}/{version}"),
     ("get", "/v1/capabilities/{name}/{version}/stats"),
+    ("post", "/v1/capabilities/{name}/{version}/yank"),
+    ("post", "/v1/capabilities/{name}/{version}/unyank"),
+    ("post", "/v1/capabilities/{name}/{version}/deprecate"),
+    ("get", "/v1/capabilities/{name}/owners"),
+    ("post", "/v1/capabilities/{name}/owners"),
+    ("get", "/v1/changes"),
+    ("get", "/v1/audit"),
+    ("get", "/v1/tokens"),
+    ("post", "/v1/tokens"),
+    ("delete", "/v1/tokens/{name}"),
+    ("post", "/v1/tokens/introspect"),
     ("post", "/v1/search"),
     ("post", "/v1/verify"),
     ("post", "/v1/outcomes"),

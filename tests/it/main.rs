@@ -18,6 +18,7 @@ mod documents;
 mod embedders;
 mod guardian;
 mod language;
+mod life;
 mod limits;
 mod live;
 mod mcp;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{Decision, Guarding, Handler, Pin, StateScope};
+use super::{Decision, Guarding, Handler, Notice, Pin, StateScope};
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
@@ -49,6 +49,9 @@ pub struct PlanAnswer {
     pub capability: Pin,
     /// The capabilities that it uses, directly or not.
     pub dependencies: Vec<Pin>,
+    /// Which of these versions were yanked or are deprecated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
     /// Inputs without a value; a run needs them.
     pub missing: Vec<String>,
     /// Inputs whose values are remembered, and for how long.

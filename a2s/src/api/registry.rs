@@ -12,6 +12,7 @@ use crate::link::Release;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::Format;
 
+use super::life::Deprecation;
 use super::strategy::Strategy;
 
 /// The answer to a publish.
@@ -56,6 +57,9 @@ pub struct CapabilitySummary {
     /// Withdrawn: kept for those who pin it, never offered.
     #[serde(default)]
     pub yanked: bool,
+    /// What its publisher says to whoever would begin to use it, when it is deprecated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
 }
 
 impl Release for CapabilitySummary {
@@ -264,6 +268,9 @@ pub struct Hit {
     /// The digest that will run.
     #[schema(value_type = String)]
     pub checksum: Digest,
+    /// What its publisher says, when the version is deprecated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
     /// What the capability asks for.
     pub parameters: Vec<Field>,
     /// Absolute similarity of meaning, 0 to 1: comparable between answers.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Blame, StateScope, WaitReason};
+use super::{Blame, Notice, StateScope, WaitReason};
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
@@ -367,6 +367,7 @@ pub struct Event {
 /// What happened in a run. Secret values are never part of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "of each run there is one beginning")]
 pub enum EventKind {
     /// The run was accepted.
     RunStarted {
@@ -374,6 +375,9 @@ pub enum EventKind {
         capability: Pin,
         /// All capabilities that it uses.
         dependencies: Vec<Pin>,
+        /// Which of these versions were yanked or are deprecated.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<Notice>,
         /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
         #[schema(value_type = Object)]
         inputs: Map<String, Value>,

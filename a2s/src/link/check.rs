@@ -106,6 +106,12 @@ impl Check<'_> {
             let message = format!("version {version} of `{name}` was yanked");
             self.report(code::DEPENDENCY_YANKED, dependency, message);
         }
+        if let Some(deprecated) = &chosen.deprecated {
+            let message = format!("version {version} of `{name}` is {deprecated}");
+            let (code, at) = (code::DEPENDENCY_DEPRECATED, dependency.position);
+            let found = Diagnostic::error(code, &dependency.pointer, at, message);
+            self.found.push(found.into_warning());
+        }
     }
 
     /// What the document of the version tells.

@@ -83,7 +83,7 @@ fn check(shelf: &Shelf, root: &Document, expected: &[(&str, bool, &str)]) {
 fn yank(shelf: &mut Shelf, document: &Document) {
     let capability = document.capability();
     let (version, checksum) = (capability.version.clone(), document.digest());
-    shelf.list(&capability.name, [Listing { version, checksum, yanked: true }]);
+    shelf.list(&capability.name, [Listing { version, checksum, yanked: true, deprecated: None }]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn library(sources: &[Vec<u8>]) -> Library {
         choices: Choices(choices.collect()),
         documents: documents.iter().map(|d| (d.digest(), Arc::clone(d))).collect(),
         sources: BTreeMap::new(),
+        notices: Vec::new(),
     }
 }
 

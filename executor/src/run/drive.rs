@@ -268,7 +268,8 @@ impl Runs {
             }
             documents.insert(pin.checksum, document);
         }
-        let library = Library { root: start.capability.checksum, documents, sources, choices };
+        let root = start.capability.checksum;
+        let library = Library { root, documents, sources, choices, notices: Vec::new() };
         Plan::new(&library, self.config.limits.max_steps)
     }
 }

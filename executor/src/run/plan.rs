@@ -48,6 +48,7 @@ impl Runs {
         let upstream_of = |url: &_| self.outbound.upstream_of(url);
         let mut answer = plan.render(inputs, recalled.clone(), guarding, held, upstream_of)?;
         answer.policies.clone_from(&policies);
+        answer.notices.clone_from(&prepared.library.notices);
         if request.preview {
             self.preview(request, &prepared, &mut answer.steps).await?;
         }

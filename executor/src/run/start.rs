@@ -71,6 +71,7 @@ impl Runs {
         let mut started = EventKind::RunStarted {
             capability: plan.root.pin.clone(),
             dependencies: plan.dependencies.clone(),
+            notices: library.notices.clone(),
             inputs: shown,
             secrets: secret.clone(),
             recalled,

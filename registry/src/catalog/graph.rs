@@ -119,12 +119,7 @@ impl Catalog {
     }
 
     async fn listings(&self, name: &CapabilityName) -> Result<Vec<Listing>, Error> {
-        let to_listing = |entry: Entry| Listing {
-            version: entry.version,
-            checksum: entry.digest,
-            yanked: entry.yanked,
-        };
-        Ok(self.store.versions(name).await?.into_iter().map(to_listing).collect())
+        Ok(self.store.versions(name).await?.iter().map(Entry::to_listing).collect())
     }
 
     async fn shared_services(&self, facts: &Facts) -> Result<Vec<SharedService>, Error> {
@@ -208,9 +203,8 @@ impl<'w> Web<'w> {
         let mut edges = Vec::new();
         let mut waiting: VecDeque<(Digest, &'w [Dependency])> = VecDeque::new();
         for known in std::iter::once(root).chain(dependants) {
-            let Entry { name, version, digest, yanked, .. } = &known.entry;
-            let listing = Listing { version: version.clone(), checksum: *digest, yanked: *yanked };
-            nodes.insert(*digest, to_node(name, &listing));
+            let Entry { name, digest, .. } = &known.entry;
+            nodes.insert(*digest, to_node(name, &known.entry.to_listing()));
             waiting.push_back((*digest, known.dependencies()));
         }
         let mut seen = BTreeSet::new();

@@ -402,6 +402,7 @@ fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> Hit {
         name: entry.name.clone(),
         version: entry.version.clone(),
         checksum: entry.digest,
+        deprecated: entry.deprecated.clone(),
         parameters: told.parameters.clone(),
         similarity: *similarity,
         explanation: rank::explain(merits, strategy),

@@ -112,6 +112,7 @@ mod tests {
             permissions: 0,
             published_at: Timestamp::UNIX_EPOCH,
             yanked: false,
+            deprecated: None,
             stats: Stats::default(),
         };
         let text = Digest::of_bytes(source.as_bytes());

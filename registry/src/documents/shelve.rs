@@ -7,6 +7,7 @@ use a2s::{Dependency, Listing, Need, Shelf, Unit, Whole};
 
 use super::Documents;
 use crate::Error;
+use crate::store::Entry;
 
 /// Documents that are looked at for one document; a tree that is larger is refused.
 const MOST_DOCUMENTS: usize = 512;
@@ -44,11 +45,7 @@ impl Documents {
                 match need {
                     Need::Versions(name) => {
                         let found = self.store.versions(&name).await?;
-                        let listings = found.iter().map(|entry| Listing {
-                            version: entry.version.clone(),
-                            checksum: entry.digest,
-                            yanked: entry.yanked,
-                        });
+                        let listings = found.iter().map(Entry::to_listing);
                         shelf.list(&name, listings);
                         entries.extend(found.into_iter().map(|entry| (entry.digest, entry)));
                     }

@@ -1,8 +1,9 @@
 //! What handlers take out of a request. Every refusal is one of our errors.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use a2s::{CapabilityName, Domain};
+use a2s::{Caller, CapabilityName, Domain, Scope, Subject};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -14,27 +15,55 @@ use super::{LARGEST_REQUEST, Shared};
 use crate::Error;
 use crate::catalog::Selector;
 
-/// Proof that the request came with the owner token.
-#[derive(Debug)]
-pub(super) struct Owner;
+/// What a route asks of the token that it is shown.
+pub(super) trait Needs {
+    /// The scope; none when any token will do.
+    const SCOPE: Option<Scope>;
+}
 
-impl FromRequestParts<Arc<Shared>> for Owner {
+macro_rules! needs {
+    ($($name:ident = $scope:expr;)*) => {
+        $(#[derive(Debug)] pub(super) enum $name {}
+        impl Needs for $name { const SCOPE: Option<Scope> = $scope; })*
+    };
+}
+
+needs! {
+    Anybody = None;
+    Publish = Some(Scope::Publish);
+    Execute = Some(Scope::Execute);
+    Admin = Some(Scope::Admin);
+}
+
+/// Who calls: proof that they showed a token that opens what the route needs.
+#[derive(Debug)]
+pub(super) struct Holder<N>(pub(super) Caller, pub(super) PhantomData<N>);
+
+impl<N: Needs> FromRequestParts<Arc<Shared>> for Holder<N> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
-        let Some(token) = &app.token else { return Ok(Self) };
-        let given = parts
-            .headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim());
-        if given.is_some_and(|given| token.matches(given)) {
-            Ok(Self)
-        } else {
-            Err(Error::Unauthorised)
-        }
+        let shown = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let caller = match N::SCOPE {
+            Some(scope) => app.door.admit(shown, scope).await,
+            None => app.door.identify(shown).await,
+        };
+        Ok(Self(caller?, PhantomData))
+    }
+}
+
+/// The name of a token in the path.
+#[derive(Debug)]
+pub(super) struct TokenName(pub(super) Subject);
+
+impl FromRequestParts<Arc<Shared>> for TokenName {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let Path(name) = Path::<String>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Error::MalformedParameter(error.body_text()))?;
+        Subject::new(&name).map(Self).map_err(Error::MalformedParameter)
     }
 }
 

@@ -5,8 +5,10 @@
 //! waiting; the others only read.
 
 mod embeddings;
+mod life;
 mod outcomes;
 mod relations;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +25,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
+use super::life::{Actor, Deed};
 use super::{
     CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
     Seq, Stats, Store, VersionId,
@@ -89,7 +92,7 @@ impl Sqlite {
 
 #[async_trait]
 impl Store for Sqlite {
-    async fn publish(&self, new: &NewVersion) -> Result<Publication, Error> {
+    async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
         let mut transaction = self.begin().await?;
         let slug = new.name.to_kebab();
         let owner = sqlx::query("SELECT id, name FROM capability WHERE name = ? OR slug = ?")
@@ -105,12 +108,16 @@ impl Store for Sqlite {
                 }
                 row.try_get("id")?
             }
-            None => sqlx::query("INSERT INTO capability (name, slug) VALUES (?, ?)")
-                .bind(new.name.as_str())
-                .bind(&slug)
-                .execute(&mut *transaction)
-                .await?
-                .last_insert_rowid(),
+            None => {
+                let capability = sqlx::query("INSERT INTO capability (name, slug) VALUES (?, ?)")
+                    .bind(new.name.as_str())
+                    .bind(&slug)
+                    .execute(&mut *transaction)
+                    .await?
+                    .last_insert_rowid();
+                life::own(&mut transaction, capability, &by.subject).await?;
+                capability
+            }
         };
         let version = new.version.to_string();
         let published: Option<String> =
@@ -119,13 +126,17 @@ impl Store for Sqlite {
                 .bind(&version)
                 .fetch_optional(&mut *transaction)
                 .await?;
+        let published: Option<Digest> =
+            published.map(|digest| digest.parse()).transpose().map_err(Error::unavailable)?;
+        if published == Some(new.digest) {
+            return Ok(Publication::Same);
+        }
+        let owners = life::owners_of(&mut transaction, capability).await?;
+        if !life::is_owner(&owners, by) {
+            return Ok(Publication::NotOwner(owners));
+        }
         if let Some(published) = published {
-            let published: Digest = published.parse().map_err(Error::unavailable)?;
-            return Ok(if published == new.digest {
-                Publication::Same
-            } else {
-                Publication::Conflict(published)
-            });
+            return Ok(Publication::Conflict(published));
         }
         let id = sqlx::query(
             "INSERT INTO version (capability, version, digest, complexity, permissions, published_at) \
@@ -136,7 +147,7 @@ impl Store for Sqlite {
         .bind(new.digest.to_string())
         .bind(number_of(new.complexity))
         .bind(new.permissions)
-        .bind(new.published_at.as_millisecond())
+        .bind(by.at.as_millisecond())
         .execute(&mut *transaction)
         .await?
         .last_insert_rowid();
@@ -145,24 +156,14 @@ impl Store for Sqlite {
             .bind(&new.source)
             .execute(&mut *transaction)
             .await?;
-        let head = find_head(&mut transaction, capability).await?;
-        sqlx::query("UPDATE capability SET head = ? WHERE id = ?")
-            .bind(head)
-            .bind(capability)
-            .execute(&mut *transaction)
-            .await?;
         relations::insert(&mut transaction, id, &new.relations).await?;
-        let at = new.published_at.as_millisecond();
-        relations::touch_users(&mut transaction, capability, at).await?;
-        // The last of the changes: who waits for it waits for all of them.
-        let change = sqlx::query("INSERT INTO change (capability, at) VALUES (?, ?)")
-            .bind(capability)
-            .bind(new.published_at.as_millisecond())
-            .execute(&mut *transaction)
-            .await?
-            .last_insert_rowid();
+        let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
+        let action = a2s::api::Action::Publish;
+        let deed = Deed { action, name, release, subject: None, detail: None };
+        life::insert_event(&mut transaction, by, deed).await?;
+        let change = life::note_change(&mut transaction, capability, by.at).await?;
         transaction.commit().await?;
-        Ok(Publication::Created(Seq(change)))
+        Ok(Publication::Created(change))
     }
 
     async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
@@ -292,7 +293,8 @@ macro_rules! concat_entry {
     ($rest:literal) => {
         concat!(
             "SELECT capability.id AS capability, version.id AS id, capability.name AS name, \
-             version.version AS version, digest, complexity, permissions, published_at, yanked, runs, \
+             version.version AS version, digest, complexity, permissions, published_at, yanked, \
+             deprecated, runs, \
              successes, faults, good, bad, used, weighed_at \
              FROM version JOIN capability ON capability.id = version.capability ",
             $rest
@@ -332,6 +334,10 @@ fn to_entry(row: &SqliteRow) -> Result<Entry, Error> {
         published_at: Timestamp::from_millisecond(row.try_get("published_at")?)
             .map_err(Error::unavailable)?,
         yanked: row.try_get("yanked")?,
+        // Words that cannot be read say that there are some.
+        deprecated: row
+            .try_get::<Option<String>, _>("deprecated")?
+            .map(|words| serde_json::from_str(&words).unwrap_or_default()),
         stats: Stats {
             runs: count("runs")?,
             successes: count("successes")?,

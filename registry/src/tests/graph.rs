@@ -27,14 +27,9 @@ fn digest_of(document: &str) -> a2s::Digest {
     Document::open(document.as_bytes()).unwrap().digest()
 }
 
-/// Withdraws a version, as somebody with a shell does.
+/// Withdraws a version.
 async fn yank(world: &World, name: &str, version: &str) {
-    let database = world.database().await;
-    let yank = "UPDATE version SET yanked = 1 WHERE version = ? AND capability = \
-                (SELECT id FROM capability WHERE name = ?)";
-    let done = sqlx::query(yank).bind(version).bind(name).execute(&database).await.unwrap();
-    assert_eq!(done.rows_affected(), 1);
-    database.close().await;
+    assert_eq!(world.turn(&format!("{name}/{version}"), "yank").await["changed"], true);
 }
 
 fn ids(nodes: &Value) -> Vec<&str> {
@@ -265,6 +260,7 @@ fn shelf_of(documents: &[Document], yanked: &BTreeSet<a2s::Digest>) -> Shelf {
             version: capability.version.clone(),
             checksum: document.digest(),
             yanked: yanked.contains(&document.digest()),
+            deprecated: None,
         };
         shelf.list(&capability.name, [listing]);
     }

@@ -231,18 +231,29 @@ fn the_description_of_the_interface_names_every_route() {
         .collect();
     insta::assert_debug_snapshot!(routes, @r#"
     [
+        "get /v1/audit",
         "get /v1/capabilities",
         "post /v1/capabilities",
         "get /v1/capabilities/{name}",
         "get /v1/capabilities/{name}/graph",
+        "get /v1/capabilities/{name}/owners",
+        "post /v1/capabilities/{name}/owners",
         "get /v1/capabilities/{name}/{version}",
+        "post /v1/capabilities/{name}/{version}/deprecate",
         "get /v1/capabilities/{name}/{version}/graph",
         "get /v1/capabilities/{name}/{version}/stats",
+        "post /v1/capabilities/{name}/{version}/unyank",
+        "post /v1/capabilities/{name}/{version}/yank",
+        "get /v1/changes",
         "get /v1/index",
         "post /v1/outcomes",
         "post /v1/search",
         "get /v1/services",
         "get /v1/services/{host}",
+        "get /v1/tokens",
+        "post /v1/tokens",
+        "post /v1/tokens/introspect",
+        "delete /v1/tokens/{name}",
         "post /v1/verify",
     ]
     "#);

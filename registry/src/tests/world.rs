@@ -88,6 +88,11 @@ impl World {
         Self { app, folder, metrics }
     }
 
+    /// An app that was opened otherwise.
+    pub(crate) fn around(app: App, folder: TempDir) -> Self {
+        Self { app, folder, metrics: prometheus_client::registry::Registry::default() }
+    }
+
     /// Stops it, and gives its folder.
     pub(crate) async fn close(self) -> TempDir {
         self.app.close().await;
@@ -138,6 +143,52 @@ impl World {
                 assert_eq!(answer.status, 201, "{}", answer.text());
             }
         }
+    }
+
+    /// Sends JSON, or nothing, with a token of one's own, or with none.
+    pub(crate) async fn ask(
+        &self,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let body = match body {
+            Some(body) => {
+                request = request.header("content-type", "application/json");
+                Body::from(body.to_string())
+            }
+            None => Body::empty(),
+        };
+        self.send(request.body(body).unwrap()).await
+    }
+
+    /// Publishes with a token of one's own.
+    pub(crate) async fn publish_as(&self, token: &str, document: &str) -> Answer {
+        let request = Request::post("/v1/capabilities")
+            .header("content-type", "application/yaml")
+            .header("authorization", format!("Bearer {token}"))
+            .body(Body::from(document.to_owned()));
+        self.send(request.unwrap()).await
+    }
+
+    /// Makes a token.
+    pub(crate) async fn token(&self, name: &str, scopes: &[&str]) -> String {
+        let made = self.post("/v1/tokens", &json!({"name": name, "scopes": scopes})).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        made.json()["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Does something to a version with the owner's token; it has to be good.
+    pub(crate) async fn turn(&self, target: &str, verb: &str) -> Value {
+        let path = format!("/v1/capabilities/{target}/{verb}");
+        let answer = self.ask(Some(TOKEN), "POST", &path, None).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
     }
 
     pub(crate) async fn search(&self, intent: &str) -> Answer {

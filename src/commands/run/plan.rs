@@ -25,6 +25,9 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
             pin.name, pin.version, pin.checksum
         ));
     }
+    for notice in &plan.notices {
+        output.line(format_args!("  {WARN}warning{WARN:#}: {}", plain(&notice.to_string())));
+    }
     print_steps(&plan.steps, 1, output);
     for (host, upstream) in &plan.hosts {
         let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));

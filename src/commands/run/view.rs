@@ -17,6 +17,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
         EventKind::RunStarted {
             capability,
             guarding,
+            notices,
             inputs,
             recalled,
             trigger,
@@ -28,6 +29,10 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{id}{DIM:#}",
                 capability.name, capability.version
             ));
+            for notice in notices {
+                output
+                    .line(format_args!("  {WARN}warning{WARN:#}: {}", plain(&notice.to_string())));
+            }
             if let Some(TriggerEvent { kind, id }) = trigger.as_deref() {
                 output.line(format_args!("  started by {kind} {id}"));
             }

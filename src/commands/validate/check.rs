@@ -90,7 +90,8 @@ impl Checked {
         let shelved = compilation.document.as_ref().map(|document| {
             let capability = document.capability();
             let version = capability.version.clone();
-            let listing = Listing { version, checksum: document.digest(), yanked: false };
+            let checksum = document.digest();
+            let listing = Listing { version, checksum, yanked: false, deprecated: None };
             (capability.name.clone(), listing, Arc::new(Unit::of(capability)))
         });
         let document =

@@ -102,6 +102,7 @@ fn started() -> EventKind {
     EventKind::RunStarted {
         capability,
         dependencies: Vec::new(),
+        notices: Vec::new(),
         inputs: Map::new(),
         secrets: Vec::new(),
         recalled: BTreeMap::new(),

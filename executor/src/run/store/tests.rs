@@ -85,6 +85,7 @@ fn started() -> EventKind {
     EventKind::RunStarted {
         capability,
         dependencies: Vec::new(),
+        notices: Vec::new(),
         inputs: serde_json::Map::new(),
         secrets: Vec::new(),
         recalled: BTreeMap::new(),

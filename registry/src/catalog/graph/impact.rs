@@ -27,7 +27,8 @@ impl Catalog {
     ) -> Result<Impact, Error> {
         let mut then = today.clone();
         let (version, checksum) = (root.entry.version.clone(), root.entry.digest);
-        then.list(&root.entry.name, [Listing { version, checksum, yanked: true }]);
+        let yanked = Listing { version, checksum, yanked: true, deprecated: None };
+        then.list(&root.entry.name, [yanked]);
         // What is fallen back to was not looked at yet.
         self.documents.fill(&mut then, dependencies, MOST_DOCUMENTS).await?;
         let (today, then) = (Arc::new(today.clone()), Arc::new(then));

@@ -1,0 +1,190 @@
+//! What changed in a registry, in order: for mirrors, caches and auditors.
+
+use jiff::Timestamp;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::Deprecation;
+use crate::access::Subject;
+use crate::checksum::Digest;
+use crate::name::CapabilityName;
+
+/// What somebody did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// A version was published.
+    Publish,
+    /// A version was withdrawn.
+    Yank,
+    /// A withdrawn version was brought back.
+    Unyank,
+    /// A version was deprecated, or other words were found for it.
+    Deprecate,
+    /// A version is not deprecated any more.
+    Undeprecate,
+    /// A name has one more owner.
+    AddOwner,
+    /// A name has one owner less.
+    RemoveOwner,
+    /// A name went over to one other owner.
+    Transfer,
+    /// A token was made.
+    CreateToken,
+    /// A token was revoked.
+    RevokeToken,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Publish,
+        Self::Yank,
+        Self::Unyank,
+        Self::Deprecate,
+        Self::Undeprecate,
+        Self::AddOwner,
+        Self::RemoveOwner,
+        Self::Transfer,
+        Self::CreateToken,
+        Self::RevokeToken,
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Yank => "yank",
+            Self::Unyank => "unyank",
+            Self::Deprecate => "deprecate",
+            Self::Undeprecate => "undeprecate",
+            Self::AddOwner => "add_owner",
+            Self::RemoveOwner => "remove_owner",
+            Self::Transfer => "transfer",
+            Self::CreateToken => "create_token",
+            Self::RevokeToken => "revoke_token",
+        }
+    }
+
+    /// The one that is written so.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == text)
+    }
+}
+
+/// What happened to a version: what everybody may know, and a mirror follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RegistryChange {
+    /// Its number: later changes have larger ones. Some numbers are not used.
+    pub seq: u64,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// `publish`, `yank`, `unyank`, `deprecate` or `undeprecate`.
+    pub action: Action,
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// The version.
+    #[schema(value_type = String)]
+    pub version: Version,
+    /// Its digest.
+    #[schema(value_type = String)]
+    pub checksum: Digest,
+    /// What is said of the version since then; with `deprecate` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
+}
+
+/// A page of changes, in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChangePage {
+    /// Names this feed: numbers of another one mean nothing here.
+    pub feed: String,
+    /// The changes behind `since`.
+    pub changes: Vec<RegistryChange>,
+    /// Pass as `since` for what comes next.
+    pub next: u64,
+    /// Whether there is more already.
+    pub more: bool,
+}
+
+/// One change, and who made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// Its number, which the feed of changes has, too.
+    pub seq: u64,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// Who made it; absent for what is older than the audit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub by: Option<Subject>,
+    /// What was done.
+    pub action: Action,
+    /// The capability that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub name: Option<CapabilityName>,
+    /// The version that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub version: Option<Version>,
+    /// The digest of that version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub checksum: Option<Digest>,
+    /// The owner or token that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub subject: Option<Subject>,
+    /// More about it: what is said of a deprecated version, what a token may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Value>,
+}
+
+impl AuditEntry {
+    /// The same as everybody may know it; nothing when it is not about a version.
+    #[must_use]
+    pub fn into_change(self) -> Option<RegistryChange> {
+        let is_deprecation = self.action == Action::Deprecate;
+        let deprecated = self.detail.filter(|_| is_deprecation);
+        Some(RegistryChange {
+            seq: self.seq,
+            at: self.at,
+            action: self.action,
+            name: self.name?,
+            version: self.version?,
+            checksum: self.checksum?,
+            deprecated: deprecated.and_then(|detail| serde_json::from_value(detail).ok()),
+        })
+    }
+}
+
+/// A page of the audit, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AuditPage {
+    /// The entries of this page.
+    pub entries: Vec<AuditEntry>,
+    /// Pass as `before` for older ones; absent when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_written_as_they_are_read() {
+        for action in Action::ALL {
+            assert_eq!(Action::named(action.as_str()), Some(action));
+            assert_eq!(serde_json::json!(action), action.as_str());
+        }
+    }
+}

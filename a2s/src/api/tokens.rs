@@ -1,0 +1,119 @@
+//! Tokens and owners: who may do what in a registry and an executor.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::access::{Scope, Subject};
+use crate::name::CapabilityName;
+use crate::secret::{self, Secret};
+
+/// Make a token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRequest {
+    /// Who it stands for: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or digit.
+    #[schema(value_type = String)]
+    pub name: Subject,
+    /// What it opens; one at least.
+    #[schema(value_type = Vec<Scope>)]
+    pub scopes: BTreeSet<Scope>,
+    /// In how many seconds it ends; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub expires_in_s: Option<u64>,
+}
+
+/// What is known of a token; never the token itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TokenEntry {
+    /// Who it stands for.
+    #[schema(value_type = String)]
+    pub name: Subject,
+    /// What it opens.
+    #[schema(value_type = Vec<Scope>)]
+    pub scopes: BTreeSet<Scope>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it ends; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// It has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expired: bool,
+}
+
+/// A token that was just made: the only time that it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NewToken {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub entry: TokenEntry,
+    /// What is sent as `Authorization: Bearer …`. Nobody can tell it again.
+    #[serde(serialize_with = "secret::reveal")]
+    #[schema(value_type = String)]
+    pub token: Secret,
+}
+
+/// All tokens, in order of name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TokenList {
+    /// The tokens, ended ones too.
+    pub tokens: Vec<TokenEntry>,
+}
+
+/// Ask what a token opens (RFC 7662).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct IntrospectionRequest {
+    /// The token.
+    #[serde(serialize_with = "secret::reveal")]
+    #[schema(value_type = String)]
+    pub token: Secret,
+}
+
+/// What a token opens (RFC 7662, section 2.2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Introspection {
+    /// Whether it opens anything. All else is absent when it does not.
+    pub active: bool,
+    /// What it opens, separated by spaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Who it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub sub: Option<Subject>,
+    /// When it ends, in seconds since 1970; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exp: Option<i64>,
+}
+
+/// Change who owns a name: exactly one of the members.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerChange {
+    /// One more owner.
+    #[schema(value_type = String)]
+    Add(Subject),
+    /// One owner less; the last one cannot go.
+    #[schema(value_type = String)]
+    Remove(Subject),
+    /// This one alone from now on.
+    #[schema(value_type = String)]
+    Transfer(Subject),
+}
+
+/// Who may publish under a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OwnerList {
+    /// Name of the capability.
+    #[schema(value_type = String)]
+    pub name: CapabilityName,
+    /// Its owners, in order.
+    #[schema(value_type = Vec<String>)]
+    pub owners: Vec<Subject>,
+}

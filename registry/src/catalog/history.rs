@@ -1,0 +1,46 @@
+//! What changed, in order: a feed for everybody, an audit for admins.
+
+use a2s::CapabilityName;
+use a2s::api::{AuditEntry, AuditPage, ChangePage};
+
+use super::Catalog;
+use crate::Error;
+use crate::store::Seq;
+use crate::store::life::History;
+
+impl Catalog {
+    /// At most `limit` changes behind `since`.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn changes(&self, since: u64, limit: u32) -> Result<ChangePage, Error> {
+        let after = Seq(i64::try_from(since).unwrap_or(i64::MAX));
+        let mut entries = self.store.history(History::FeedAfter(after), limit + 1).await?;
+        let more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        Ok(ChangePage {
+            feed: self.feed.name.clone(),
+            next: entries.last().map_or(since, |last| last.seq),
+            changes: entries.into_iter().filter_map(AuditEntry::into_change).collect(),
+            more,
+        })
+    }
+
+    /// At most `limit` entries before a number, of one capability or all, the newest first.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn audit(
+        &self,
+        before: Option<u64>,
+        name: Option<&CapabilityName>,
+        limit: u32,
+    ) -> Result<AuditPage, Error> {
+        let before = before.map(|before| Seq(i64::try_from(before).unwrap_or(i64::MAX)));
+        let mut entries = self.store.history(History::AuditBefore(before, name), limit + 1).await?;
+        let has_more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        let next = entries.last().map(|last| last.seq).filter(|_| has_more);
+        Ok(AuditPage { entries, next })
+    }
+}

@@ -1,0 +1,170 @@
+//! What changed, over HTTP: page by page, or as it happens.
+
+#![expect(unused_qualifications, reason = "`params(Since)` expands to one")]
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::CapabilityName;
+use a2s::api::{AuditPage, ChangePage, PROBLEM_JSON, Problem, RegistryChange};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::request::{Admin, Holder, Params};
+use super::{App, Shared};
+use crate::Error;
+use crate::feed::Follower;
+
+/// Changes on a page when the caller does not say how many, and at most.
+const USUAL_PAGE: u32 = 100;
+const LARGEST_PAGE: u32 = 1_000;
+/// Keeps proxies from closing a stream in which nothing happens.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Since {
+    /// The number behind which the page begins: `next` of the page before. All, when absent.
+    #[serde(default)]
+    since: u64,
+    /// How many changes at most: 1 to 1000, 100 when absent.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Read what changed
+///
+/// Every publish, yank, unyank and deprecation, in order, since the beginning or a number. With
+/// `Accept: text/event-stream` they are sent as they happen: `id` is the number, `event` the action,
+/// `data` the change; with `Last-Event-ID` the stream goes on behind that one.
+#[utoipa::path(
+    get, path = "/v1/changes", tag = "changes",
+    params(
+        Since,
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last change that was received"),
+    ),
+    responses(
+        (status = 200, description = "One page, or all that is to come", content(
+            (ChangePage = "application/json"),
+            (RegistryChange = "text/event-stream"),
+        )),
+        (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "Too many follow", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_changes(
+    State(app): App,
+    Params(Since { since, limit }): Params<Since>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let limit = page_size(limit)?;
+    if !wants_events(&headers) {
+        return Ok(Json(app.catalog.changes(since, limit).await?).into_response());
+    }
+    let since = match headers.get("last-event-id") {
+        None => since,
+        Some(id) => {
+            let number = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+            let malformed = || Error::MalformedParameter("`Last-Event-ID` is a number".to_owned());
+            number.ok_or_else(malformed)?
+        }
+    };
+    let follower = app.catalog.feed.follow()?;
+    let following = Following { app, follower, since, waiting: VecDeque::new() };
+    let events = stream::unfold(following, async |mut following| {
+        let change = following.next().await?;
+        let message = sse::Event::default().id(change.seq.to_string());
+        let message = message.event(change.action.as_str());
+        let data = serde_json::to_string(&change).ok()?;
+        Some((Ok::<_, Infallible>(message.data(data)), following))
+    });
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+/// One stream of changes.
+struct Following {
+    app: Arc<Shared>,
+    follower: Follower,
+    since: u64,
+    waiting: VecDeque<RegistryChange>,
+}
+
+impl Following {
+    /// The next change. None when the registry stops or its store fails: the client comes back
+    /// with the last number.
+    async fn next(&mut self) -> Option<RegistryChange> {
+        loop {
+            if let Some(change) = self.waiting.pop_front() {
+                return Some(change);
+            }
+            let page = self.app.catalog.changes(self.since, USUAL_PAGE).await.ok()?;
+            self.since = page.next;
+            self.waiting = page.changes.into();
+            if self.waiting.is_empty() && !page.more && !self.follower.wait().await {
+                return None;
+            }
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Before {
+    /// The number before which the page ends: `next` of the page before. The newest, when absent.
+    before: Option<u64>,
+    /// Only what is about this capability.
+    #[param(value_type = Option<String>)]
+    name: Option<CapabilityName>,
+    /// How many entries at most: 1 to 1000, 100 when absent.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Read who changed what
+///
+/// Everything that was ever published, yanked, deprecated, handed over, and every token that was
+/// made or revoked; the newest first.
+#[utoipa::path(
+    get, path = "/v1/audit", tag = "changes", security(("token" = [])), params(Before),
+    responses(
+        (status = 200, description = "One page", body = AuditPage),
+        (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn read_audit(
+    State(app): App,
+    _: Holder<Admin>,
+    Params(Before { before, name, limit }): Params<Before>,
+) -> Result<Json<AuditPage>, Error> {
+    Ok(Json(app.catalog.audit(before, name.as_ref(), page_size(limit)?).await?))
+}
+
+fn page_size(limit: Option<u32>) -> Result<u32, Error> {
+    let limit = limit.unwrap_or(USUAL_PAGE);
+    if (1..=LARGEST_PAGE).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(Error::MalformedParameter(format!("`limit` is a number from 1 to {LARGEST_PAGE}")))
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| {
+        accept
+            .split(',')
+            .any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
+    })
+}

@@ -1,0 +1,129 @@
+//! The life of names and versions, over HTTP.
+
+use a2s::api::{DeprecateRequest, LifeAnswer, OwnerChange, OwnerList, PROBLEM_JSON, Problem};
+use axum::Json;
+use axum::extract::State;
+
+use super::App;
+use super::request::{Holder, JsonBody, Name, NameAndSelector, Publish};
+use crate::Error;
+
+/// Yank a version
+///
+/// It is never found nor chosen any more, and stays for those who name it exactly. The answer tells
+/// what breaks by that; it stops nothing.
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/{version}/yank", tag = "capabilities",
+    security(("token" = [])),
+    params(
+        ("name" = String, Path, description = "Name in PascalCase"),
+        ("version" = String, Path, description = "A version `1.2.0`"),
+    ),
+    responses(
+        (status = 200, description = "It is yanked", body = LifeAnswer),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn yank_version(
+    State(app): App,
+    Holder(caller, _): Holder<Publish>,
+    NameAndSelector(name, selector): NameAndSelector,
+) -> Result<Json<LifeAnswer>, Error> {
+    Ok(Json(app.catalog.yank(&name, &selector, true, &caller).await?))
+}
+
+/// Bring a yanked version back
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/{version}/unyank", tag = "capabilities",
+    security(("token" = [])),
+    params(
+        ("name" = String, Path, description = "Name in PascalCase"),
+        ("version" = String, Path, description = "A version `1.2.0`"),
+    ),
+    responses(
+        (status = 200, description = "It is not yanked", body = LifeAnswer),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn unyank_version(
+    State(app): App,
+    Holder(caller, _): Holder<Publish>,
+    NameAndSelector(name, selector): NameAndSelector,
+) -> Result<Json<LifeAnswer>, Error> {
+    Ok(Json(app.catalog.yank(&name, &selector, false, &caller).await?))
+}
+
+/// Deprecate a version
+///
+/// It is found and runs as before, and whoever finds, plans, runs or depends on it is told. With
+/// `undo` it is not deprecated any more.
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/{version}/deprecate", tag = "capabilities",
+    security(("token" = [])), request_body = DeprecateRequest,
+    params(
+        ("name" = String, Path, description = "Name in PascalCase"),
+        ("version" = String, Path, description = "A version `1.2.0`"),
+    ),
+    responses(
+        (status = 200, description = "It is so", body = LifeAnswer),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn deprecate_version(
+    State(app): App,
+    Holder(caller, _): Holder<Publish>,
+    NameAndSelector(name, selector): NameAndSelector,
+    JsonBody(request): JsonBody<DeprecateRequest>,
+) -> Result<Json<LifeAnswer>, Error> {
+    Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller).await?))
+}
+
+/// List the owners of a name
+///
+/// Who publishes under a free name owns it; only owners and admins publish, yank and deprecate there.
+#[utoipa::path(
+    get, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
+    params(("name" = String, Path, description = "Name in PascalCase")),
+    responses(
+        (status = 200, description = "Its owners", body = OwnerList),
+        (status = 404, description = "No such capability", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_owners(
+    State(app): App,
+    Name(name): Name,
+) -> Result<Json<OwnerList>, Error> {
+    Ok(Json(app.catalog.owners(&name).await?))
+}
+
+/// Change the owners of a name
+///
+/// Adds one, removes one, or makes it the only one. An owner is the name of a token, or `owner` for
+/// the owner's token.
+#[utoipa::path(
+    post, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
+    security(("token" = [])), request_body = OwnerChange,
+    params(("name" = String, Path, description = "Name in PascalCase")),
+    responses(
+        (status = 200, description = "Its owners from now on", body = OwnerList),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such capability, or no such token", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "Nobody would be left", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn change_owners(
+    State(app): App,
+    Holder(caller, _): Holder<Publish>,
+    Name(name): Name,
+    JsonBody(change): JsonBody<OwnerChange>,
+) -> Result<Json<OwnerList>, Error> {
+    Ok(Json(app.catalog.change_owners(&name, &change, &caller).await?))
+}

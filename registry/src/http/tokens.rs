@@ -1,0 +1,94 @@
+//! Tokens, over HTTP.
+
+use a2s::api::{
+    Introspection, IntrospectionRequest, NewToken, PROBLEM_JSON, Problem, TokenList, TokenRequest,
+};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::App;
+use super::request::{Admin, Anybody, Holder, JsonBody, TokenName};
+use crate::Error;
+
+/// Make a token
+///
+/// The answer shows it, this once. It stands for its name, which owns what is published with it.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
+    request_body = TokenRequest,
+    responses(
+        (status = 201, description = "The token", body = NewToken),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is one of this name", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn make_token(
+    State(app): App,
+    Holder(caller, _): Holder<Admin>,
+    JsonBody(request): JsonBody<TokenRequest>,
+) -> Result<(StatusCode, Json<NewToken>), Error> {
+    Ok((StatusCode::CREATED, Json(app.tokens.make(request, &caller).await?)))
+}
+
+/// List tokens
+///
+/// What is known of each, and none of them itself. The owner's token is not among them.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
+    responses(
+        (status = 200, description = "All tokens", body = TokenList),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_tokens(
+    State(app): App,
+    _: Holder<Admin>,
+) -> Result<Json<TokenList>, Error> {
+    Ok(Json(TokenList { tokens: app.tokens.list().await? }))
+}
+
+/// Revoke a token
+///
+/// It opens nothing here from now on, and nothing in other services within ten seconds. What its
+/// name owns stays so; a new token of the same name stands for the same owner.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{name}", tag = "tokens", security(("token" = [])),
+    params(("name" = String, Path, description = "The name of the token")),
+    responses(
+        (status = 204, description = "It is revoked"),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such token", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn revoke_token(
+    State(app): App,
+    Holder(caller, _): Holder<Admin>,
+    TokenName(name): TokenName,
+) -> Result<StatusCode, Error> {
+    app.tokens.revoke(&name, &caller).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ask what a token opens
+///
+/// For services that are shown tokens of this registry (RFC 7662, in JSON). Needs any token.
+#[utoipa::path(
+    post, path = "/v1/tokens/introspect", tag = "tokens", security(("token" = [])),
+    request_body = IntrospectionRequest,
+    responses(
+        (status = 200, description = "What it opens, if anything", body = Introspection),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn introspect_token(
+    State(app): App,
+    _: Holder<Anybody>,
+    JsonBody(request): JsonBody<IntrospectionRequest>,
+) -> Result<Json<Introspection>, Error> {
+    Ok(Json(app.tokens.introspect(&request.token).await?))
+}

@@ -1,0 +1,49 @@
+//! Tokens, known by their digests alone.
+
+use std::collections::BTreeSet;
+
+use a2s::{Digest, Scope, Subject};
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::Error;
+use super::life::Actor;
+
+/// The most tokens there are at once.
+pub(crate) const MOST_TOKENS: u32 = 1_000;
+
+/// A token without what its holder shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TokenRow {
+    pub(crate) name: Subject,
+    pub(crate) scopes: BTreeSet<Scope>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// What came of making a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    New,
+    /// There is one of this name; nothing changed.
+    NameTaken,
+    /// There are [`MOST_TOKENS`]; nothing changed.
+    TooMany,
+}
+
+/// A database of tokens. Each change is written together with who made it.
+#[async_trait]
+pub(crate) trait TokenStore: Send + Sync {
+    /// Keeps a token by the SHA-256 of what its holder shows.
+    async fn make_token(&self, token: &TokenRow, digest: Digest, by: &Actor)
+    -> Result<Made, Error>;
+
+    /// Forgets a token; false when there is none of this name.
+    async fn revoke_token(&self, name: &Subject, by: &Actor) -> Result<bool, Error>;
+
+    /// The token with this digest.
+    async fn token(&self, digest: Digest) -> Result<Option<TokenRow>, Error>;
+
+    /// All tokens, in order of name.
+    async fn tokens(&self) -> Result<Vec<TokenRow>, Error>;
+}

@@ -1,0 +1,153 @@
+//! Tokens: made here, shown once, and known by their digests from then on.
+//!
+//! A token is 256 random bits, so its digest needs no salt and no slow hash: nobody finds the one
+//! from the other, and how far two digests agree tells nothing of what they were made of. Whoever
+//! tries tokens pays for each try as much as this does for saying no: one hash, and one row that is
+//! not there.
+
+use std::sync::Arc;
+
+use a2s::api::{Introspection, NewToken, TokenEntry, TokenRequest};
+use a2s::{Caller, Digest, Identify, Later, Secret, Subject};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::store::Store;
+use crate::store::life::Actor;
+use crate::store::tokens::{MOST_TOKENS, Made, TokenRow};
+use crate::{Clock, Error};
+
+/// What tokens begin with, so that scanners for lost secrets know them.
+const PREFIX: &str = "a2s_";
+
+/// The tokens in a store.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    /// The owner's token, which is not in the store.
+    owner: Option<Secret>,
+}
+
+impl Tokens {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, owner: Option<Secret>) -> Self {
+        Self { store, clock, owner }
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    /// When the request makes no sense, the name is taken, or there are too many.
+    pub(crate) async fn make(
+        &self,
+        request: TokenRequest,
+        caller: &Caller,
+    ) -> Result<NewToken, Error> {
+        let TokenRequest { name, scopes, expires_in_s } = request;
+        let bad = |text: &str| Err(Error::BadToken(text.to_owned()));
+        if scopes.is_empty() {
+            return bad("a token without a scope opens nothing");
+        }
+        if name.is_owner() {
+            return bad("`owner` is whoever holds the owner's token");
+        }
+        let now = (self.clock)();
+        let expires_at = match expires_in_s {
+            None => None,
+            Some(seconds) => {
+                let end = i64::try_from(seconds).ok().filter(|seconds| 0 < *seconds);
+                let end = end.and_then(|s| now.checked_add(SignedDuration::from_secs(s)).ok());
+                let Some(end) = end else { return bad("`expires_in_s` is not in reach") };
+                Some(end)
+            }
+        };
+        let token = draw();
+        let digest = Digest::of_bytes(token.reveal().as_bytes());
+        let row = TokenRow { name, scopes, created_at: now, expires_at };
+        match self.store.make_token(&row, digest, &Actor::of(caller, now)).await? {
+            Made::New => Ok(NewToken { entry: to_entry(row, now), token }),
+            Made::NameTaken => Err(Error::TokenTaken(row.name)),
+            Made::TooMany => Err(Error::BadToken(format!(
+                "there are {MOST_TOKENS} tokens, the most there may be"
+            ))),
+        }
+    }
+
+    /// Makes a token open nothing from now on.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub(crate) async fn revoke(&self, name: &Subject, caller: &Caller) -> Result<(), Error> {
+        let by = Actor::of(caller, (self.clock)());
+        if self.store.revoke_token(name, &by).await? {
+            return Ok(());
+        }
+        Err(Error::TokenMissing(name.clone()))
+    }
+
+    /// All tokens, in order of name.
+    pub(crate) async fn list(&self) -> Result<Vec<TokenEntry>, Error> {
+        let now = (self.clock)();
+        Ok(self.store.tokens().await?.into_iter().map(|row| to_entry(row, now)).collect())
+    }
+
+    /// What a token opens, as other services ask for it.
+    pub(crate) async fn introspect(&self, token: &Secret) -> Result<Introspection, Error> {
+        if self.owner.as_ref().is_some_and(|owner| owner.matches(token.reveal())) {
+            return Ok(to_introspection(Caller::owner(), None));
+        }
+        let Some(row) = self.find(token).await? else { return Ok(Introspection::default()) };
+        let caller = Caller { subject: row.name, scopes: row.scopes };
+        Ok(to_introspection(caller, row.expires_at))
+    }
+
+    /// The token, when it has not ended.
+    async fn find(&self, token: &Secret) -> Result<Option<TokenRow>, Error> {
+        let row = self.store.token(Digest::of_bytes(token.reveal().as_bytes())).await?;
+        let now = (self.clock)();
+        Ok(row.filter(|row| row.expires_at.is_none_or(|end| now < end)))
+    }
+}
+
+impl Identify for Tokens {
+    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+        Box::pin(async move {
+            let found = self.find(token).await.map_err(|error| {
+                tracing::error!(%error, "a token cannot be looked up");
+                "the database did not answer".to_owned()
+            })?;
+            Ok(found.map(|row| Caller { subject: row.name, scopes: row.scopes }))
+        })
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+fn to_introspection(caller: Caller, expires_at: Option<Timestamp>) -> Introspection {
+    let scopes: Vec<_> = caller.scopes.iter().map(|scope| scope.as_str()).collect();
+    Introspection {
+        active: true,
+        scope: Some(scopes.join(" ")),
+        sub: Some(caller.subject),
+        exp: expires_at.map(Timestamp::as_second),
+    }
+}
+
+fn to_entry(row: TokenRow, now: Timestamp) -> TokenEntry {
+    let TokenRow { name, scopes, created_at, expires_at } = row;
+    let expired = expires_at.is_some_and(|end| end <= now);
+    TokenEntry { name, scopes, created_at, expires_at, expired }
+}
+
+/// A token that nobody has seen.
+fn draw() -> Secret {
+    let mut bytes = [0; 32];
+    // Without randomness there are no safe tokens: there is no way on.
+    #[expect(clippy::expect_used, reason = "the operating system always has randomness")]
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Secret::new(format!("{PREFIX}{digits}"))
+}

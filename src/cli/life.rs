@@ -1,0 +1,150 @@
+//! The arguments of `a2s yank`, `unyank`, `deprecate`, `owners`, `tokens`, `audit` and `mirror`.
+
+use std::path::PathBuf;
+
+use a2s::api::Successor;
+use a2s::{CapabilityName, Scope, Subject};
+use clap::{Args, Subcommand};
+use jiff::SignedDuration;
+use url::Url;
+
+pub(super) const AFTER_TOKENS: &str = "\
+Scopes:
+  publish  publish under names that are free or one's own; yank, deprecate, change owners
+  execute  plan, start, read and cancel runs, talk with the agent, report outcomes
+  admin    tokens, credentials, the audit, and the names of others
+
+The owner's token in the data folder opens everything, and is no entry of the list.
+Give a token to a command as A2S_TOKEN.";
+
+pub(super) const AFTER_MIRROR: &str = "\
+Copies go to the registry that --url names. Every document is compiled and its digest computed
+again; one that is not what the other registry said is refused, told, and left out. How far it
+came is kept in the data folder, so that it goes on there when it is started again.
+
+Exit codes:
+  0  all there was is copied (without --once: ended by Ctrl-C)
+  1  something was refused, or the other registry is none
+  4  a registry does not answer";
+
+#[derive(Debug, Args)]
+pub(crate) struct DeprecateArgs {
+    #[arg(help = "NAME@VERSION")]
+    pub(crate) target: String,
+    /// What to use instead: NAME or NAME@RANGE
+    #[arg(long, value_name = "NAME@RANGE", value_parser = parse_successor)]
+    pub(crate) successor: Option<Successor>,
+    /// Why, or what to do about it
+    #[arg(long, short)]
+    pub(crate) message: Option<String>,
+    /// The version is not deprecated any more
+    #[arg(long, conflicts_with_all = ["successor", "message"])]
+    pub(crate) undo: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OwnersArgs {
+    /// The capability
+    pub(crate) name: CapabilityName,
+    #[command(flatten)]
+    pub(crate) change: OwnerChangeArgs,
+}
+
+/// At most one of them.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct OwnerChangeArgs {
+    /// Let one more publish: the name of a token, or `owner`
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) add: Option<Subject>,
+    /// Let one publish no more
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) remove: Option<Subject>,
+    /// Let this one alone publish from now on
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) transfer: Option<Subject>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokensCommand {
+    /// Make a token, and show it once
+    Create {
+        /// Who it stands for
+        name: Subject,
+        /// What it opens: publish, execute, admin
+        #[arg(long = "scope", required = true, value_name = "SCOPE", value_delimiter = ',')]
+        scopes: Vec<Scope>,
+        /// In how long it ends: 30d, 12h; never without it
+        #[arg(long, value_parser = parse_life)]
+        expires: Option<SignedDuration>,
+    },
+    /// List tokens: what they are called and what they open
+    List,
+    /// Let a token open nothing from now on
+    Revoke {
+        /// The name of the token
+        name: Subject,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Only what is about this capability
+    pub(crate) name: Option<CapabilityName>,
+    /// How many at most, the newest first
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Only what is older than the entry with this number
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) before: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MirrorArgs {
+    /// Where the other registry answers
+    pub(crate) source: Url,
+    /// A file with a token for the other registry
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source_token_file: Option<PathBuf>,
+    /// Stop when everything that there is was copied
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Begin at the beginning: what was refused before is tried again
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Stop after so many changes
+    #[arg(long, default_value_t = 1_000_000, value_name = "NUMBER")]
+    pub(crate) most: u64,
+}
+
+fn parse_successor(text: &str) -> Result<Successor, String> {
+    text.parse()
+}
+
+/// A day has 24 hours here: a token knows no calendar.
+fn parse_life(text: &str) -> Result<SignedDuration, String> {
+    let span: jiff::Span = text.parse().map_err(|_| "write it as 30d, 12h or 90m".to_owned())?;
+    let days = jiff::SpanRelativeTo::days_are_24_hours();
+    let life = span.to_duration(days).map_err(|error| error.to_string())?;
+    if life < SignedDuration::from_secs(1) {
+        return Err("a token lasts a second at least".to_owned());
+    }
+    Ok(life)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_are_read_as_people_write_them() {
+        for (text, seconds) in
+            [("30d", 2_592_000), ("12h", 43_200), ("1h30m", 5_400), ("2w", 1_209_600)]
+        {
+            assert_eq!(parse_life(text), Ok(SignedDuration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "30", "-1d", "0s", "1mo", "soon"] {
+            assert!(parse_life(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `a2s audit`: who changed what in the registry.
+
+use a2s::api::{AuditEntry, AuditPage};
+use reqwest::Method;
+
+use crate::cli::AuditArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{BOLD, DIM, NAME, Output, plain};
+
+/// The most entries of one page.
+const LARGEST_PAGE: u32 = 1_000;
+
+pub(super) async fn audit(
+    arguments: AuditArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let AuditArgs { name, limit, mut before } = arguments;
+    let mut left = limit;
+    while left > 0 && !output.is_gone() {
+        let mut query = vec![("limit", left.min(LARGEST_PAGE).to_string())];
+        query.extend(before.map(|before| ("before", before.to_string())));
+        query.extend(name.as_ref().map(|name| ("name", name.to_string())));
+        let request = client.request(Method::GET, &["v1", "audit"]).query(&query);
+        let AuditPage { entries, next } = client.json(request).await?;
+        left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(left).max(1));
+        entries.iter().for_each(|entry| print(entry, output));
+        let Some(next) = next.filter(|next| before.is_none_or(|before| *next < before)) else {
+            return Ok(());
+        };
+        before = Some(next);
+    }
+    Ok(())
+}
+
+fn print(entry: &AuditEntry, output: &mut Output) {
+    if output.is_json() {
+        output.json_line(entry);
+        return;
+    }
+    let AuditEntry { seq, at, action, .. } = entry;
+    let by = entry.by.as_ref().map_or("nobody knows who", |by| by.as_str());
+    let mut words = Vec::new();
+    words.extend(entry.name.as_ref().map(ToString::to_string));
+    words.extend(entry.version.as_ref().map(ToString::to_string));
+    words.extend(entry.subject.as_ref().map(ToString::to_string));
+    words.extend(entry.detail.as_ref().map(ToString::to_string));
+    let (words, action) = (plain(&words.join(" ")).into_owned(), action.as_str());
+    output.line(format_args!(
+        "{DIM}{seq:>6}  {at:.0}{DIM:#}  {NAME}{by}{NAME:#}  {BOLD}{action}{BOLD:#}  {words}"
+    ));
+}

@@ -1,0 +1,116 @@
+//! What a mirror tells of itself.
+
+use std::time::Duration;
+
+use a2s::api::RegistryChange;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, plain};
+
+/// What became of a change.
+pub(super) enum Outcome {
+    /// It was made.
+    Made,
+    /// It was so already.
+    Same,
+    /// It was not made, and why.
+    Refused(String),
+}
+
+/// Counts what became of changes, and tells it.
+pub(super) struct Report<'o> {
+    output: &'o mut Output,
+    bar: ProgressBar,
+    /// Whether each change gets a line: who copies a whole registry is told of what was refused.
+    is_brief: bool,
+    made: u64,
+    same: u64,
+    refused: u64,
+}
+
+impl<'o> Report<'o> {
+    pub(super) fn new(is_brief: bool, output: &'o mut Output) -> Self {
+        // It hides itself where nobody watches.
+        let bar =
+            if output.is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let bar = match ProgressStyle::with_template("{spinner} {pos} changes, {per_sec}  {msg}") {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        };
+        Self { output, bar, is_brief, made: 0, same: 0, refused: 0 }
+    }
+
+    pub(super) fn tell(&mut self, change: &RegistryChange, outcome: &Outcome) {
+        let RegistryChange { seq, action, name, version, .. } = change;
+        let (word, style, why) = match outcome {
+            Outcome::Made => (action.as_str(), GOOD, None),
+            Outcome::Same => ("unchanged", DIM, None),
+            Outcome::Refused(why) => ("refused", BAD, Some(why)),
+        };
+        *match outcome {
+            Outcome::Made => &mut self.made,
+            Outcome::Same => &mut self.same,
+            Outcome::Refused(_) => &mut self.refused,
+        } += 1;
+        self.bar.inc(1);
+        self.bar.set_message(format!("{name} {version}"));
+        let result = match outcome {
+            Outcome::Made => "made",
+            Outcome::Same => "unchanged",
+            Outcome::Refused(_) => "refused",
+        };
+        let output = &mut *self.output;
+        if output.is_json() {
+            let mut line = json!({
+                "seq": seq, "action": action, "name": name, "version": version, "result": result,
+            });
+            if let Some(why) = why {
+                line["why"] = json!(why);
+            }
+            output.json_line(&line);
+        } else if !self.is_brief || why.is_some() {
+            let why = why.map_or_else(String::new, |why| format!("\n  {}", plain(why)));
+            self.bar.suspend(|| {
+                output.line(format_args!(
+                    "{style}{word}{style:#}  {NAME}{name}{NAME:#} {version}{why}"
+                ));
+            });
+        }
+    }
+
+    /// A registry does not answer.
+    pub(super) fn waits(&mut self, why: &str, pause: Duration) {
+        let output = &mut *self.output;
+        let seconds = pause.as_secs();
+        self.bar.suspend(|| {
+            output
+                .note(format_args!("{WARN}waiting{WARN:#}: {}; again in {seconds} s", plain(why)));
+        });
+    }
+
+    /// The other registry has another database than before.
+    pub(super) fn starts_over(&mut self) {
+        let output = &mut *self.output;
+        self.bar.suspend(|| {
+            output.note(format_args!(
+                "{WARN}note{WARN:#}: the other registry has another feed than before; beginning anew"
+            ));
+        });
+    }
+
+    /// Tells what it all came to, and whether anything was refused.
+    pub(super) fn finish(self, next: u64) -> bool {
+        self.bar.finish_and_clear();
+        let Self { output, made, same, refused, .. } = self;
+        if output.is_json() {
+            let all = json!({ "made": made, "unchanged": same, "refused": refused, "next": next });
+            output.json_line(&all);
+        } else {
+            output.line(format_args!(
+                "{made} made, {same} unchanged, {refused} refused  {DIM}up to {next}{DIM:#}"
+            ));
+        }
+        refused > 0
+    }
+}

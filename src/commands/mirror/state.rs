@@ -1,0 +1,91 @@
+//! How far a mirror came, in a file of the data folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use a2s::Digest;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::failure::Failure;
+
+/// How far a mirror came.
+#[derive(Debug)]
+pub(super) struct State {
+    path: PathBuf,
+    written: Written,
+}
+
+/// The file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Written {
+    /// For whoever looks into the file.
+    source: String,
+    target: String,
+    /// The feed that `next` is a number of; empty before the first page.
+    feed: String,
+    /// The last change that was made.
+    next: u64,
+}
+
+impl State {
+    /// Reads how far the mirror of `source` in `target` came; nothing was copied when it never
+    /// ran, or when the file says nothing: then all is repeated, which changes nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or its folder cannot be made.
+    pub(super) fn open(
+        data: &Path,
+        source: &Url,
+        target: &Url,
+        again: bool,
+    ) -> Result<Self, Failure> {
+        let folder = data.join("mirrors");
+        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        let key = Digest::of_bytes(format!("{source} {target}").as_bytes()).to_hex();
+        let path = folder.join(format!("{key}.json"));
+        let written = match fs::read(&path) {
+            Ok(bytes) if !again => serde_json::from_slice(&bytes).unwrap_or_default(),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::file(&path, &error));
+            }
+            _ => Written::default(),
+        };
+        let (source, target) = (source.to_string(), target.to_string());
+        Ok(Self { path, written: Written { source, target, ..written } })
+    }
+
+    /// The last change that was made.
+    pub(super) fn next(&self) -> u64 {
+        self.written.next
+    }
+
+    /// Whether the numbers are those of this feed.
+    pub(super) fn is_of(&self, feed: &str) -> bool {
+        self.written.feed == feed
+    }
+
+    /// Begins at the beginning of another feed.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub(super) fn restart(&mut self, feed: &str) -> Result<(), Failure> {
+        feed.clone_into(&mut self.written.feed);
+        self.advance(0)
+    }
+
+    /// Remembers that everything up to `next` was made. The old file stays until the new one is
+    /// complete.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn advance(&mut self, next: u64) -> Result<(), Failure> {
+        self.written.next = next;
+        let new = self.path.with_extension("new");
+        let bytes = serde_json::to_vec(&self.written).unwrap_or_default();
+        fs::write(&new, bytes)
+            .and_then(|()| fs::rename(&new, &self.path))
+            .map_err(|error| Failure::file(&self.path, &error))
+    }
+}

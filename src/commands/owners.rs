@@ -1,0 +1,35 @@
+//! `a2s owners`: who may publish under a name.
+
+use a2s::api::{OwnerChange, OwnerList};
+
+use crate::cli::{OwnerChangeArgs, OwnersArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{NAME, Output};
+
+pub(super) async fn owners(
+    arguments: OwnersArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let OwnersArgs { name, change: OwnerChangeArgs { add, remove, transfer } } = arguments;
+    let path = ["v1", "capabilities", name.as_str(), "owners"];
+    let change = match (add, remove, transfer) {
+        (Some(subject), _, _) => Some(OwnerChange::Add(subject)),
+        (None, Some(subject), _) => Some(OwnerChange::Remove(subject)),
+        (None, None, transfer) => transfer.map(OwnerChange::Transfer),
+    };
+    let answer: OwnerList = match change {
+        Some(change) => client.post(&path, &change).await?,
+        None => client.get(&path).await?,
+    };
+    if output.is_json() {
+        output.json_line(&answer);
+        return Ok(());
+    }
+    output.line(format_args!("{NAME}{}{NAME:#} belongs to", answer.name));
+    for owner in &answer.owners {
+        output.line(format_args!("  {owner}"));
+    }
+    Ok(())
+}

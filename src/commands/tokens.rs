@@ -1,0 +1,65 @@
+//! `a2s tokens`: make, list and revoke what others show.
+
+use a2s::api::{NewToken, TokenEntry, TokenList, TokenRequest};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::cli::TokensCommand;
+use crate::client::{Client, check_private};
+use crate::failure::Failure;
+use crate::output::{DIM, NAME, Output, WARN};
+
+pub(super) async fn tokens(
+    command: TokensCommand,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    match command {
+        TokensCommand::Create { name, scopes, expires } => {
+            check_private(client)?;
+            let expires_in_s = expires.map(|life| life.as_secs().unsigned_abs());
+            let request = TokenRequest { name, scopes: scopes.into_iter().collect(), expires_in_s };
+            let made: NewToken = client.post(&["v1", "tokens"], &request).await?;
+            if output.is_json() {
+                output.json_line(&made);
+                return Ok(());
+            }
+            print(&made.entry, output);
+            output.line(format_args!("{}", made.token.reveal()));
+            output.note(format_args!("{DIM}it is shown this once; set it as A2S_TOKEN{DIM:#}"));
+        }
+        TokensCommand::List => {
+            let list: TokenList = client.get(&["v1", "tokens"]).await?;
+            if output.is_json() {
+                output.json_line(&list);
+                return Ok(());
+            }
+            if list.tokens.is_empty() {
+                output.line(format_args!("there are no tokens but the owner's"));
+            }
+            list.tokens.iter().for_each(|token| print(token, output));
+        }
+        TokensCommand::Revoke { name } => {
+            let path = ["v1", "tokens", name.as_str()];
+            client.bytes(client.request(Method::DELETE, &path)).await?;
+            if output.is_json() {
+                output.json_line(&json!({ "revoked": name }));
+            } else {
+                output.line(format_args!("revoked {NAME}{name}{NAME:#}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print(token: &TokenEntry, output: &mut Output) {
+    let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+    let scopes = scopes.join(", ");
+    let (name, made) = (&token.name, token.created_at);
+    let end = match token.expires_at {
+        None => String::new(),
+        Some(end) if token.expired => format!("  {WARN}ended{WARN:#} {DIM}{end:.0}{DIM:#}"),
+        Some(end) => format!("  {DIM}until {end:.0}{DIM:#}"),
+    };
+    output.line(format_args!("{NAME}{name}{NAME:#}  {scopes}  {DIM}made {made:.0}{DIM:#}{end}"));
+}
