@@ -39,7 +39,7 @@ fuzz-answers seconds="600":
     cd registry && cargo fuzz run -s none answer fuzz/corpus/answer fuzz/seeds/answer \
         -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=4000
 
-# Fuzz one target of the language (document, expression, openapi, checksum); the same.
+# Fuzz one target of the language (document, expression, openapi, checksum, sentence); the same.
 fuzz target seconds="600":
     cd a2s && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} \
         {{ if path_exists("a2s/fuzz/seeds/" + target) == "true" { "fuzz/seeds/" + target } else { "../tests/fixtures/documents/valid ../tests/fixtures/documents/invalid ../capabilities" } }} \
@@ -54,3 +54,8 @@ fuzz-mcp seconds="600":
 fuzz-guardian target seconds="600":
     cd guardian && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \
         -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000
+
+# Fuzz what other agents say and ask (peer, request).
+fuzz-a2a target seconds="600":
+    cd agent && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \
+        -- -dict=fuzz/seeds/a2a.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000

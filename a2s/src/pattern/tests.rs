@@ -112,6 +112,75 @@ fn values_are_of_the_type_or_absent() {
 }
 
 #[test]
+fn a_value_keeps_what_its_schema_says() {
+    let first = |words: &str, schema: Value, expected: Value| {
+        let sentence = format!("first {words}");
+        check(&sentence, &["first *"], &schema, Some(&expected).filter(|v| !v.is_null()));
+    };
+    for (bound, fits, breaks) in [
+        ("minimum", 5.0, 5.5),
+        ("maximum", 5.0, 4.5),
+        ("exclusiveMinimum", 4.5, 5.0),
+        ("exclusiveMaximum", 5.5, 5.0),
+    ] {
+        first("5", json!({"type": "integer", bound: fits}), json!(5));
+        first("5", json!({"type": "integer", bound: breaks}), Value::Null);
+    }
+    for (bound, fits, breaks) in [("minItems", 2, 3), ("maxItems", 2, 1)] {
+        first("a and b", json!({"type": "array", bound: fits}), json!(["a", "b"]));
+        first("a and b", json!({"type": "array", bound: breaks}), Value::Null);
+    }
+    first("DE", json!({"type": "string", "minLength": 2}), json!("DE"));
+    first("DE", json!({"type": "string", "minLength": 3}), Value::Null);
+    let code = json!({"type": "string", "pattern": "^[A-Z]{3}$"});
+    first("100 EUR", code.clone(), json!("EUR"));
+    first("100 euros", code, Value::Null);
+    let either = json!({"type": "integer", "anyOf": [{"maximum": 3}, {"minimum": 10}]});
+    first("2", either.clone(), json!(2));
+    first("5", either, Value::Null);
+    let either = json!({"type": "string", "anyOf": [{"enum": ["bar"]}, {"const": "pie"}]});
+    first("bar", either.clone(), json!("bar"));
+    first("cake", either, Value::Null);
+    for (format, fits, breaks) in [
+        ("date", "2026-05-01", "20260501"),
+        ("date-time", "2026-05-01T00:00:00Z", "2026-05-01"),
+        ("uuid", "00000000-0000-0001-0000-000000000000", "00000000"),
+        ("uri", "https://a.test/b", "a.test/b"),
+        ("email", "jane@a.test", "jane"),
+    ] {
+        first(fits, json!({"type": "string", "format": format}), json!(fits));
+        first(breaks, json!({"type": "string", "format": format}), Value::Null);
+    }
+}
+
+#[test]
+fn choices_numbers_and_truths_are_known_as_people_write_them() {
+    let first = |words: &str, schema: Value, expected: Value| {
+        let sentence = format!("first {words}");
+        check(&sentence, &["first *"], &schema, Some(&expected).filter(|v| !v.is_null()));
+    };
+    let charts = json!({"enum": ["line-chart", "US", "us", 3, null]});
+    first("Line Chart", charts.clone(), json!("line-chart"));
+    first("US", charts.clone(), json!("US"));
+    first("us", charts.clone(), json!("us"));
+    first("3", charts.clone(), json!(3));
+    first("null", charts, Value::Null);
+    first("Pie", json!({"const": "pie"}), json!("pie"));
+    first("cake", json!({"const": "pie"}), Value::Null);
+    first("off", json!({"type": "boolean"}), json!(false));
+    first("$5", json!({"type": "number"}), json!(5));
+    first("-2.5°", json!({"type": "number"}), json!(-2.5));
+    first("1,00", json!({"type": "number"}), Value::Null);
+    first("'5'", json!({"type": "integer"}), json!(5));
+    first("'five of them'", json!({"type": "integer"}), Value::Null);
+    first("1, 2 and 3", json!({"type": "array"}), json!([1, 2, 3]));
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    first("1 or 2", texts, json!(["1", "2"]));
+    first("1 and b", json!({"type": "array"}), json!(["1", "b"]));
+    check_text("where's Oslo", &["where is *"], Some("Oslo"));
+}
+
+#[test]
 fn a_name_before_a_colon_gives_a_value_to_any_input() {
     let fields = [field("country_code", &[], &json!({})), field("topic", &["in *"], &json!({}))];
     for sentence in

@@ -72,6 +72,12 @@ fn a_sentence_is_cut_into_its_requests() {
         "the weather in Oslo, and the exchange rate from EUR to NOK",
         &["the weather in Oslo", "the exchange rate from EUR to NOK"],
     );
+    check_requests("get a joke and mail it", &["get a joke", "mail it"]);
+    check_requests("get a joke and, also, tweet it", &["get a joke", "tweet it"]);
+    check_requests("get a joke and mail 'hi' to Bob", &["get a joke", "mail 'hi' to Bob"]);
+    check_requests("get a joke and I want it tweeted", &["get a joke", "I want it tweeted"]);
+    check_requests("I’m planning a picnic. Tweet a joke.", &["Tweet a joke"]);
+    check_requests("I'm looking for a joke. Tweet it.", &["I'm looking for a joke", "Tweet it"]);
 }
 
 #[test]
@@ -87,6 +93,8 @@ fn what_only_looks_like_another_request_is_left_whole() {
         "notify topic ops, title Disk, message: the disk is full",
         "concerts by Show and Tell",
         "I'm looking for books about salt and pepper",
+        "make it bold, check, italic",
+        "explain the why and how",
     ] {
         check_requests(whole, &[whole]);
     }

@@ -272,6 +272,7 @@ mod tests {
             "St. Louis, D.C. and No. It",
             &["St.", "Louis", "|,", "D.C.", "and", "No", "|.", "It"],
         );
+        check("No. 5 by H. P. Lovecraft", &["No.", "5", "by", "H.", "P.", "Lovecraft"]);
         check(
             "what's Paris's 5.5°?\nA -3 – b",
             &["what", "'s", "Paris's", "5.5°", "|?", "|\\n", "A", "-3", "|\\u{2013}", "b"],

@@ -38,3 +38,51 @@ pub async fn gather(registry: &Registry, sentence: &str) -> Result<Vec<Request>,
     }
     Ok(requests)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::{get, post};
+    use axum::{Json, Router};
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::client::Client;
+
+    /// A registry that finds a capability for everything, with this digest.
+    async fn registry(source: &'static str, checksum: Value) -> Registry {
+        let hit = json!({
+            "id": "GetJoke@1.0.0", "name": "GetJoke", "version": "1.0.0", "description": "Gives a joke",
+            "checksum": checksum, "similarity": 0.9, "score": 0.9, "usage_count": 0,
+            "success_rate": null, "complexity": "low", "required_permissions": [], "parameters": [],
+            "explanation": [],
+        });
+        let search = async move |Json(asked): Json<Value>| {
+            let metadata = json!({"total_matches": 1, "search_time_ms": 1.0});
+            let answer = |intent: &Value| json!({"intent": intent, "capabilities": [&hit], "metadata": metadata});
+            let intents = asked["intents"].as_array().unwrap().iter();
+            Json(json!({"answers": intents.map(answer).collect::<Vec<_>>()}))
+        };
+        let router = Router::new()
+            .route("/v1/search", post(search))
+            .route("/v1/capabilities/{name}/{version}", get(async move || source));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Registry::new(Client::new(&url.parse().unwrap(), None).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_document_that_is_not_the_one_that_was_found_is_refused() {
+        let source = include_str!("../../../capabilities/GetJoke.yaml");
+        let sentence = "tell me a joke and tweet it";
+        let digest = a2s::Document::open(source.as_bytes()).unwrap().digest();
+        let found = gather(&registry(source, json!(digest)).await, sentence).await.unwrap();
+        let texts: Vec<_> = found.iter().map(|request| request.text.as_str()).collect();
+        assert_eq!(texts, ["tell me a joke", "tweet it"]);
+        assert!(found.iter().all(|request| request.candidates.len() == 1));
+        let other = json!(a2s::Digest::of_bytes(b"another one"));
+        let refused = gather(&registry(source, other).await, sentence).await.unwrap_err();
+        assert!(refused.to_string().contains("its data was changed"), "{refused}");
+    }
+}
