@@ -1,4 +1,4 @@
-//! The files of the agent that read A2A, without the crate around them, so that they build in seconds.
+//! The files of the agent that read A2A, without the crate around them: it shows them to nobody.
 
 #![allow(dead_code, reason = "each target reads a part, and none writes all")]
 
