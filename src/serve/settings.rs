@@ -15,8 +15,9 @@ use super::guardians::{self, Guardians};
 use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
 use super::{agent, embedder, telemetry};
 use crate::cli::{
-    AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode, GuardianChoice,
-    GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs, ServeArgs,
+    AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode,
+    GuardianChoice, GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs,
+    ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 

@@ -192,7 +192,7 @@ async fn runs_that_come_again_push_nothing_out() {
 
 /// Texts that SQLite takes as they are, and PostgreSQL does not.
 #[tokio::test]
-async fn nul_in_titles_and_pages_and_long_names_do_no_harm() {
+async fn nul_in_titles_and_pages_and_long_versions_do_no_harm() {
     let world = World::new().await;
     let titled = super::world::seal(&super::world::document_of(
         "Tool",
@@ -205,9 +205,6 @@ async fn nul_in_titles_and_pages_and_long_names_do_no_harm() {
     let long = format!("1.0.0-{}", "a".repeat(20_000));
     let answer = world.publish(document("Other", &long, "Feeds the cat")).await;
     assert_eq!(answer.status, 201, "{}", answer.text());
-    let input = "q".repeat(20_000);
-    let named = super::world::document_for("Third", "1.0.0", "Looks", "api.example.com", &[&input]);
-    assert_eq!(world.publish(named).await.status, 201);
     for path in ["/v1/capabilities?after=%00", "/v1/services?after=%00", "/v1/services/%00"] {
         let status = world.get(path).await.status.as_u16();
         assert!(status < 500, "{path}: {status}");
