@@ -154,6 +154,22 @@ async fn a_new_database_is_made_once_by_many() {
     assert_eq!(identities[0].len(), 32);
 }
 
+/// Pages go on behind a name, so all engines and servers have to agree on what comes behind it.
+#[tokio::test]
+async fn names_are_in_the_order_of_their_bytes_whatever_the_server_speaks() {
+    let Some(server) = told() else { return };
+    let made = Made::on(&server).await;
+    let store = open(&made).await;
+    let names = ["AB", "ABc", "Aa", "Ab", "B", "Ba"];
+    for name in ["Aa", "Ba", "AB", "Ab", "B", "ABc"] {
+        store.publish(&version(name, "1.0.0", name), &owner()).await.unwrap();
+    }
+    let all = store.heads(store::Heads::After(None, 10)).await.unwrap();
+    assert_eq!(all.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), names);
+    let rest = store.heads(store::Heads::After(Some("ABc"), 10)).await.unwrap();
+    assert_eq!(rest.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), names[2..]);
+}
+
 #[tokio::test]
 async fn runs_that_come_again_push_nothing_out() {
     let Some(server) = told() else { return };
