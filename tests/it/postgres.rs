@@ -62,9 +62,7 @@ fn names(server: &Server) -> Vec<String> {
 /// A draft of one's own, to be published.
 fn write_draft(folder: &Path) -> String {
     let text = std::fs::read_to_string(shipped("ListDogBreeds")).unwrap();
-    let text = text
-        .replace("name: ListDogBreeds", "name: ListCatBreeds")
-        .replace("dog breeds", "cat breeds");
+    let text = text.replace("ListDogBreeds", "ListCatBreeds").replace("dog breeds", "cat breeds");
     let path = folder.join("ListCatBreeds.yaml");
     std::fs::write(&path, text).unwrap();
     let path = path.to_str().unwrap().to_owned();
