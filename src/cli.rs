@@ -369,6 +369,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
     #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) guarding: GuardingArgs,
@@ -400,9 +402,28 @@ pub(crate) struct ExecutorArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArgs {
     #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
+}
+
+/// Where the registry keeps documents, outcomes and tokens.
+#[derive(Args)]
+pub(crate) struct DatabaseArgs {
+    /// The registry's database: postgres://USER@HOST/NAME, or the path of an SQLite file [default:
+    /// registry.sqlite in the data folder]. The password belongs into PGPASSWORD or the file that
+    /// PGPASSFILE names (docs/operations.md)
+    #[arg(long, env = "A2S_DATABASE", hide_env_values = true, value_name = "URL|FILE")]
+    pub(crate) database: Option<String>,
+}
+
+impl std::fmt::Debug for DatabaseArgs {
+    /// Without the address, which may have a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseArgs").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Args)]

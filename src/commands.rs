@@ -125,7 +125,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
             Box::pin(serve::guardian(global, arguments)).await
         }
         Command::Mcp => mcp::mcp(&client()?).await,
-        Command::Reindex(arguments) => serve::reindex(global, &arguments, output).await,
+        Command::Reindex(arguments) => serve::reindex(global, arguments, output).await,
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
             .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
     }
     let parts = Parts {
-        registry: Some(file.registry_part(&arguments.embedder)?),
+        registry: Some(file.registry_part(arguments.database, &arguments.embedder)?),
         executor: Some(ExecutorPart {
             registry: None,
             guardians,
@@ -66,7 +66,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
 pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT);
-    let registry = Some(file.registry_part(&arguments.embedder)?);
+    let registry = Some(file.registry_part(arguments.database, &arguments.embedder)?);
     let parts = Parts { registry, executor: None, guardian: None, agent: None, ship: true };
     serve(global, "registry", parts, common).await
 }
@@ -115,11 +115,11 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
 /// Rebuilds the search index of a data folder that no service uses.
 pub(crate) async fn reindex(
     global: &Global,
-    arguments: &ReindexArgs,
+    arguments: ReindexArgs,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let file = File::read_from(arguments.config.as_deref())?;
-    let part = file.registry_part(&arguments.embedder)?;
+    let part = file.registry_part(arguments.database, &arguments.embedder)?;
     let folder = Folder::open(&data_dir(global), "registry")?;
     let indexed = stack::reindex(&folder, part).await?;
     if output.is_json() {

@@ -60,7 +60,7 @@ codes! {
     EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not answer", "Check that the embeddings endpoint is up and takes the model and the key; the registry's log has what it answered. Searches go on meanwhile.";
     TOO_MANY_FOLLOWERS = "A2S254", "too many follow the changes", "Try again later, or ask for pages.";
     // Start.
-    DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that path and permissions are right and the file is a registry database.";
+    DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that address, password and permissions are right and that it is a registry's database; `docs/operations.md` tells what PostgreSQL needs.";
     DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
     INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";

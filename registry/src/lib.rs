@@ -1,8 +1,8 @@
 //! The registry: publish capabilities and find them by intent.
 //!
 //! [`App::open`] takes a folder, a clock and a metrics registry, and gives a router. Everything
-//! runs in this process: documents in SQLite, the search index in Qdrant Edge, and an embedder in
-//! the binary.
+//! runs in this process: documents in SQLite unless a PostgreSQL server is named, the search index in
+//! Qdrant Edge, and an embedder in the binary.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -127,7 +127,7 @@ use crate::live::Live;
 use crate::meaning::Meaning;
 use crate::metrics::Metrics;
 use crate::services::Services;
-pub use crate::store::{Error as StoreError, ErrorKind as StoreErrorKind};
+pub use crate::store::{Database, Error as StoreError, ErrorKind as StoreErrorKind};
 use crate::tokens::Tokens;
 pub use crate::vectors::Error as VectorsError;
 
@@ -140,8 +140,8 @@ pub const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a registry is made of.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The database: the path of an SQLite file, or a `sqlite:` URL. Made when it is missing.
-    pub database: String,
+    /// The database of documents, outcomes and tokens.
+    pub database: Database,
     /// The folder of the search index. Made when it is missing, and made anew when what is in it
     /// belongs to another database: it is derived from the documents. One of another embedder
     /// answers until there is a new one.
@@ -161,7 +161,7 @@ impl Config {
     #[must_use]
     pub fn in_folder(folder: &Path, token: Option<Secret>) -> Self {
         Self {
-            database: folder.join("registry.sqlite").to_string_lossy().into_owned(),
+            database: folder.join("registry.sqlite").to_string_lossy().into_owned().into(),
             index: folder.join("index"),
             embedder: Embedder::built_in(),
             query_timeout: QUERY_TIMEOUT,

@@ -150,11 +150,11 @@ mod tests {
     use crate::store::life::Actor;
     use crate::store::relations::Relations;
     use crate::store::{self, NewVersion, Publication};
+    use crate::tests::database::Folder;
 
-    async fn live() -> (Live, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("registry.sqlite");
-        let store = store::open(path.to_str().unwrap()).await.unwrap();
+    async fn live() -> (Live, Folder) {
+        let folder = Folder::new().await;
+        let store = store::open(&folder.config(None).database).await.unwrap();
         (Live::new(store), folder)
     }
 

@@ -6,7 +6,9 @@
 
 pub(crate) mod embeddings;
 pub(crate) mod life;
+mod postgres;
 pub(crate) mod relations;
+mod rows;
 mod sqlite;
 pub(crate) mod tokens;
 
@@ -26,6 +28,37 @@ use self::relations::{RelationStore, Relations};
 use self::tokens::TokenStore;
 use crate::latency::Histogram;
 use crate::tally::{End, Weight};
+
+/// Where a database is: the path of an SQLite file, or a `sqlite:` URL, which is made when it is
+/// missing; or a `postgres:` or `postgresql:` URL, whose database has to be there.
+///
+/// It is never shown, as it may have a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Database(String);
+
+impl From<String> for Database {
+    fn from(address: String) -> Self {
+        Self(address)
+    }
+}
+
+impl From<&str> for Database {
+    fn from(address: &str) -> Self {
+        Self(address.to_owned())
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.split_once("://") {
+            Some((scheme, _)) => write!(f, "{scheme}://…"),
+            None => f.write_str(&self.0),
+        }
+    }
+}
+
+/// How many runs are remembered, so that a report which comes again counts once.
+const MOST_REMEMBERED: i64 = 1_000_000;
 
 /// A capability in this store; never used for another one, even after a deletion by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -260,12 +293,16 @@ pub(crate) trait Store:
     async fn close(&self);
 }
 
-/// Opens the database that `address` names: the path of an SQLite file, or a `sqlite:` URL.
+/// Opens a database.
 ///
 /// # Errors
 /// When it cannot be opened, is no registry database, or was made by a newer version.
-pub(crate) async fn open(address: &str) -> Result<Arc<dyn Store>, Error> {
+pub(crate) async fn open(database: &Database) -> Result<Arc<dyn Store>, Error> {
+    let address = database.0.as_str();
     let path = match address.split_once(':') {
+        Some(("postgres" | "postgresql", _)) => {
+            return Ok(Arc::new(postgres::Postgres::open(address).await?));
+        }
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
         // A letter alone is a drive, not a scheme.
         Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
@@ -312,5 +349,11 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::unavailable(error)
     }
 }

@@ -1,5 +1,6 @@
 //! The registry as its users meet it: requests in, answers out, on real files.
 
+pub(crate) mod database;
 mod durability;
 mod embedders;
 pub(crate) mod endpoint;
@@ -9,6 +10,7 @@ mod history;
 mod life;
 mod outcomes;
 mod paging;
+mod postgres;
 mod publishing;
 mod reading;
 mod searching;

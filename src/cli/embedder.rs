@@ -6,6 +6,8 @@ use clap::Args;
 use serde::Deserialize;
 use url::Url;
 
+use super::DatabaseArgs;
+
 #[derive(Debug, Args)]
 pub(crate) struct EmbedderArgs {
     #[arg(
@@ -30,6 +32,8 @@ pub(crate) struct EmbedderArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReindexArgs {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
     #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     /// Settings in TOML, those of the service; flags and environment win

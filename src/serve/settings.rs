@@ -15,8 +15,9 @@ use super::guardians::{self, Guardians};
 use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
 use super::{agent, embedder, telemetry};
 use crate::cli::{
-    AgentArgs, Certificate, CheckAnswers, Durability, EmbedderArgs, FailMode, GuardianChoice,
-    GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs, ServeArgs,
+    AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode,
+    GuardianChoice, GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs,
+    ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -42,6 +43,7 @@ pub(super) struct File {
     policy: Option<PathBuf>,
     shadow: Option<PathBuf>,
     registry: Option<Url>,
+    database: Option<Secret>,
     #[serde(default)]
     upstreams: BTreeMap<Domain, Url>,
     #[serde(default)]
@@ -111,9 +113,16 @@ impl File {
         }
     }
 
-    /// What turns texts into vectors.
-    pub(super) fn registry_part(&self, arguments: &EmbedderArgs) -> Result<RegistryPart, Failure> {
-        self.embedder.read(arguments, variable)
+    /// Where the registry keeps documents, and what turns texts into vectors.
+    pub(super) fn registry_part(
+        &self,
+        database: DatabaseArgs,
+        embedder: &EmbedderArgs,
+    ) -> Result<RegistryPart, Failure> {
+        let given = database.database.filter(|address| !address.is_empty());
+        let file = || self.database.as_ref().map(|address| address.reveal().to_owned());
+        let database = given.or_else(file).map(Into::into);
+        Ok(RegistryPart { database, ..self.embedder.read(embedder, variable)? })
     }
 
     /// What the agent is told.

@@ -55,6 +55,8 @@ pub(crate) struct Parts {
 /// What a registry is told.
 #[derive(Debug)]
 pub(crate) struct RegistryPart {
+    /// Where it keeps documents; none for the file in the data folder.
+    pub(crate) database: Option<registry::Database>,
     pub(crate) embedder: Embedder,
     /// How long a search waits for its vectors.
     pub(crate) query_timeout: Duration,
@@ -62,7 +64,11 @@ pub(crate) struct RegistryPart {
 
 impl Default for RegistryPart {
     fn default() -> Self {
-        Self { embedder: Embedder::built_in(), query_timeout: registry::QUERY_TIMEOUT }
+        Self {
+            database: None,
+            embedder: Embedder::built_in(),
+            query_timeout: registry::QUERY_TIMEOUT,
+        }
     }
 }
 
@@ -331,10 +337,12 @@ async fn open_registry(
     metrics: &mut Registry,
 ) -> Result<registry::App, Failure> {
     let secret = Some(Secret::new(token));
+    let usual = registry::Config::in_folder(folder.path(), secret);
     let config = registry::Config {
+        database: part.database.unwrap_or(usual.database),
         embedder: part.embedder,
         query_timeout: part.query_timeout,
-        ..registry::Config::in_folder(folder.path(), secret)
+        ..usual
     };
     let clock: registry::Clock = Arc::new(clock::now);
     let metrics = metrics.sub_registry_with_prefix("registry");

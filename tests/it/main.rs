@@ -22,6 +22,7 @@ mod life;
 mod limits;
 mod live;
 mod mcp;
+mod postgres;
 mod schema;
 mod secrets;
 mod state;

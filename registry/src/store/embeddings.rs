@@ -8,6 +8,9 @@ use async_trait::async_trait;
 use super::Error;
 use crate::embed::Embedding;
 
+/// So many are remembered: some texts of each of 100,000 capabilities.
+pub(super) const MOST_EMBEDDINGS: i64 = 400_000;
+
 /// Remembers vectors by a digest of embedder and text.
 #[async_trait]
 pub(crate) trait EmbeddingStore: Send + Sync {
@@ -16,4 +19,19 @@ pub(crate) trait EmbeddingStore: Send + Sync {
 
     /// Remembers more, and forgets the oldest when there are too many.
     async fn remember_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error>;
+}
+
+/// A vector as bytes: little-endian floats; none is empty.
+pub(super) fn pack(vector: &Embedding) -> Vec<u8> {
+    vector.iter().flatten().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// The same back; none when the bytes are no vector.
+pub(super) fn unpack(bytes: &[u8]) -> Option<Embedding> {
+    if bytes.is_empty() {
+        return Some(None);
+    }
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    let vector: Vec<_> = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    (rest.is_empty() && vector.iter().all(|number| number.is_finite())).then_some(Some(vector))
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;
 
-use super::{Error, Seq};
+use super::{Entry, Error, Seq};
 
 /// Who does something, and when: what the audit says of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,11 @@ impl Actor {
         let is_admin = caller.may(Scope::Admin);
         Self { subject: caller.subject.clone(), is_admin, at }
     }
+
+    /// Whether a name of these owners is theirs.
+    pub(crate) fn owns(&self, owners: &[Subject]) -> bool {
+        self.is_admin || owners.contains(&self.subject)
+    }
 }
 
 /// What a version becomes.
@@ -31,6 +36,21 @@ pub(crate) enum Turn {
     Yanked(bool),
     /// Deprecated, or not any more.
     Deprecated(Option<Deprecation>),
+}
+
+impl Turn {
+    /// What it is to a version: its name, and what the record says beside; none when the version
+    /// is so already.
+    pub(super) fn of(&self, entry: &Entry) -> Option<(Action, Option<serde_json::Value>)> {
+        Some(match self {
+            Self::Yanked(yanked) if entry.yanked == *yanked => return None,
+            Self::Yanked(true) => (Action::Yank, None),
+            Self::Yanked(false) => (Action::Unyank, None),
+            Self::Deprecated(words) if entry.deprecated == *words => return None,
+            Self::Deprecated(None) => (Action::Undeprecate, None),
+            Self::Deprecated(Some(words)) => (Action::Deprecate, Some(serde_json::json!(words))),
+        })
+    }
 }
 
 /// What came of it.
@@ -59,6 +79,32 @@ pub(crate) enum Owned {
     NoSubject(Subject),
     /// There is no such capability; nothing changed.
     Unknown,
+}
+
+/// What a change makes of the owners of a name: how the record calls it, who it is about, and the
+/// owners behind it, in order.
+pub(super) fn change_of_owners<'c>(
+    before: &[Subject],
+    change: &'c OwnerChange,
+) -> (Action, &'c Subject, Vec<Subject>) {
+    let mut after = before.to_vec();
+    let (action, subject) = match change {
+        OwnerChange::Add(subject) => {
+            after.push(subject.clone());
+            (Action::AddOwner, subject)
+        }
+        OwnerChange::Remove(subject) => {
+            after.retain(|owner| owner != subject);
+            (Action::RemoveOwner, subject)
+        }
+        OwnerChange::Transfer(subject) => {
+            after = vec![subject.clone()];
+            (Action::Transfer, subject)
+        }
+    };
+    after.sort();
+    after.dedup();
+    (action, subject, after)
 }
 
 /// Which entries of the record.

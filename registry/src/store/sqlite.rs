@@ -14,23 +14,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::{CapabilityName, Complexity, Digest};
+use a2s::{CapabilityName, Digest};
 use async_trait::async_trait;
-use jiff::Timestamp;
-use semver::Version;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
-    SqliteSynchronous,
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
 use super::life::{Actor, Deed};
+use super::rows::{concat_entry, newest, number_of, to_entries};
 use super::{
     CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
-    Seq, Stats, Store, VersionId,
+    Seq, Store, VersionId,
 };
-use crate::tally::Weight;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -132,7 +129,7 @@ impl Store for Sqlite {
             return Ok(Publication::Same);
         }
         let owners = life::owners_of(&mut transaction, capability).await?;
-        if !life::is_owner(&owners, by) {
+        if !by.owns(&owners) {
             return Ok(Publication::NotOwner(owners));
         }
         if let Some(published) = published {
@@ -266,8 +263,7 @@ impl Store for Sqlite {
     }
 }
 
-/// The version that a user gets who asks for none: the newest stable one that is not yanked; when
-/// there is none, the newest pre-release that is not yanked.
+/// The live version of a capability.
 async fn find_head(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
@@ -276,97 +272,10 @@ async fn find_head(
         .bind(capability)
         .fetch_all(&mut **transaction)
         .await?;
-    let mut newest: Option<(bool, Version, i64)> = None;
-    for row in rows {
-        let (id, version): (i64, String) = (row.try_get("id")?, row.try_get("version")?);
-        let Ok(version) = Version::parse(&version) else { continue };
-        let candidate = (version.pre.is_empty(), version, id);
-        if newest.as_ref().is_none_or(|newest| *newest < candidate) {
-            newest = Some(candidate);
-        }
-    }
-    Ok(newest.map(|(_, _, id)| id))
-}
-
-/// The columns of an [`Entry`]; the text of a query must be constant.
-macro_rules! concat_entry {
-    ($rest:literal) => {
-        concat!(
-            "SELECT capability.id AS capability, version.id AS id, capability.name AS name, \
-             version.version AS version, digest, complexity, permissions, published_at, yanked, \
-             deprecated, runs, \
-             successes, faults, good, bad, used, weighed_at \
-             FROM version JOIN capability ON capability.id = version.capability ",
-            $rest
-        )
-    };
-}
-use concat_entry;
-
-/// One row that was broken by hand must not hide the others.
-fn to_entries(rows: &[SqliteRow]) -> Vec<Entry> {
-    rows.iter()
-        .filter_map(|row| {
-            to_entry(row)
-                .inspect_err(|error| tracing::error!(%error, "a version cannot be read; left out"))
-                .ok()
-        })
-        .collect()
-}
-
-fn to_entry(row: &SqliteRow) -> Result<Entry, Error> {
-    let text = |column: &str| -> Result<String, Error> { Ok(row.try_get(column)?) };
-    let count = |column: &str| -> Result<u64, Error> {
-        Ok(row.try_get::<i64, _>(column)?.max(0).unsigned_abs())
-    };
-    Ok(Entry {
-        capability: CapabilityId(row.try_get("capability")?),
-        id: VersionId(row.try_get("id")?),
-        name: CapabilityName::new(&text("name")?).map_err(Error::unavailable)?,
-        version: Version::parse(&text("version")?).map_err(Error::unavailable)?,
-        digest: text("digest")?.parse().map_err(Error::unavailable)?,
-        complexity: match row.try_get::<i64, _>("complexity")? {
-            0 => Complexity::Low,
-            1 => Complexity::Medium,
-            _ => Complexity::High,
-        },
-        permissions: row.try_get("permissions")?,
-        published_at: Timestamp::from_millisecond(row.try_get("published_at")?)
-            .map_err(Error::unavailable)?,
-        yanked: row.try_get("yanked")?,
-        // Words that cannot be read say that there are some.
-        deprecated: row
-            .try_get::<Option<String>, _>("deprecated")?
-            .map(|words| serde_json::from_str(&words).unwrap_or_default()),
-        stats: Stats {
-            runs: count("runs")?,
-            successes: count("successes")?,
-            faults: count("faults")?,
-            weight: Weight {
-                good: row.try_get("good")?,
-                bad: row.try_get("bad")?,
-                runs: row.try_get("used")?,
-            },
-            weighed_at: row.try_get("weighed_at")?,
-        },
-    })
-}
-
-fn number_of(complexity: Complexity) -> i64 {
-    match complexity {
-        Complexity::Low => 0,
-        Complexity::Medium => 1,
-        Complexity::High => 2,
-    }
+    newest(&rows)
 }
 
 /// A list as one parameter: the number of parameters in a statement is limited.
 fn to_json(ids: impl Iterator<Item = i64>) -> String {
     serde_json::Value::from_iter(ids).to_string()
-}
-
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
-        Self::unavailable(error)
-    }
 }

@@ -21,6 +21,23 @@ pub(crate) struct TokenRow {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
+impl TokenRow {
+    /// The scopes as they are stored: words, separated by spaces.
+    pub(super) fn scopes_text(&self) -> String {
+        let scopes: Vec<_> = self.scopes.iter().map(|scope| scope.as_str()).collect();
+        scopes.join(" ")
+    }
+
+    /// What the record says of a token that is made.
+    pub(super) fn detail(&self) -> serde_json::Value {
+        let mut detail = serde_json::json!({ "scopes": self.scopes });
+        if let Some(expires_at) = self.expires_at {
+            detail["expires_at"] = serde_json::json!(expires_at);
+        }
+        detail
+    }
+}
+
 /// What came of making a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {

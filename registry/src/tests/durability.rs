@@ -1,7 +1,8 @@
 use serde_json::json;
 
-use super::world::{TOKEN, World, clock, copy_folder, document};
-use crate::{App, Config, Secret};
+use super::database::{Behind, Folder};
+use super::world::{TOKEN, World, clock, document};
+use crate::{App, Config};
 
 fn shelf() -> [String; 3] {
     [
@@ -49,14 +50,14 @@ async fn after_a_crash_what_was_acknowledged_is_found() {
     // stays the same, so only the place in the changes tells that something is missing.
     let database = world.database().await;
     for change in [
-        "UPDATE version SET yanked = 1 WHERE id = 2",
+        "UPDATE version SET yanked = TRUE WHERE id = 2",
         "UPDATE capability SET head = NULL WHERE id = 2",
         "INSERT INTO change (capability, at) VALUES (2, 0)",
     ] {
-        sqlx::query(change).execute(&database).await.unwrap();
+        database.execute(change, &[]).await;
     }
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
-    let world = World::open(copy_folder(world.folder.path())).await;
+    let world = World::open(world.folder.copy().await).await;
     assert_eq!(world.search("give food to the cat").await.names()[0], "FeedCat");
     let names = world.search("weather forecast for a city").await.names();
     assert!(!names.contains(&"GetWeather".to_owned()), "{names:?}");
@@ -79,7 +80,7 @@ async fn an_index_that_is_gone_or_broken_or_foreign_or_worn_is_built_anew() {
     let World { app, mut folder, .. } = world;
     drop(app);
 
-    let index = |folder: &tempfile::TempDir| folder.path().join("index");
+    let index = |folder: &Folder| folder.path().join("index");
     type Damage<'a> = &'a dyn Fn(&std::path::Path);
     let damages: [(&str, Damage<'_>); 5] = [
         ("the folder is gone", &|index| std::fs::remove_dir_all(index).unwrap()),
@@ -165,7 +166,7 @@ async fn a_changed_letter_is_noticed_everywhere() {
 
     // Nothing else suffers, and a fresh start notices it as well.
     assert_eq!(world.search("weather in Rome").await.names()[0], "GetWeather");
-    let world = World::open(copy_folder(world.folder.path())).await;
+    let world = World::open(world.folder.copy().await).await;
     let names = world.search("list of dog breeds").await.names();
     assert!(!names.contains(&"ListDogBreeds".to_owned()), "{names:?}");
 
@@ -184,7 +185,7 @@ async fn other_changes_by_hand_are_noticed_too() {
         // The recorded digest.
         "UPDATE version SET digest = 'sha256:' || substr(digest, 9) || '0' WHERE id = 1",
         // The checksum that the text states.
-        "UPDATE document SET source = replace(source, (SELECT digest FROM version WHERE id = 1), 'sha256:' || printf('%064d', 0)) WHERE version = 1",
+        "UPDATE document SET source = replace(source, (SELECT digest FROM version WHERE id = 1), 'sha256:0000000000000000000000000000000000000000000000000000000000000000') WHERE version = 1",
         "UPDATE document SET source = replace(source, 'checksum: \"sha256:', 'checksum: \"sha256:0') WHERE version = 1",
         // Another document in its place, together with its digest.
         "UPDATE document SET source = (SELECT source FROM document WHERE version = 2) WHERE version = 1",
@@ -192,32 +193,29 @@ async fn other_changes_by_hand_are_noticed_too() {
         "DELETE FROM document WHERE version = 1",
     ] {
         let save = "CREATE TEMP TABLE saved AS SELECT v.digest, d.source FROM version v JOIN document d ON d.version = v.id WHERE v.id = 1";
-        sqlx::query(save).execute(&database).await.unwrap();
-        sqlx::query(change).execute(&database).await.unwrap();
+        database.execute(save, &[]).await;
+        database.execute(change, &[]).await;
         let answer = world.get(path).await;
         assert_eq!(answer.code(), "A2S222", "{change}");
         let names = world.search("list of dog breeds").await.names();
         assert!(!names.contains(&"ListDogBreeds".to_owned()), "{change}: {names:?}");
         for restore in [
             "UPDATE version SET digest = (SELECT digest FROM saved) WHERE id = 1",
-            "INSERT OR REPLACE INTO document SELECT 1, source FROM saved",
+            "INSERT INTO document (version, source) SELECT 1, source FROM saved WHERE TRUE \
+             ON CONFLICT (version) DO UPDATE SET source = excluded.source",
             "DROP TABLE saved",
         ] {
-            sqlx::query(restore).execute(&database).await.unwrap();
+            database.execute(restore, &[]).await;
         }
         assert_eq!(world.get(path).await.status, 200, "{change}");
     }
     // Both at once: the document is whole, but it is not the one of this row.
-    sqlx::query("UPDATE document SET source = (SELECT source FROM document WHERE version = 2) WHERE version = 1")
-        .execute(&database)
-        .await
-        .unwrap();
-    sqlx::query(
+    for change in [
+        "UPDATE document SET source = (SELECT source FROM document WHERE version = 2) WHERE version = 1",
         "UPDATE version SET digest = (SELECT digest FROM version WHERE id = 2) WHERE id = 1",
-    )
-    .execute(&database)
-    .await
-    .unwrap();
+    ] {
+        database.execute(change, &[]).await;
+    }
     assert_eq!(world.get(path).await.code(), "A2S222");
 }
 
@@ -226,12 +224,17 @@ async fn a_database_of_a_newer_version_is_refused() {
     let world = World::new().await;
     world.app.close().await;
     let database = world.database().await;
-    sqlx::query("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', 1, x'00', 0)")
-        .execute(&database)
-        .await
-        .unwrap();
+    let checksum = match database {
+        Behind::Sqlite(_) => "x'00'",
+        Behind::Postgres(_) => "'\\x00'",
+    };
+    let later = format!(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES (9999, 'later', TRUE, {checksum}, 0)"
+    );
+    database.execute(&later, &[]).await;
     database.close().await;
-    let config = Config::in_folder(world.folder.path(), Some(Secret::new(TOKEN)));
+    let config = world.folder.config(Some(TOKEN));
     let mut metrics = prometheus_client::registry::Registry::default();
     let error = App::open(config, clock(), &mut metrics).await.unwrap_err();
     assert_eq!(error.code().id, "A2S261");
@@ -245,8 +248,7 @@ async fn a_file_that_is_no_database_is_refused() {
     let mut metrics = prometheus_client::registry::Registry::default();
     let error = App::open(config, clock(), &mut metrics).await.unwrap_err();
     assert_eq!(error.code().id, "A2S260");
-    let config =
-        Config { database: "mysql://x".to_owned(), ..Config::in_folder(folder.path(), None) };
+    let config = Config { database: "mysql://x".into(), ..Config::in_folder(folder.path(), None) };
     let error = App::open(config, clock(), &mut metrics).await.unwrap_err();
     assert_eq!(error.code().id, "A2S260");
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::database::Folder;
 use super::endpoint::{DIMENSIONS, KEY, Mood, SOON, StandIn};
-use super::world::{Answer, World, copy_folder, document, document_for};
+use super::world::{Answer, World, document, document_for};
 use crate::embed::{Embedder, Encoding, Error, Patience, Prefixes, Purpose};
 
 fn shelf() -> Vec<String> {
@@ -25,10 +26,10 @@ const BY_WORDS: &str = "dog breeds";
 
 impl World {
     async fn with(embedder: Embedder) -> Self {
-        Self::reopen(tempfile::tempdir().unwrap(), embedder).await
+        Self::reopen(Folder::new().await, embedder).await
     }
 
-    async fn reopen(folder: tempfile::TempDir, embedder: Embedder) -> Self {
+    async fn reopen(folder: Folder, embedder: Embedder) -> Self {
         Self::open_with(folder, |config| {
             config.embedder = embedder;
             config.query_timeout = Duration::from_millis(300);
@@ -274,7 +275,7 @@ async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice(
     endpoint.allow(6);
     let world = World::reopen(folder, endpoint.embedder("mini")).await;
     until(async || world.index().await["building"]["done"].as_u64() > Some(0)).await;
-    let crashed = copy_folder(world.folder.path());
+    let crashed = world.folder.copy().await;
     let embedded: usize =
         world.metric("a2s_registry_embedded_texts_total{from=\"embedder\"}").parse().unwrap();
     assert!(embedded > 0);
@@ -306,7 +307,7 @@ async fn what_is_published_while_the_endpoint_is_down_gets_its_vector_later() {
     assert_eq!(answer.names(), ["ListDogBreeds"], "{}", answer.text());
 
     // It gets there without another change, and after a restart, too, though all is on disk.
-    let crashed = copy_folder(world.folder.path());
+    let crashed = world.folder.copy().await;
     let stopped = world.close().await;
     endpoint.set(Mood::Good);
     for folder in [crashed, stopped] {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sqlx::migrate::Migrator;
 use tower::ServiceExt as _;
 
+use super::database::Folder;
 use super::world::{TOKEN, World, document};
 
 fn dogs(version: &str) -> String {
@@ -234,7 +235,7 @@ async fn what_was_not_done_is_not_told() {
 /// A database as the version before had it, with two capabilities, one of them withdrawn by hand.
 #[tokio::test]
 async fn an_older_database_is_brought_up_to_date() {
-    let world = World::new().await;
+    let world = World::open(Folder::with_file()).await;
     let cats = document("Cats", "2.0.0", "Retrieve a list of cat breeds");
     world.publish_all([dogs("1.0.0"), cats.clone()]).await;
     let folder = world.close().await;
@@ -242,7 +243,7 @@ async fn an_older_database_is_brought_up_to_date() {
     let file = folder.path().join("registry.sqlite");
     let kept = {
         let world = World::open(folder).await;
-        let database = world.database().await;
+        let database = world.folder.file().await;
         let rows: Vec<(i64, String, String, String, String)> = sqlx::query_as(
             "SELECT v.id, c.name, c.slug, v.version, v.digest FROM version v \
              JOIN capability c ON c.id = v.capability ORDER BY v.id",

@@ -2,10 +2,9 @@
 
 use insta::assert_json_snapshot;
 use serde_json::{Value, json};
-use sqlx::SqlitePool;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteConnectOptions;
 
+use super::database::Folder;
 use super::world::{World, document, settled};
 
 /// Two capabilities that nothing tells apart but their names.
@@ -295,11 +294,8 @@ async fn equal_scores_are_in_order_of_similarity_and_then_of_name() {
 #[tokio::test]
 async fn outcomes_of_an_older_database_are_kept() {
     static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
-    let folder = tempfile::tempdir().unwrap();
-    let options = SqliteConnectOptions::new()
-        .filename(folder.path().join("registry.sqlite"))
-        .create_if_missing(true);
-    let pool = SqlitePool::connect_with(options).await.unwrap();
+    let folder = Folder::with_file();
+    let pool = folder.file().await;
     let first = MIGRATIONS.iter().take(1).cloned().collect::<Vec<_>>();
     Migrator { migrations: first.into(), ..Migrator::DEFAULT }.run(&pool).await.unwrap();
     let source = document("WeatherAlpha", "1.0.0", "Weather forecast for a city");

@@ -83,8 +83,8 @@ async fn a_page_is_full_although_everything_in_front_is_damaged() {
     let database = world.database().await;
     for name in &front {
         let damage = "UPDATE document SET source = 'garbage: [' WHERE version = \
-                      (SELECT head FROM capability WHERE name = ?)";
-        sqlx::query(damage).bind(name).execute(&database).await.unwrap();
+                      (SELECT head FROM capability WHERE name = $1)";
+        database.execute(damage, &[name]).await;
     }
     let (names, next) = page(&world, 4, None).await;
     assert!(names.len() == 4 && names.iter().all(|name| !front.contains(name)), "{names:?}");
@@ -129,17 +129,13 @@ async fn a_walk_stands_changes_and_a_restart() {
 async fn withdraw(world: &World, names: &[String]) {
     let database = world.database().await;
     for name in names {
-        let id: i64 = sqlx::query_scalar("SELECT id FROM capability WHERE name = ?")
-            .bind(name)
-            .fetch_one(&database)
-            .await
-            .unwrap();
         for change in [
-            "UPDATE version SET yanked = 1 WHERE capability = ?",
-            "UPDATE capability SET head = NULL WHERE id = ?",
-            "INSERT INTO change (capability, at) VALUES (?, 0)",
+            "UPDATE version SET yanked = TRUE \
+             WHERE capability = (SELECT id FROM capability WHERE name = $1)",
+            "UPDATE capability SET head = NULL WHERE name = $1",
+            "INSERT INTO change (capability, at) SELECT id, 0 FROM capability WHERE name = $1",
         ] {
-            sqlx::query(change).bind(id).execute(&database).await.unwrap();
+            database.execute(change, &[name]).await;
         }
     }
     database.close().await;

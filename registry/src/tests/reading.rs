@@ -8,8 +8,9 @@ use insta::assert_json_snapshot;
 use serde_json::json;
 use tower::ServiceExt as _;
 
+use super::database::Folder;
 use super::world::{World, clock, document, settled};
-use crate::{App, Config};
+use crate::App;
 
 #[tokio::test]
 async fn a_document_is_given_as_published_or_as_json() {
@@ -59,8 +60,8 @@ async fn a_range_gives_the_newest_stable_version_that_is_not_yanked() {
     assert_eq!(resolve("newest%20one").await, "A2S206");
 
     let database = world.database().await;
-    let yank = "UPDATE version SET yanked = 1 WHERE version = '1.10.0'";
-    sqlx::query(yank).execute(&database).await.unwrap();
+    let yank = "UPDATE version SET yanked = TRUE WHERE version = '1.10.0'";
+    database.execute(yank, &[]).await;
     assert_eq!(resolve("^1.0").await, "1.2.0");
     // Who pins it still gets it.
     assert_eq!(resolve("1.10.0").await, "1.10.0");
@@ -202,8 +203,8 @@ async fn the_routes_go_together_with_those_of_another_service() {
 
 #[tokio::test]
 async fn a_body_that_never_ends_is_given_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::in_folder(folder.path(), None);
+    let folder = Folder::new().await;
+    let mut config = folder.config(None);
     config.limits.request_time = Duration::from_millis(20);
     let mut metrics = prometheus_client::registry::Registry::default();
     let app = App::open(config, clock(), &mut metrics).await.unwrap();

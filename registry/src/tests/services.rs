@@ -176,10 +176,7 @@ async fn what_was_stored_before_there_were_relations_is_filled_in_at_the_start()
     world.app.close().await;
     let database = world.database().await;
     for table in ["dependency", "service", "permission", "port", "derived"] {
-        sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}")))
-            .execute(&database)
-            .await
-            .unwrap();
+        database.execute(&format!("DELETE FROM {table}"), &[]).await;
     }
     database.close().await;
     let World { app, folder, .. } = world;
@@ -190,7 +187,7 @@ async fn what_was_stored_before_there_were_relations_is_filled_in_at_the_start()
     assert_eq!(world.get("/v1/services").await.json(), before);
     // Rows that were changed by hand are made anew with the index.
     let database = world.database().await;
-    sqlx::query("UPDATE service SET title = 'Lies'").execute(&database).await.unwrap();
+    database.execute("UPDATE service SET title = 'Lies'", &[]).await;
     world.app.reindex().await.unwrap();
     assert_eq!(world.get("/v1/services").await.json(), before);
 }

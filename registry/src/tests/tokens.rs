@@ -1,14 +1,14 @@
 //! Who may do what: tokens with scopes, and names with owners.
 
-use a2s::Secret;
 use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use super::database::Folder;
 use super::world::{TOKEN, World, document};
-use crate::{App, Config};
+use crate::App;
 
 fn dogs(version: &str) -> String {
     document("Dogs", version, "Retrieve a list of dog breeds")
@@ -102,12 +102,12 @@ async fn a_token_is_shown_once_and_kept_as_a_digest() {
 #[tokio::test]
 async fn what_was_revoked_or_has_ended_opens_nothing() {
     let now = Arc::new(AtomicI64::new(1_000_000));
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new().await;
     let clock: crate::Clock = {
         let now = Arc::clone(&now);
         Arc::new(move || Timestamp::from_second(now.load(Ordering::Relaxed)).unwrap())
     };
-    let config = Config::in_folder(folder.path(), Some(Secret::new(TOKEN)));
+    let config = folder.config(Some(TOKEN));
     let mut metrics = prometheus_client::registry::Registry::default();
     let app = App::open(config, clock, &mut metrics).await.unwrap();
     let world = World::around(app, folder);

@@ -7,18 +7,16 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use serde_json::{Value, json};
-use sqlx::SqlitePool;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use tempfile::TempDir;
 use tower::ServiceExt as _;
 
-use crate::{App, Clock, Config, Secret};
+use super::database::{Behind, Folder};
+use crate::{App, Clock, Config};
 
 pub(crate) const TOKEN: &str = "the owner token";
 
 pub(crate) struct World {
     pub(crate) app: App,
-    pub(crate) folder: TempDir,
+    pub(crate) folder: Folder,
     metrics: prometheus_client::registry::Registry,
 }
 
@@ -69,16 +67,16 @@ pub(crate) fn clock() -> Clock {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::open(tempfile::tempdir().unwrap()).await
+        Self::open(Folder::new().await).await
     }
 
-    pub(crate) async fn open(folder: TempDir) -> Self {
+    pub(crate) async fn open(folder: Folder) -> Self {
         Self::open_with(folder, |_| {}).await
     }
 
     /// Opens a registry that is configured otherwise.
-    pub(crate) async fn open_with(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config::in_folder(folder.path(), Some(Secret::new(TOKEN)));
+    pub(crate) async fn open_with(folder: Folder, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = folder.config(Some(TOKEN));
         // A machine that is busy with other tests is slow, and not wrong.
         config.limits.request_time = Duration::from_secs(300);
         config.limits.index_wait = Duration::from_secs(120);
@@ -89,12 +87,12 @@ impl World {
     }
 
     /// An app that was opened otherwise.
-    pub(crate) fn around(app: App, folder: TempDir) -> Self {
+    pub(crate) fn around(app: App, folder: Folder) -> Self {
         Self { app, folder, metrics: prometheus_client::registry::Registry::default() }
     }
 
     /// Stops it, and gives its folder.
-    pub(crate) async fn close(self) -> TempDir {
+    pub(crate) async fn close(self) -> Folder {
         self.app.close().await;
         self.folder
     }
@@ -196,25 +194,17 @@ impl World {
     }
 
     /// The database, as someone with a shell on the machine has it.
-    pub(crate) async fn database(&self) -> SqlitePool {
-        let file = self.folder.path().join("registry.sqlite");
-        let options = SqliteConnectOptions::new().filename(file);
-        SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap()
+    pub(crate) async fn database(&self) -> Behind {
+        self.folder.database().await
     }
 
     /// Changes one text of the stored document behind the registry's back.
     pub(crate) async fn tamper(&self, from: &'static str, to: &'static str) {
         let database = self.database().await;
-        let changed = sqlx::query(
-            "UPDATE document SET source = replace(source, ?, ?) WHERE instr(source, ?) > 0",
-        )
-        .bind(from)
-        .bind(to)
-        .bind(from)
-        .execute(&database)
-        .await
-        .unwrap();
-        assert_eq!(changed.rows_affected(), 1, "one document has {from:?}");
+        let sql = "UPDATE document SET source = replace(source, $1, $2) \
+                   WHERE source <> replace(source, $1, $2)";
+        let changed = database.execute(sql, &[from, to]).await;
+        assert_eq!(changed, 1, "one document has {from:?}");
         database.close().await;
     }
 
@@ -241,20 +231,6 @@ pub(crate) fn copy_files(from: &Path, to: &Path) {
         }
     }
 }
-/// A copy of a registry's folder, as a crash at this moment would leave it. The database is copied
-/// first: an index that is ahead of it is harmless, the other way round would be a loss.
-pub(crate) fn copy_folder(from: &Path) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
-            std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
-        }
-    }
-    copy_files(&from.join("index"), &folder.path().join("index"));
-    folder
-}
-
 /// A document with one request, and its checksum filled in.
 pub(crate) fn document(name: &str, version: &str, description: &str) -> String {
     document_for(name, version, description, "api.example.com", &["q"])

@@ -8,10 +8,7 @@ use sqlx::Row as _;
 
 use super::{Error, Sqlite};
 use crate::embed::Embedding;
-use crate::store::embeddings::EmbeddingStore;
-
-/// So many are remembered: some texts of each of 100,000 capabilities.
-const MOST: i64 = 400_000;
+use crate::store::embeddings::{EmbeddingStore, MOST_EMBEDDINGS, pack, unpack};
 
 #[async_trait]
 impl EmbeddingStore for Sqlite {
@@ -48,23 +45,10 @@ impl EmbeddingStore for Sqlite {
             .await?;
         }
         sqlx::query("DELETE FROM embedding WHERE id <= (SELECT max(id) FROM embedding) - ?")
-            .bind(MOST)
+            .bind(MOST_EMBEDDINGS)
             .execute(&mut *transaction)
             .await?;
         transaction.commit().await?;
         Ok(())
     }
-}
-
-fn pack(vector: &Embedding) -> Vec<u8> {
-    vector.iter().flatten().flat_map(|number| number.to_le_bytes()).collect()
-}
-
-fn unpack(bytes: &[u8]) -> Option<Embedding> {
-    if bytes.is_empty() {
-        return Some(None);
-    }
-    let (numbers, rest) = bytes.as_chunks::<4>();
-    let vector: Vec<_> = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-    (rest.is_empty() && vector.iter().all(|number| number.is_finite())).then_some(Some(vector))
 }

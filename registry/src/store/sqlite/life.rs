@@ -5,11 +5,11 @@ use a2s::{CapabilityName, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, Sqlite as Backend, Transaction};
+use sqlx::{Sqlite as Backend, Transaction};
 
-use super::{Sqlite, concat_entry, find_head, relations, to_entry};
-use crate::store::life::{Actor, Deed, History, LifeStore, Owned, Turn, Turned};
+use super::{Sqlite, find_head, relations};
+use crate::store::life::{Actor, Deed, History, LifeStore, Owned, Turn, Turned, change_of_owners};
+use crate::store::rows::{concat_entry, to_entry, to_events, to_subjects};
 use crate::store::{Error, Seq};
 
 #[async_trait]
@@ -30,17 +30,10 @@ impl LifeStore for Sqlite {
         let Some(row) = row else { return Ok(Turned::Unknown) };
         let entry = to_entry(&row)?;
         let owners = owners_of(&mut transaction, entry.capability.0).await?;
-        if !is_owner(&owners, by) {
+        if !by.owns(&owners) {
             return Ok(Turned::NotOwner(owners));
         }
-        let (action, detail) = match turn {
-            Turn::Yanked(yanked) if entry.yanked == *yanked => return Ok(Turned::Same),
-            Turn::Yanked(true) => (Action::Yank, None),
-            Turn::Yanked(false) => (Action::Unyank, None),
-            Turn::Deprecated(words) if entry.deprecated == *words => return Ok(Turned::Same),
-            Turn::Deprecated(None) => (Action::Undeprecate, None),
-            Turn::Deprecated(Some(words)) => (Action::Deprecate, Some(serde_json::json!(words))),
-        };
+        let Some((action, detail)) = turn.of(&entry) else { return Ok(Turned::Same) };
         match turn {
             Turn::Yanked(yanked) => {
                 sqlx::query("UPDATE version SET yanked = ? WHERE id = ?").bind(*yanked)
@@ -60,16 +53,15 @@ impl LifeStore for Sqlite {
     }
 
     async fn owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
-        sqlx::query_scalar::<_, String>(
+        sqlx::query_scalar(
             "SELECT subject FROM owner JOIN capability ON capability.id = owner.capability \
              WHERE name = ? ORDER BY subject",
         )
         .bind(name.as_str())
         .fetch_all(&self.readers)
-        .await?
-        .iter()
-        .map(|subject| to_subject(subject))
-        .collect()
+        .await
+        .map_err(Error::from)
+        .and_then(|texts: Vec<String>| to_subjects(&texts))
     }
 
     async fn change_owners(
@@ -86,26 +78,10 @@ impl LifeStore for Sqlite {
                 .await?;
         let Some(capability) = capability else { return Ok(Owned::Unknown) };
         let before = owners_of(&mut transaction, capability).await?;
-        if !is_owner(&before, by) {
+        if !by.owns(&before) {
             return Ok(Owned::NotOwner(before));
         }
-        let mut after = before.clone();
-        let (action, subject) = match change {
-            OwnerChange::Add(subject) => {
-                after.push(subject.clone());
-                (Action::AddOwner, subject)
-            }
-            OwnerChange::Remove(subject) => {
-                after.retain(|owner| owner != subject);
-                (Action::RemoveOwner, subject)
-            }
-            OwnerChange::Transfer(subject) => {
-                after = vec![subject.clone()];
-                (Action::Transfer, subject)
-            }
-        };
-        after.sort();
-        after.dedup();
+        let (action, subject, after) = change_of_owners(&before, change);
         if after == before {
             return Ok(Owned::Owners(before));
         }
@@ -146,13 +122,7 @@ impl LifeStore for Sqlite {
             .bind(seq.map_or(i64::MAX, |seq| seq.0)),
         };
         let rows = query.bind(limit).fetch_all(&self.readers).await?;
-        // One row that was broken by hand must not hide the others.
-        let read = |row: &SqliteRow| {
-            to_event(row)
-                .inspect_err(|error| tracing::error!(%error, "an event cannot be read; left out"))
-                .ok()
-        };
-        Ok(rows.iter().filter_map(read).collect())
+        Ok(to_events(&rows))
     }
 }
 
@@ -206,15 +176,12 @@ pub(super) async fn owners_of(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
 ) -> Result<Vec<Subject>, Error> {
-    sqlx::query_scalar::<_, String>(
-        "SELECT subject FROM owner WHERE capability = ? ORDER BY subject",
-    )
-    .bind(capability)
-    .fetch_all(&mut **transaction)
-    .await?
-    .iter()
-    .map(|subject| to_subject(subject))
-    .collect()
+    sqlx::query_scalar("SELECT subject FROM owner WHERE capability = ? ORDER BY subject")
+        .bind(capability)
+        .fetch_all(&mut **transaction)
+        .await
+        .map_err(Error::from)
+        .and_then(|texts: Vec<String>| to_subjects(&texts))
 }
 
 pub(super) async fn own(
@@ -230,10 +197,6 @@ pub(super) async fn own(
     Ok(())
 }
 
-pub(super) fn is_owner(owners: &[Subject], by: &Actor) -> bool {
-    by.is_admin || owners.contains(&by.subject)
-}
-
 async fn is_subject(
     transaction: &mut Transaction<'static, Backend>,
     subject: &Subject,
@@ -243,30 +206,4 @@ async fn is_subject(
         .fetch_optional(&mut **transaction)
         .await?;
     Ok(subject.is_owner() || found.is_some())
-}
-
-fn to_subject(text: &str) -> Result<Subject, Error> {
-    Subject::new(text).map_err(Error::unavailable)
-}
-
-fn to_event(row: &SqliteRow) -> Result<AuditEntry, Error> {
-    let text = |column: &str| -> Result<Option<String>, Error> { Ok(row.try_get(column)?) };
-    let action: String = row.try_get("action")?;
-    let detail = text("detail")?.map(|detail| serde_json::from_str(&detail)).transpose();
-    let name = text("name")?.map(|name| CapabilityName::new(&name)).transpose();
-    let version = text("version")?.map(|version| Version::parse(&version)).transpose();
-    let digest = text("digest")?.map(|digest| digest.parse()).transpose();
-    let at = Timestamp::from_millisecond(row.try_get("at")?);
-    Ok(AuditEntry {
-        seq: row.try_get::<i64, _>("seq")?.unsigned_abs(),
-        at: at.map_err(Error::unavailable)?,
-        by: text("actor")?.as_deref().map(to_subject).transpose()?,
-        action: Action::named(&action)
-            .ok_or_else(|| Error::unavailable(format!("nobody knows the action `{action}`")))?,
-        name: name.map_err(Error::unavailable)?,
-        version: version.map_err(Error::unavailable)?,
-        checksum: digest.map_err(Error::unavailable)?,
-        subject: text("subject")?.as_deref().map(to_subject).transpose()?,
-        detail: detail.map_err(Error::unavailable)?,
-    })
 }

@@ -1,19 +1,15 @@
 //! Counting how runs end.
 
 use a2s::Digest;
-use a2s::api::{Blame, FailureClass, FailureCount};
+use a2s::api::{Blame, FailureClass};
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
-use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
-use super::super::{Error, Outcome, Record, Recorded, VersionId};
 use super::Sqlite;
 use crate::latency::Histogram;
-use crate::tally::{Reporter, Weight, sum};
-
-/// How many runs are remembered, so that a report which comes again counts once.
-const MOST_REMEMBERED: i64 = 1_000_000;
+use crate::store::rows::{self, parse, to_failure, to_json};
+use crate::store::{Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
+use crate::tally::Weight;
 
 impl Sqlite {
     pub(super) async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
@@ -128,37 +124,22 @@ async fn weigh(
     version: i64,
     outcome: &Outcome,
 ) -> Result<Weight, Error> {
-    let now = outcome.at.as_millisecond();
     let rows = sqlx::query("SELECT reporter, sessions, at FROM reporter WHERE version = ?")
         .bind(version)
         .fetch_all(&mut **transaction)
         .await?;
-    let mut own = Reporter::default();
-    let mut weights = Vec::with_capacity(rows.len() + 1);
-    for row in &rows {
-        let sessions: String = row.try_get("sessions")?;
-        let mut reporter = Reporter { sessions: parse(&sessions)?, at: row.try_get("at")? };
-        if row.try_get::<i64, _>("reporter")? == i64::from(outcome.voice.reporter) {
-            own = reporter;
-        } else {
-            reporter.bring_to(now);
-            weights.push(reporter.weight());
-        }
-    }
-    let session = usize::from(outcome.voice.session);
-    own.count(session, outcome.end(), outcome.ended_at.as_millisecond(), now);
-    weights.push(own.weight());
+    let (own, weight) = rows::weigh(&rows, outcome)?;
     sqlx::query(
         "INSERT INTO reporter (version, reporter, sessions, at) VALUES (?, ?, ?, ?) \
          ON CONFLICT DO UPDATE SET sessions = excluded.sessions, at = excluded.at",
     )
     .bind(version)
     .bind(i64::from(outcome.voice.reporter))
-    .bind(serde_json::to_string(&own.sessions).map_err(Error::unavailable)?)
+    .bind(to_json(&own.sessions)?)
     .bind(own.at)
     .execute(&mut **transaction)
     .await?;
-    Ok(sum(&weights))
+    Ok(weight)
 }
 
 async fn count_failure(
@@ -196,25 +177,8 @@ async fn count_latency(
          ON CONFLICT DO UPDATE SET histogram = excluded.histogram",
     )
     .bind(version)
-    .bind(serde_json::to_string(&histogram).map_err(Error::unavailable)?)
+    .bind(to_json(&histogram)?)
     .execute(&mut **transaction)
     .await?;
     Ok(())
-}
-
-fn to_failure(row: &SqliteRow) -> Result<FailureCount, Error> {
-    let text = |column: &str| -> Result<Option<String>, Error> {
-        Ok(Some(row.try_get::<String, _>(column)?).filter(|text| !text.is_empty()))
-    };
-    let (class, blame) = (text("class")?, text("blame")?);
-    Ok(FailureCount {
-        code: text("code")?,
-        class: FailureClass::ALL.iter().copied().find(|c| class.as_deref() == Some(c.as_str())),
-        blame: Blame::ALL.iter().copied().find(|b| blame.as_deref() == Some(b.as_str())),
-        count: row.try_get::<i64, _>("count")?.unsigned_abs(),
-    })
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(Error::unavailable)
 }

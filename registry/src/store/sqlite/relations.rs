@@ -1,19 +1,14 @@
 //! Relations between documents, in SQL.
 
-use std::collections::BTreeMap;
-
 use a2s::api::Service;
-use a2s::{CapabilityName, Domain, Format, Permission};
+use a2s::{CapabilityName, Domain, Format};
 use async_trait::async_trait;
-use sqlx::{Row as _, Sqlite as Backend, Transaction};
+use sqlx::{Sqlite as Backend, Transaction};
 
-use super::{Sqlite, concat_entry, to_entries};
+use super::Sqlite;
 use crate::store::relations::{Hosts, RULES, RelationStore, Relations, ServiceUse, Side, Which};
+use crate::store::rows::{add_permissions, add_titles, concat_entry, to_entries, to_services};
 use crate::store::{Entry, Error, VersionId};
-
-/// Titles and permissions that are told of a service.
-const MOST_TITLES: usize = 5;
-const MOST_PERMISSIONS: usize = 50;
 
 #[async_trait]
 impl RelationStore for Sqlite {
@@ -99,18 +94,7 @@ impl RelationStore for Sqlite {
                 .await?
             }
         };
-        let mut services = BTreeMap::new();
-        for row in counts {
-            let host: String = row.try_get("host")?;
-            let service = Service {
-                host: Domain::new(&host).map_err(Error::unavailable)?,
-                titles: Vec::new(),
-                capabilities: row.try_get::<i64, _>("capabilities")?.max(0).unsigned_abs(),
-                formats: Vec::new(),
-                permissions: Vec::new(),
-            };
-            services.insert(host, service);
-        }
+        let mut services = to_services(&counts)?;
         let hosts = to_json(services.keys().map(String::as_str));
         let titles = sqlx::query(
             "SELECT host, title, format FROM service \
@@ -121,22 +105,7 @@ impl RelationStore for Sqlite {
         .bind(&hosts)
         .fetch_all(&mut *transaction)
         .await?;
-        for row in titles {
-            let Some(service) = services.get_mut(&row.try_get::<String, _>("host")?) else {
-                continue;
-            };
-            let format =
-                row.try_get::<Option<String>, _>("format")?.and_then(|f| Format::named(&f));
-            if let Some(title) = row.try_get::<Option<String>, _>("title")?
-                && service.titles.len() < MOST_TITLES
-                && !service.titles.contains(&title)
-            {
-                service.titles.push(title);
-            }
-            service.formats.extend(format);
-            service.formats.sort_unstable();
-            service.formats.dedup();
-        }
+        add_titles(&mut services, &titles)?;
         let permissions = sqlx::query(
             "SELECT DISTINCT host, permission FROM service \
              JOIN permission ON permission.version = service.version \
@@ -147,15 +116,7 @@ impl RelationStore for Sqlite {
         .bind(&hosts)
         .fetch_all(&mut *transaction)
         .await?;
-        for row in permissions {
-            let permission: String = row.try_get("permission")?;
-            if let Some(service) = services.get_mut(&row.try_get::<String, _>("host")?)
-                && service.permissions.len() < MOST_PERMISSIONS
-                && let Ok(permission) = Permission::new(&permission)
-            {
-                service.permissions.push(permission);
-            }
-        }
+        add_permissions(&mut services, &permissions)?;
         Ok(services.into_values().collect())
     }
 

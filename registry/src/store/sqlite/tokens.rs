@@ -1,18 +1,15 @@
 //! Tokens, in SQL.
 
-use std::collections::BTreeSet;
-
 use a2s::api::Action;
-use a2s::{Digest, Scope, Subject};
+use a2s::{Digest, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
 
 use super::Sqlite;
 use super::life::insert_event;
 use crate::store::Error;
 use crate::store::life::{Actor, Deed};
+use crate::store::rows::to_token;
 use crate::store::tokens::{MOST_TOKENS, Made, TokenRow, TokenStore};
 
 #[async_trait]
@@ -35,24 +32,18 @@ impl TokenStore for Sqlite {
         if all >= MOST_TOKENS {
             return Ok(Made::TooMany);
         }
-        let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
-        let scopes = scopes.join(" ");
         sqlx::query(
             "INSERT INTO token (name, digest, scopes, created_at, expires_at) \
              VALUES (?, ?, ?, ?, ?)",
         )
         .bind(token.name.as_str())
         .bind(digest.as_bytes().as_slice())
-        .bind(&scopes)
+        .bind(token.scopes_text())
         .bind(token.created_at.as_millisecond())
         .bind(token.expires_at.map(Timestamp::as_millisecond))
         .execute(&mut *transaction)
         .await?;
-        let mut detail = serde_json::json!({ "scopes": token.scopes });
-        if let Some(expires_at) = token.expires_at {
-            detail["expires_at"] = serde_json::json!(expires_at);
-        }
-        let (action, detail) = (Action::CreateToken, Some(detail));
+        let (action, detail) = (Action::CreateToken, Some(token.detail()));
         let subject = Some(&token.name);
         let deed = Deed { action, name: None, release: None, subject, detail };
         insert_event(&mut transaction, by, deed).await?;
@@ -90,16 +81,4 @@ impl TokenStore for Sqlite {
             sqlx::query("SELECT * FROM token ORDER BY name").fetch_all(&self.readers).await?;
         rows.iter().map(to_token).collect()
     }
-}
-
-fn to_token(row: &SqliteRow) -> Result<TokenRow, Error> {
-    let (name, scopes): (String, String) = (row.try_get("name")?, row.try_get("scopes")?);
-    let scopes: Result<BTreeSet<Scope>, _> = scopes.split_whitespace().map(str::parse).collect();
-    let time = |at| Timestamp::from_millisecond(at).map_err(Error::unavailable);
-    Ok(TokenRow {
-        name: Subject::new(&name).map_err(Error::unavailable)?,
-        scopes: scopes.map_err(Error::unavailable)?,
-        created_at: time(row.try_get("created_at")?)?,
-        expires_at: row.try_get::<Option<i64>, _>("expires_at")?.map(time).transpose()?,
-    })
 }

@@ -1,0 +1,250 @@
+//! The store in a PostgreSQL database, which several registries can share.
+//!
+//! Whoever changes what is published, owned or permitted locks the one row of `registry` first, and
+//! holds it to the end of the transaction. So of many that publish one version or claim one name at
+//! once, each sees what those before it have committed; and the numbers of changes and events, which
+//! a sequence gives out before a commit, are given out in the order of the commits: once a number
+//! can be seen, none with a smaller one will come. Reports of runs lock their version alone: there
+//! are many of them, and nothing follows them in order.
+//!
+//! What is acknowledged is on disk as far as the server's `synchronous_commit` says so.
+
+mod embeddings;
+mod life;
+mod open;
+mod outcomes;
+mod relations;
+mod tokens;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use a2s::api::Action;
+use a2s::{CapabilityName, Digest};
+use async_trait::async_trait;
+use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{Postgres as Backend, Transaction};
+
+use super::life::{Actor, Deed};
+use super::rows::{Columns as _, concat_entry, newest, number_of, to_entries};
+use super::{
+    CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
+    Seq, Store, VersionId,
+};
+
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pool: PgPool,
+}
+
+impl Postgres {
+    /// A transaction that has the lock of those that change something. Each of its statements sees
+    /// what was committed before it began, whatever the server is configured to: what was waited
+    /// for, too.
+    async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
+        let mut transaction = self.begin_unlocked().await?;
+        sqlx::query("SELECT one FROM registry FOR UPDATE").execute(&mut *transaction).await?;
+        Ok(transaction)
+    }
+
+    /// The same without the lock, for what nobody follows in order.
+    async fn begin_unlocked(&self) -> Result<Transaction<'static, Backend>, Error> {
+        Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?)
+    }
+
+    /// A transaction that reads everything as of one moment.
+    async fn snapshot(&self) -> Result<Transaction<'static, Backend>, Error> {
+        Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
+        let mut transaction = self.begin().await?;
+        let slug = new.name.to_kebab();
+        let owner = sqlx::query("SELECT id, name FROM capability WHERE name = $1 OR slug = $2")
+            .bind(new.name.as_str())
+            .bind(&slug)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let capability: i64 = match owner {
+            Some(row) => {
+                let name = row.text("name")?;
+                if name != new.name.as_str() {
+                    return Ok(Publication::NameTaken(name));
+                }
+                row.number("id")?
+            }
+            None => {
+                let capability = sqlx::query_scalar(
+                    "INSERT INTO capability (name, slug) VALUES ($1, $2) RETURNING id",
+                )
+                .bind(new.name.as_str())
+                .bind(&slug)
+                .fetch_one(&mut *transaction)
+                .await?;
+                life::own(&mut transaction, capability, &by.subject).await?;
+                capability
+            }
+        };
+        let version = new.version.to_string();
+        let published: Option<String> =
+            sqlx::query_scalar("SELECT digest FROM version WHERE capability = $1 AND version = $2")
+                .bind(capability)
+                .bind(&version)
+                .fetch_optional(&mut *transaction)
+                .await?;
+        let published: Option<Digest> =
+            published.map(|digest| digest.parse()).transpose().map_err(Error::unavailable)?;
+        if published == Some(new.digest) {
+            return Ok(Publication::Same);
+        }
+        let owners = life::owners_of(&mut transaction, capability).await?;
+        if !by.owns(&owners) {
+            return Ok(Publication::NotOwner(owners));
+        }
+        if let Some(published) = published {
+            return Ok(Publication::Conflict(published));
+        }
+        let id: i64 = sqlx::query_scalar(
+            "INSERT INTO version (capability, version, digest, complexity, permissions, published_at) \
+             VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+        )
+        .bind(capability)
+        .bind(&version)
+        .bind(new.digest.to_string())
+        .bind(number_of(new.complexity))
+        .bind(i64::from(new.permissions))
+        .bind(by.at.as_millisecond())
+        .fetch_one(&mut *transaction)
+        .await?;
+        sqlx::query("INSERT INTO document (version, source) VALUES ($1, $2)")
+            .bind(id)
+            .bind(&new.source)
+            .execute(&mut *transaction)
+            .await?;
+        relations::insert(&mut transaction, id, &new.relations).await?;
+        let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
+        let deed = Deed { action: Action::Publish, name, release, subject: None, detail: None };
+        life::insert_event(&mut transaction, by, deed).await?;
+        let change = life::note_change(&mut transaction, capability, by.at).await?;
+        transaction.commit().await?;
+        Ok(Publication::Created(change))
+    }
+
+    async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
+        let rows = sqlx::query(concat_entry!("WHERE capability.name = $1"))
+            .bind(name.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        let mut entries = to_entries(&rows);
+        entries.sort_by(|a, b| b.version.cmp(&a.version));
+        Ok(entries)
+    }
+
+    async fn heads(&self, which: Heads<'_>) -> Result<Vec<Entry>, Error> {
+        let rows = match which {
+            Heads::Of(ids) => {
+                sqlx::query(concat_entry!(
+                    "WHERE version.id = capability.head AND capability.id = ANY($1) \
+                     ORDER BY capability.name"
+                ))
+                .bind(ids.iter().map(|id| id.0).collect::<Vec<_>>())
+                .fetch_all(&self.pool)
+                .await?
+            }
+            Heads::After(name, limit) => {
+                sqlx::query(concat_entry!(
+                    "WHERE version.id = capability.head AND capability.name > $1 \
+                     ORDER BY capability.name LIMIT $2"
+                ))
+                .bind(before_nul(name.unwrap_or_default()))
+                .bind(i64::from(limit))
+                .fetch_all(&self.pool)
+                .await?
+            }
+        };
+        Ok(to_entries(&rows))
+    }
+
+    async fn sources(&self, ids: &[VersionId]) -> Result<BTreeMap<VersionId, Vec<u8>>, Error> {
+        let to_source =
+            |row: PgRow| Ok((VersionId(row.number("version")?), row.text("source")?.into_bytes()));
+        sqlx::query("SELECT version, source FROM document WHERE version = ANY($1)")
+            .bind(ids.iter().map(|id| id.0).collect::<Vec<_>>())
+            .fetch_all(&self.pool)
+            .await?
+            .into_iter()
+            .map(to_source)
+            .collect()
+    }
+
+    async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
+        self.record(outcome).await
+    }
+
+    async fn record_of(&self, version: VersionId) -> Result<Record, Error> {
+        self.record_of(version).await
+    }
+
+    async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error> {
+        // The parts must be of one moment.
+        let mut transaction = self.snapshot().await?;
+        let row = sqlx::query(
+            "SELECT identity, indexed, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
+             (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live FROM registry",
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        let indexed = Seq(row.number("indexed")?);
+        let changes =
+            sqlx::query("SELECT seq, capability FROM change WHERE seq > $1 ORDER BY seq LIMIT $2")
+                .bind(after.unwrap_or(indexed).0)
+                .bind(i64::from(limit))
+                .fetch_all(&mut *transaction)
+                .await?
+                .iter()
+                .map(|row| Ok((Seq(row.number("seq")?), CapabilityId(row.number("capability")?))))
+                .collect::<Result<_, Error>>()?;
+        Ok(Outbox {
+            identity: row.text("identity")?,
+            indexed,
+            latest: Seq(row.number("latest")?),
+            live: row.count("live")?,
+            changes,
+        })
+    }
+
+    async fn advance(&self, indexed: Seq) -> Result<(), Error> {
+        sqlx::query("UPDATE registry SET indexed = $1").bind(indexed.0).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// The live version of a capability.
+async fn find_head(
+    transaction: &mut Transaction<'static, Backend>,
+    capability: i64,
+) -> Result<Option<i64>, Error> {
+    let rows = sqlx::query("SELECT id, version FROM version WHERE capability = $1 AND NOT yanked")
+        .bind(capability)
+        .fetch_all(&mut **transaction)
+        .await?;
+    newest(&rows)
+}
+
+/// A text to compare with. PostgreSQL takes no NUL in a text, and so has none: what is behind the
+/// part in front of one is behind the whole.
+fn before_nul(text: &str) -> &str {
+    text.split('\0').next().unwrap_or_default()
+}
+
+/// A text to be shown, which may come from a document.
+fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
+}

@@ -1,0 +1,209 @@
+//! The life of names and versions, in SQL.
+
+use a2s::api::{Action, AuditEntry, OwnerChange};
+use a2s::{CapabilityName, Subject};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use semver::Version;
+use sqlx::{Postgres as Backend, Transaction};
+
+use super::{Postgres, find_head, relations};
+use crate::store::life::{Actor, Deed, History, LifeStore, Owned, Turn, Turned, change_of_owners};
+use crate::store::rows::{concat_entry, to_entry, to_events, to_subjects};
+use crate::store::{Error, Seq};
+
+#[async_trait]
+impl LifeStore for Postgres {
+    async fn turn(
+        &self,
+        name: &CapabilityName,
+        version: &Version,
+        turn: &Turn,
+        by: &Actor,
+    ) -> Result<Turned, Error> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(concat_entry!("WHERE capability.name = $1 AND version.version = $2"))
+            .bind(name.as_str())
+            .bind(version.to_string())
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let Some(row) = row else { return Ok(Turned::Unknown) };
+        let entry = to_entry(&row)?;
+        let owners = owners_of(&mut transaction, entry.capability.0).await?;
+        if !by.owns(&owners) {
+            return Ok(Turned::NotOwner(owners));
+        }
+        let Some((action, detail)) = turn.of(&entry) else { return Ok(Turned::Same) };
+        match turn {
+            Turn::Yanked(yanked) => {
+                sqlx::query("UPDATE version SET yanked = $1 WHERE id = $2").bind(*yanked)
+            }
+            Turn::Deprecated(_) => sqlx::query("UPDATE version SET deprecated = $1 WHERE id = $2")
+                .bind(detail.as_ref().map(ToString::to_string)),
+        }
+        .bind(entry.id.0)
+        .execute(&mut *transaction)
+        .await?;
+        let (name, release) = (Some(name), Some((version, entry.digest)));
+        insert_event(&mut transaction, by, Deed { action, name, release, subject: None, detail })
+            .await?;
+        let change = note_change(&mut transaction, entry.capability.0, by.at).await?;
+        transaction.commit().await?;
+        Ok(Turned::Done(change))
+    }
+
+    async fn owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
+        sqlx::query_scalar(
+            "SELECT subject FROM owner JOIN capability ON capability.id = owner.capability \
+             WHERE name = $1 ORDER BY subject",
+        )
+        .bind(name.as_str())
+        .fetch_all(&self.pool)
+        .await
+        .map_err(Error::from)
+        .and_then(|texts: Vec<String>| to_subjects(&texts))
+    }
+
+    async fn change_owners(
+        &self,
+        name: &CapabilityName,
+        change: &OwnerChange,
+        by: &Actor,
+    ) -> Result<Owned, Error> {
+        let mut transaction = self.begin().await?;
+        let capability: Option<i64> =
+            sqlx::query_scalar("SELECT id FROM capability WHERE name = $1")
+                .bind(name.as_str())
+                .fetch_optional(&mut *transaction)
+                .await?;
+        let Some(capability) = capability else { return Ok(Owned::Unknown) };
+        let before = owners_of(&mut transaction, capability).await?;
+        if !by.owns(&before) {
+            return Ok(Owned::NotOwner(before));
+        }
+        let (action, subject, after) = change_of_owners(&before, change);
+        if after == before {
+            return Ok(Owned::Owners(before));
+        }
+        if after.is_empty() {
+            return Ok(Owned::Last);
+        }
+        if action != Action::RemoveOwner && !is_subject(&mut transaction, subject).await? {
+            return Ok(Owned::NoSubject(subject.clone()));
+        }
+        sqlx::query("DELETE FROM owner WHERE capability = $1")
+            .bind(capability)
+            .execute(&mut *transaction)
+            .await?;
+        for owner in &after {
+            own(&mut transaction, capability, owner).await?;
+        }
+        let (name, subject) = (Some(name), Some(subject));
+        let deed = Deed { action, name, release: None, subject, detail: None };
+        insert_event(&mut transaction, by, deed).await?;
+        transaction.commit().await?;
+        Ok(Owned::Owners(after))
+    }
+
+    async fn history(&self, which: History<'_>, limit: u32) -> Result<Vec<AuditEntry>, Error> {
+        let query = match which {
+            History::FeedAfter(seq) => sqlx::query(
+                "SELECT * FROM event WHERE seq > $1 AND digest IS NOT NULL ORDER BY seq LIMIT $2",
+            )
+            .bind(seq.0),
+            History::AuditBefore(seq, None) => {
+                sqlx::query("SELECT * FROM event WHERE seq < $1 ORDER BY seq DESC LIMIT $2")
+                    .bind(seq.map_or(i64::MAX, |seq| seq.0))
+            }
+            History::AuditBefore(seq, Some(name)) => sqlx::query(
+                "SELECT * FROM event WHERE name = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
+            )
+            .bind(name.as_str())
+            .bind(seq.map_or(i64::MAX, |seq| seq.0)),
+        };
+        let rows = query.bind(i64::from(limit)).fetch_all(&self.pool).await?;
+        Ok(to_events(&rows))
+    }
+}
+
+/// Chooses the live version of a capability anew, and appends a change for everything that leads
+/// to it and, last, for itself: who waits for that one waits for all of them.
+pub(super) async fn note_change(
+    transaction: &mut Transaction<'static, Backend>,
+    capability: i64,
+    at: Timestamp,
+) -> Result<Seq, Error> {
+    let head = find_head(transaction, capability).await?;
+    sqlx::query("UPDATE capability SET head = $1 WHERE id = $2")
+        .bind(head)
+        .bind(capability)
+        .execute(&mut **transaction)
+        .await?;
+    relations::touch_users(transaction, capability, at.as_millisecond()).await?;
+    let change =
+        sqlx::query_scalar("INSERT INTO change (capability, at) VALUES ($1, $2) RETURNING seq")
+            .bind(capability)
+            .bind(at.as_millisecond())
+            .fetch_one(&mut **transaction)
+            .await?;
+    Ok(Seq(change))
+}
+
+/// Writes down who did what.
+pub(super) async fn insert_event(
+    transaction: &mut Transaction<'static, Backend>,
+    by: &Actor,
+    deed: Deed<'_>,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO event (at, actor, action, name, version, digest, subject, detail) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(by.at.as_millisecond())
+    .bind(by.subject.as_str())
+    .bind(deed.action.as_str())
+    .bind(deed.name.map(CapabilityName::as_str))
+    .bind(deed.release.map(|(version, _)| version.to_string()))
+    .bind(deed.release.map(|(_, digest)| digest.to_string()))
+    .bind(deed.subject.map(Subject::as_str))
+    .bind(deed.detail.map(|detail| detail.to_string()))
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn owners_of(
+    transaction: &mut Transaction<'static, Backend>,
+    capability: i64,
+) -> Result<Vec<Subject>, Error> {
+    sqlx::query_scalar("SELECT subject FROM owner WHERE capability = $1 ORDER BY subject")
+        .bind(capability)
+        .fetch_all(&mut **transaction)
+        .await
+        .map_err(Error::from)
+        .and_then(|texts: Vec<String>| to_subjects(&texts))
+}
+
+pub(super) async fn own(
+    transaction: &mut Transaction<'static, Backend>,
+    capability: i64,
+    owner: &Subject,
+) -> Result<(), Error> {
+    sqlx::query("INSERT INTO owner (capability, subject) VALUES ($1, $2)")
+        .bind(capability)
+        .bind(owner.as_str())
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
+}
+
+async fn is_subject(
+    transaction: &mut Transaction<'static, Backend>,
+    subject: &Subject,
+) -> Result<bool, Error> {
+    let found: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM token WHERE name = $1)")
+        .bind(subject.as_str())
+        .fetch_one(&mut **transaction)
+        .await?;
+    Ok(subject.is_owner() || found)
+}

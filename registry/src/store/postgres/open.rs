@@ -1,0 +1,150 @@
+//! From an address to a database that can be used.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use reqwest::Url;
+use sqlx::Connection as _;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+
+use super::Postgres;
+use crate::store::Error;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
+
+/// Connections of one registry.
+const MOST_CONNECTIONS: u32 = 8;
+/// How long a request waits for its turn, or for a database that is away.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What the server ends by itself. A registry that vanishes in the middle of a transaction leaves
+/// its lock to the others after that time.
+const TIMEOUTS: [(&str, &str); 3] = [
+    ("statement_timeout", "20s"),
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "20s"),
+];
+/// A new schema may take longer, and so may waiting for another registry that makes it.
+const TIMEOUTS_OF_MIGRATIONS: [(&str, &str); 2] =
+    [("statement_timeout", "30min"), ("lock_timeout", "30min")];
+/// 13.0, as the server writes it: the oldest that has all that is used here.
+const OLDEST: i32 = 130_000;
+/// What may stand behind the `?` of an address. Other names would be passed over, and logged with
+/// their values, one of which could be a password with a slip in front of it.
+const PARAMETERS: [&str; 16] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+impl Postgres {
+    /// Connects, and brings the schema up to date.
+    pub(crate) async fn open(address: &str) -> Result<Self, Error> {
+        let options = read(address)?;
+        migrate(&options).await?;
+        let pool = PgPoolOptions::new()
+            .max_connections(MOST_CONNECTIONS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_lazy_with(options.options(TIMEOUTS));
+        Ok(Self { pool })
+    }
+}
+
+/// What the address says; what it leaves out is as `PGPASSWORD`, `PGPASSFILE` and the other
+/// variables of libpq have it. Errors never show the address: it may have a password.
+fn read(address: &str) -> Result<PgConnectOptions, Error> {
+    let url = Url::parse(address)
+        .map_err(|error| Error::unusable(format!("the database's address: {error}")))?;
+    if url.fragment().is_some() {
+        let message = "the database's address has a `#`; in a name or password it is written `%23`";
+        return Err(Error::unusable(message));
+    }
+    if let Some((name, _)) = url.query_pairs().find(|(name, _)| {
+        !PARAMETERS.contains(&&**name) && !(name.starts_with("options[") && name.ends_with(']'))
+    }) {
+        // A name with a character that no parameter has could be anything.
+        let is_word = name.len() < 32 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        let name = if is_word { format!(" `{name}`") } else { String::new() };
+        let message = format!("the database's address has a parameter{name} that nobody knows");
+        return Err(Error::unusable(message));
+    }
+    PgConnectOptions::from_str(address).map_err(Error::unusable)
+}
+
+/// Brings the schema up to date. Of several at once one does it, and the others wait.
+async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
+    let options = options.clone().options(TIMEOUTS_OF_MIGRATIONS);
+    let connecting = PgConnection::connect_with(&options);
+    let mut connection = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
+        .await
+        .map_err(|_| Error::unavailable("the server did not take the connection in time"))?
+        .map_err(while_opening)?;
+    check(&mut connection).await?;
+    let result = match MIGRATIONS.run(&mut connection).await {
+        Ok(()) => Ok(()),
+        // The database knows a migration that this program does not: it is newer, or not ours.
+        Err(error @ (MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..))) => {
+            match is_ours(&mut connection).await? {
+                true => Err(Error::newer(error)),
+                false => Err(Error::unusable("it is the database of another program")),
+            }
+        }
+        Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
+            Err(while_opening(error))
+        }
+        Err(other) => Err(Error::unusable(other)),
+    };
+    // It has done its work; what the server says to its end changes nothing.
+    let _ = connection.close().await;
+    result
+}
+
+async fn check(connection: &mut PgConnection) -> Result<(), Error> {
+    let (version, encoding): (i32, String) = sqlx::query_as(
+        "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding')",
+    )
+    .fetch_one(&mut *connection)
+    .await
+    .map_err(while_opening)?;
+    if version < OLDEST {
+        return Err(Error::unusable("the server is older than PostgreSQL 13"));
+    }
+    if encoding != "UTF8" {
+        return Err(Error::unusable(format!("the database's encoding is {encoding}, not UTF8")));
+    }
+    Ok(())
+}
+
+async fn is_ours(connection: &mut PgConnection) -> Result<bool, Error> {
+    let found = sqlx::query_scalar(
+        "SELECT to_regclass('registry') IS NOT NULL AND to_regclass('capability') IS NOT NULL",
+    );
+    found.fetch_one(&mut *connection).await.map_err(while_opening)
+}
+
+/// What a failure means for whoever starts a registry: a server that is away may come back; one
+/// that refuses goes on to refuse until somebody mends it.
+fn while_opening(error: sqlx::Error) -> Error {
+    let may_pass = match &error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
+        // Connections, resources, an operator who stops or starts the server, its disk.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))
+        }),
+        _ => false,
+    };
+    if may_pass { Error::unavailable(error) } else { Error::unusable(error) }
+}

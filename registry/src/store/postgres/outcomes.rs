@@ -1,0 +1,188 @@
+//! Counting how runs end.
+
+use a2s::Digest;
+use a2s::api::{Blame, FailureClass};
+use jiff::Timestamp;
+use sqlx::{Postgres as Backend, Row as _, Transaction};
+
+use super::Postgres;
+use crate::latency::Histogram;
+use crate::store::rows::{self, parse, to_failure, to_json};
+use crate::store::{Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
+use crate::tally::Weight;
+
+impl Postgres {
+    pub(super) async fn record(&self, outcome: &Outcome) -> Result<Recorded, Error> {
+        // Those who report of one version wait for each other, and for nobody else.
+        let mut transaction = self.begin_unlocked().await?;
+        let row = sqlx::query(
+            "SELECT version.id, digest FROM version JOIN capability ON capability.id = capability \
+             WHERE name = $1 AND version = $2 FOR NO KEY UPDATE OF version",
+        )
+        .bind(outcome.name.as_str())
+        .bind(outcome.version.to_string())
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(row) = row else { return Ok(Recorded::Unknown) };
+        let (version, digest): (i64, String) = (row.try_get("id")?, row.try_get("digest")?);
+        let digest: Digest = digest.parse().map_err(Error::unavailable)?;
+        if digest != outcome.digest {
+            return Ok(Recorded::OtherDigest(digest));
+        }
+        if !remember(&mut transaction, version, outcome).await? {
+            return Ok(Recorded::Again);
+        }
+        if outcome.success {
+            count_latency(&mut transaction, version, outcome).await?;
+        } else {
+            count_failure(&mut transaction, version, outcome).await?;
+        }
+        let weight = weigh(&mut transaction, version, outcome).await?;
+        sqlx::query(
+            "UPDATE version SET runs = runs + 1, successes = successes + $1, faults = faults + $2, \
+             good = $3, bad = $4, used = $5, weighed_at = $6, last_run = greatest(last_run, $7) \
+             WHERE id = $8",
+        )
+        .bind(i64::from(outcome.success))
+        .bind(i64::from(outcome.is_fault()))
+        .bind(weight.good)
+        .bind(weight.bad)
+        .bind(weight.runs)
+        .bind(outcome.at.as_millisecond())
+        .bind(outcome.ended_at.as_millisecond())
+        .bind(version)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(Recorded::New)
+    }
+
+    pub(super) async fn record_of(&self, id: VersionId) -> Result<Record, Error> {
+        // One transaction: the parts must be of one moment.
+        let mut transaction = self.snapshot().await?;
+        let row = sqlx::query(
+            "SELECT last_run, (SELECT count(*) FROM reporter WHERE version = id) AS reporters, \
+             (SELECT histogram FROM latency WHERE version = id) AS histogram \
+             FROM version WHERE id = $1",
+        )
+        .bind(id.0)
+        .fetch_one(&mut *transaction)
+        .await?;
+        let failures = sqlx::query(
+            "SELECT code, class, blame, count FROM failure WHERE version = $1 \
+             ORDER BY count DESC, code, class, blame",
+        )
+        .bind(id.0)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let histogram: Option<String> = row.try_get("histogram")?;
+        let histogram: Option<Histogram> = histogram.as_deref().map(parse).transpose()?;
+        let last_run: Option<i64> = row.try_get("last_run")?;
+        Ok(Record {
+            failures: failures.iter().map(to_failure).collect::<Result<_, _>>()?,
+            latency: histogram.unwrap_or_default(),
+            reporters: row.try_get::<i64, _>("reporters")?.unsigned_abs(),
+            last_run: last_run
+                .map(Timestamp::from_millisecond)
+                .transpose()
+                .map_err(Error::unavailable)?,
+        })
+    }
+}
+
+/// Remembers that a run was reported, and forgets the oldest ones. False when it was before.
+async fn remember(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<bool, Error> {
+    // A number is taken only for a run that is new: else reports that come again would push out those
+    // that are remembered.
+    let inserted: Option<i64> = sqlx::query_scalar(
+        "INSERT INTO outcome (run, version, at) SELECT $1, $2::bigint, $3::bigint \
+         WHERE NOT EXISTS (SELECT 1 FROM outcome WHERE run = $1) \
+         ON CONFLICT (run) DO NOTHING RETURNING seq",
+    )
+    .bind(outcome.run.to_string())
+    .bind(version)
+    .bind(outcome.at.as_millisecond())
+    .fetch_optional(&mut **transaction)
+    .await?;
+    let Some(inserted) = inserted else { return Ok(false) };
+    // Two go for each that comes, so the table shrinks to its bound whatever it was before.
+    sqlx::query(
+        "DELETE FROM outcome WHERE seq IN (SELECT seq FROM outcome ORDER BY seq LIMIT 2 \
+         FOR UPDATE SKIP LOCKED) \
+         AND (at < $1 OR seq <= $2)",
+    )
+    .bind(outcome.forget_before.as_millisecond())
+    .bind(inserted - MOST_REMEMBERED)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(true)
+}
+
+/// Adds the run to what its executor has told, and gives what all of them tell now.
+async fn weigh(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<Weight, Error> {
+    let rows = sqlx::query("SELECT reporter, sessions, at FROM reporter WHERE version = $1")
+        .bind(version)
+        .fetch_all(&mut **transaction)
+        .await?;
+    let (own, weight) = rows::weigh(&rows, outcome)?;
+    sqlx::query(
+        "INSERT INTO reporter (version, reporter, sessions, at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (version, reporter) DO UPDATE SET sessions = excluded.sessions, at = excluded.at",
+    )
+    .bind(version)
+    .bind(i64::from(outcome.voice.reporter))
+    .bind(to_json(&own.sessions)?)
+    .bind(own.at)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(weight)
+}
+
+async fn count_failure(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO failure (version, code, class, blame, count) VALUES ($1, $2, $3, $4, 1) \
+         ON CONFLICT (version, code, class, blame) DO UPDATE SET count = failure.count + 1",
+    )
+    .bind(version)
+    .bind(outcome.code.as_deref().unwrap_or_default())
+    .bind(outcome.class.map_or("", FailureClass::as_str))
+    .bind(outcome.blame.map_or("", Blame::as_str))
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}
+
+async fn count_latency(
+    transaction: &mut Transaction<'static, Backend>,
+    version: i64,
+    outcome: &Outcome,
+) -> Result<(), Error> {
+    let stored: Option<String> =
+        sqlx::query_scalar("SELECT histogram FROM latency WHERE version = $1")
+            .bind(version)
+            .fetch_optional(&mut **transaction)
+            .await?;
+    let mut histogram: Histogram = stored.as_deref().map(parse).transpose()?.unwrap_or_default();
+    histogram.count(outcome.duration_ms);
+    sqlx::query(
+        "INSERT INTO latency (version, histogram) VALUES ($1, $2) \
+         ON CONFLICT (version) DO UPDATE SET histogram = excluded.histogram",
+    )
+    .bind(version)
+    .bind(to_json(&histogram)?)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}

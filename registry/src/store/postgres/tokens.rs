@@ -1,0 +1,83 @@
+//! Tokens, in SQL.
+
+use a2s::api::Action;
+use a2s::{Digest, Subject};
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::Postgres;
+use super::life::insert_event;
+use crate::store::Error;
+use crate::store::life::{Actor, Deed};
+use crate::store::rows::to_token;
+use crate::store::tokens::{MOST_TOKENS, Made, TokenRow, TokenStore};
+
+#[async_trait]
+impl TokenStore for Postgres {
+    async fn make_token(
+        &self,
+        token: &TokenRow,
+        digest: Digest,
+        by: &Actor,
+    ) -> Result<Made, Error> {
+        let mut transaction = self.begin().await?;
+        let (all, same): (i64, i64) =
+            sqlx::query_as("SELECT count(*), count(CASE WHEN name = $1 THEN 1 END) FROM token")
+                .bind(token.name.as_str())
+                .fetch_one(&mut *transaction)
+                .await?;
+        if same > 0 {
+            return Ok(Made::NameTaken);
+        }
+        if all >= i64::from(MOST_TOKENS) {
+            return Ok(Made::TooMany);
+        }
+        sqlx::query(
+            "INSERT INTO token (name, digest, scopes, created_at, expires_at) \
+             VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(token.name.as_str())
+        .bind(digest.as_bytes().as_slice())
+        .bind(token.scopes_text())
+        .bind(token.created_at.as_millisecond())
+        .bind(token.expires_at.map(Timestamp::as_millisecond))
+        .execute(&mut *transaction)
+        .await?;
+        let (action, detail) = (Action::CreateToken, Some(token.detail()));
+        let subject = Some(&token.name);
+        let deed = Deed { action, name: None, release: None, subject, detail };
+        insert_event(&mut transaction, by, deed).await?;
+        transaction.commit().await?;
+        Ok(Made::New)
+    }
+
+    async fn revoke_token(&self, name: &Subject, by: &Actor) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        let deleted = sqlx::query("DELETE FROM token WHERE name = $1")
+            .bind(name.as_str())
+            .execute(&mut *transaction)
+            .await?
+            .rows_affected();
+        if deleted == 0 {
+            return Ok(false);
+        }
+        let (action, subject) = (Action::RevokeToken, Some(name));
+        let deed = Deed { action, name: None, release: None, subject, detail: None };
+        insert_event(&mut transaction, by, deed).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn token(&self, digest: Digest) -> Result<Option<TokenRow>, Error> {
+        let row = sqlx::query("SELECT * FROM token WHERE digest = $1")
+            .bind(digest.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.as_ref().map(to_token).transpose()
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>, Error> {
+        let rows = sqlx::query("SELECT * FROM token ORDER BY name").fetch_all(&self.pool).await?;
+        rows.iter().map(to_token).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! Where the registries of tests keep what they are told: in a file, or, with
+//! `A2S_TEST_POSTGRES_URL`, in a database of their own on that server.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+use tempfile::TempDir;
+
+use super::world::copy_files;
+use crate::{Config, Secret};
+
+/// The server of `A2S_TEST_POSTGRES_URL`.
+#[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
+pub(crate) fn server() -> Option<String> {
+    std::env::var("A2S_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty())
+}
+
+/// A database of its own on a server; dropped with this.
+#[derive(Debug)]
+pub(crate) struct Made {
+    server: String,
+    name: String,
+}
+
+impl Made {
+    pub(crate) async fn on(server: &str) -> Self {
+        let name = format!("a2s_test_{}", uuid::Uuid::new_v4().simple());
+        let made = Self { server: server.to_owned(), name };
+        made.tell("CREATE DATABASE", " TEMPLATE template0").await;
+        made
+    }
+
+    pub(crate) fn address(&self) -> String {
+        let mut url = reqwest::Url::parse(&self.server).unwrap();
+        url.set_path(&self.name);
+        url.into()
+    }
+
+    async fn tell(&self, verb: &str, how: &str) {
+        let mut connection = PgConnection::connect(&self.server).await.unwrap();
+        let sql = format!("{verb} {}{how}", self.name);
+        connection.execute(AssertSqlSafe(sql)).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// The same content in another database.
+    async fn copy(&self) -> Self {
+        let copy = Self::on(&self.server).await;
+        let mut dump = Command::new("pg_dump")
+            .args(["--dbname", &self.address()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let restored = Command::new("psql")
+            .args(["--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--dbname", &copy.address()])
+            .stdin(dump.stdout.take().unwrap())
+            .stdout(Stdio::null())
+            .status();
+        assert!(restored.unwrap().success() && dump.wait().unwrap().success());
+        copy
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // Nobody waits in a destructor, so another thread does.
+        let dropped = std::thread::scope(|scope| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let drop = || runtime.unwrap().block_on(self.tell("DROP DATABASE", " WITH (FORCE)"));
+            scope.spawn(drop).join()
+        });
+        if dropped.is_err() {
+            eprintln!("the database {} stays on the server", self.name);
+        }
+    }
+}
+
+/// The folder of a registry, and its database, wherever that is. Both are gone with it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    folder: TempDir,
+    made: Option<Made>,
+}
+
+impl Folder {
+    pub(crate) async fn new() -> Self {
+        let made = match server() {
+            Some(server) => Some(Made::on(&server).await),
+            None => None,
+        };
+        Self { made, ..Self::with_file() }
+    }
+
+    /// One with the database in a file, whatever the environment says.
+    pub(crate) fn with_file() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), made: None }
+    }
+
+    /// A folder whose database is there already.
+    pub(crate) fn over(made: Made) -> Self {
+        Self { made: Some(made), ..Self::with_file() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What a registry in it is made of.
+    pub(crate) fn config(&self, token: Option<&str>) -> Config {
+        let mut config = Config::in_folder(self.path(), token.map(Secret::new));
+        if let Some(made) = &self.made {
+            config.database = made.address().into();
+        }
+        config
+    }
+
+    /// A copy, as a crash at this moment would leave it. The database is copied first: an index that
+    /// is ahead of it is harmless, the other way round would be a loss.
+    pub(crate) async fn copy(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = match &self.made {
+            Some(made) => Some(made.copy().await),
+            None => None,
+        };
+        for entry in std::fs::read_dir(self.path()).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+            }
+        }
+        copy_files(&self.path().join("index"), &folder.path().join("index"));
+        Self { folder, made }
+    }
+
+    /// The database, as someone with a shell on the machine has it.
+    pub(crate) async fn database(&self) -> Behind {
+        match &self.made {
+            Some(made) => {
+                let pool = PgPoolOptions::new().max_connections(1).connect(&made.address()).await;
+                Behind::Postgres(pool.unwrap())
+            }
+            None => Behind::Sqlite(self.file().await),
+        }
+    }
+
+    /// The same when it is in a file.
+    pub(crate) async fn file(&self) -> SqlitePool {
+        let file = self.path().join("registry.sqlite");
+        let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap()
+    }
+}
+
+/// A way into a database behind its registry's back.
+#[derive(Debug)]
+pub(crate) enum Behind {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+impl Behind {
+    /// Runs a statement that both engines understand, with `$1` for the first text, and tells how
+    /// many rows it changed.
+    pub(crate) async fn execute(&self, sql: &str, texts: &[&str]) -> u64 {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Sqlite(pool) => {
+                let query = texts.iter().fold(sqlx::query(sql), |query, text| query.bind(*text));
+                query.execute(pool).await.unwrap().rows_affected()
+            }
+            Self::Postgres(pool) => {
+                let query = texts.iter().fold(sqlx::query(sql), |query, text| query.bind(*text));
+                query.execute(pool).await.unwrap().rows_affected()
+            }
+        }
+    }
+
+    pub(crate) async fn close(self) {
+        match self {
+            Self::Sqlite(pool) => pool.close().await,
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}
