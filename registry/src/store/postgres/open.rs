@@ -16,7 +16,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 /// Connections of one registry.
 const MOST_CONNECTIONS: u32 = 8;
 /// How long a request waits for its turn, or for a database that is away.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the server ends by itself. A registry that vanishes in the middle of a transaction leaves
 /// its lock to the others after that time.
 const TIMEOUTS: [(&str, &str); 3] = [
