@@ -72,9 +72,10 @@ fn read(address: &str) -> Result<PgConnectOptions, Error> {
         let message = "the database's address has a `#`; in a name or password it is written `%23`";
         return Err(Error::unusable(message));
     }
-    if let Some((name, _)) = url.query_pairs().find(|(name, _)| {
-        !PARAMETERS.contains(&&**name) && !(name.starts_with("options[") && name.ends_with(']'))
-    }) {
+    let is_known = |name: &str| {
+        PARAMETERS.contains(&name) || (name.starts_with("options[") && name.ends_with(']'))
+    };
+    if let Some((name, _)) = url.query_pairs().find(|(name, _)| !is_known(name)) {
         // A name with a character that no parameter has could be anything.
         let is_word = name.len() < 32 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         let name = if is_word { format!(" `{name}`") } else { String::new() };
