@@ -26,6 +26,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    #[expect(clippy::disallowed_methods, reason = "a server may have databases of other tests")]
     pub(crate) async fn on(server: &str) -> Self {
         let name = format!("a2s_test_{}", uuid::Uuid::new_v4().simple());
         let made = Self { server: server.to_owned(), name };

@@ -231,7 +231,7 @@ async fn nul_in_titles_and_pages_and_long_versions_do_no_harm() {
 async fn what_cannot_be_a_registry_is_refused_and_says_so() {
     let Some(server) = told() else { return };
     let kind = async |address: String| {
-        let error = store::open(&Database::from(address)).await.err().expect("an error");
+        let error = store::open(&Database::from(address)).await.unwrap_err();
         (error.kind(), error.to_string())
     };
     let made = Made::on(&server).await;

@@ -16,7 +16,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 /// Connections of one registry.
 const MOST_CONNECTIONS: u32 = 8;
 /// How long a request waits for its turn, or for a database that is away.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the server ends by itself. A registry that vanishes in the middle of a transaction leaves
 /// its lock to the others after that time.
 const TIMEOUTS: [(&str, &str); 3] = [
@@ -72,9 +72,10 @@ fn read(address: &str) -> Result<PgConnectOptions, Error> {
         let message = "the database's address has a `#`; in a name or password it is written `%23`";
         return Err(Error::unusable(message));
     }
-    if let Some((name, _)) = url.query_pairs().find(|(name, _)| {
-        !PARAMETERS.contains(&&**name) && !(name.starts_with("options[") && name.ends_with(']'))
-    }) {
+    let is_known = |name: &str| {
+        PARAMETERS.contains(&name) || (name.starts_with("options[") && name.ends_with(']'))
+    };
+    if let Some((name, _)) = url.query_pairs().find(|(name, _)| !is_known(name)) {
         // A name with a character that no parameter has could be anything.
         let is_word = name.len() < 32 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         let name = if is_word { format!(" `{name}`") } else { String::new() };
