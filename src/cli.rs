@@ -412,7 +412,7 @@ pub(crate) struct RegistryArgs {
 /// Where the registry keeps documents, outcomes and tokens.
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
-    /// The registry's database: postgres://USER@HOST/NAME, or the path of an SQLite file [default:
+    /// The registry's database: the URL of one on PostgreSQL, or the path of an SQLite file [default:
     /// registry.sqlite in the data folder]. The password belongs into PGPASSWORD or the file that
     /// PGPASSFILE names (docs/operations.md)
     #[arg(long, env = "A2S_DATABASE", hide_env_values = true, value_name = "URL|FILE")]
