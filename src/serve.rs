@@ -6,6 +6,7 @@ mod folder;
 mod front;
 mod guardians;
 mod keyring;
+mod linger;
 mod logs;
 mod settings;
 mod shipped;

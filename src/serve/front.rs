@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
@@ -19,6 +19,7 @@ use url::Url;
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::SwaggerUi;
 
+use super::linger::read_rest;
 use crate::errors;
 use crate::failure::{BAD_HOST, NO_ROUTE};
 
@@ -77,7 +78,11 @@ pub(super) fn front(
         .route("/errors/{code}", get(show_error))
         .route("/", get(async || Redirect::temporary("/docs/")))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
-    services.merge(own).fallback(no_route).layer(from_fn_with_state(Arc::new(access), check_caller))
+    services
+        .merge(own)
+        .fallback(no_route)
+        .layer(from_fn_with_state(Arc::new(access), check_caller))
+        .layer(from_fn(read_rest))
 }
 
 async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {

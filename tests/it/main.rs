@@ -12,6 +12,7 @@ mod architecture;
 mod authoring;
 mod capabilities;
 mod cli;
+mod connections;
 mod contract;
 mod crash;
 mod documents;

@@ -3,8 +3,12 @@
 //! Nothing is decided here: what a client sends on standard input goes to the server, and what the
 //! server says comes out, so that every message passes the one place where guardians are asked.
 
+use std::fmt::Display;
 use std::time::Duration;
 
+use futures::future::{FutureExt as _, maybe_done};
+use futures::poll;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use rmcp::model::{
     ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
@@ -12,13 +16,14 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport, stdio_pipes};
 use rmcp::{RoleClient, RoleServer};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::MAX_MESSAGE;
 use crate::client::Client;
 
-/// How many messages of the client may be under way to the server.
+#[cfg(test)]
+mod tests;
+
+/// How many messages of the client may be under way to the server; further ones wait to be read.
 const MOST_UNDER_WAY: usize = 1_024;
 
 /// How long the server has to hear that the conversation is over.
@@ -60,37 +65,33 @@ async fn join(
     mut near: impl Transport<RoleServer>,
     mut far: impl Transport<RoleClient>,
 ) -> Result<(), BridgeError> {
-    let (tell, mut failed) = mpsc::unbounded_channel();
-    let mut under_way = JoinSet::new();
+    let mut under_way = FuturesUnordered::new();
     let ended = loop {
         let answer = tokio::select! {
-            message = near.receive() => {
+            message = near.receive(), if under_way.len() < MOST_UNDER_WAY => {
                 let Some(message) = message else { break Ok(()) };
                 let id = request_id(&message);
-                let sent = far.send(message);
-                let tell = tell.clone();
-                under_way.spawn(async move {
-                    if let Err(error) = sent.await {
-                        tracing::warn!(%error, "a message did not reach the server");
-                        // The other end is the loop below.
-                        let _ = tell.send((id, error.to_string()));
-                    }
+                let mut sent = Box::pin(maybe_done(far.send(message)));
+                // It takes its place in the queue before the next one is read: a server that
+                // hears a call before `initialized` ends the conversation.
+                let _ = poll!(&mut sent);
+                under_way.push(async move {
+                    sent.as_mut().await;
+                    (id, sent.as_mut().take_output())
                 });
                 continue;
             }
-            Some(_) = under_way.join_next(), if !under_way.is_empty() => continue,
-            Some((id, error)) = failed.recv() => {
-                // Nobody waits for the answer to a notification.
-                let Some(id) = id else { continue };
-                undelivered(id, &error)
-            }
+            Some(told) = under_way.next() => match undelivered(told) {
+                Some(answer) => answer,
+                None => continue,
+            },
             message = far.receive() => match message {
                 Some(message) => message,
                 None => {
                     // What failed is told first.
-                    while let Ok((id, error)) = failed.try_recv() {
-                        if let Some(id) = id {
-                            let _ = near.send(undelivered(id, &error)).await;
+                    while let Some(Some(told)) = under_way.next().now_or_never() {
+                        if let Some(answer) = undelivered(told) {
+                            let _ = near.send(answer).await;
                         }
                     }
                     break Err(BridgeError::Ended);
@@ -114,7 +115,15 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-fn undelivered(id: RequestId, error: &str) -> ServerJsonRpcMessage {
+/// What the client is told of a request that did not reach the server.
+fn undelivered<E: Display>(
+    (id, sent): (Option<RequestId>, Option<Result<(), E>>),
+) -> Option<ServerJsonRpcMessage> {
+    let error = sent?.err()?;
+    tracing::warn!(%error, "a message did not reach the server");
+    // Nobody waits for the answer to a notification.
+    let id = id?;
     let words = format!("the A2S server cannot be reached: {error}");
-    ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(id))
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
+    Some(ServerJsonRpcMessage::error(error, Some(id)))
 }

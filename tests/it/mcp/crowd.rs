@@ -149,7 +149,8 @@ fn the_end_of_standard_input_stops_its_run() {
     bridge.say(&ready);
     bridge.say(&call);
     RUNTIME.block_on(asked.notified());
-    assert!(bridge.end().success());
+    let ended = bridge.end();
+    assert!(ended.success(), "{ended:?}");
     assert_eq!(how_it_ended(&world), "cancelled");
 }
 

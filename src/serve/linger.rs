@@ -1,0 +1,77 @@
+//! What is left of a request's body when its answer is known.
+//!
+//! A connection that is closed while its client still sends is reset, and with it the answer that
+//! says why (RFC 9112, section 9.6); one that was kept open for the next request would be closed
+//! under it. So the rest is read and thrown away, within bounds.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use futures::StreamExt as _;
+use http_body::{Frame, SizeHint};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// How many bytes are read that nobody wants. It is a few times what any service takes.
+const MOST_BYTES: usize = 8 << 20;
+
+/// How long a client may take to send them.
+const MOST_TIME: Duration = Duration::from_secs(5);
+
+/// Reads what the service behind it leaves of a request.
+pub(super) async fn read_rest(request: Request, next: Next) -> Response {
+    next.run(request.map(|body| Body::new(Lingering(body)))).await
+}
+
+/// A body whose rest is read when it is dropped.
+struct Lingering(Body);
+
+impl HttpBody for Lingering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.0).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        if self.0.is_end_stream() {
+            return;
+        }
+        let rest = std::mem::take(&mut self.0);
+        // Without a runtime there is no connection any more.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(timeout(MOST_TIME, discard(rest)));
+        }
+    }
+}
+
+/// Reads a body up to its end, an error or the bound.
+async fn discard(body: Body) {
+    let mut read = 0;
+    let mut frames = body.into_data_stream();
+    while let Some(Ok(bytes)) = frames.next().await {
+        read += bytes.len();
+        if read > MOST_BYTES {
+            break;
+        }
+    }
+}
