@@ -51,6 +51,13 @@ Exit codes:
 
 Start with `a2s demo`; then `a2s up`, and publish, search and run from another terminal.";
 
+const AFTER_READY: &str = "\
+For health checks of containers: `a2s ready --url http://127.0.0.1:8741`. No token is needed.
+
+Exit codes:
+  0  they can
+  4  nothing answers, or something is missing: A2S513 says what";
+
 const AFTER_VALIDATE: &str = "\
 Files are checked against each other, too: a dependency that is among them is linked.
 Hidden files and folders are left out, and so are links to folders.
@@ -126,6 +133,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         service: Service,
     },
+    /// Ask whether the services can work, as supervisors do
+    #[command(after_help = AFTER_READY)]
+    Ready,
     /// Write a document to begin with
     New(NewArgs),
     /// Make documents out of a description of a service

@@ -19,6 +19,7 @@ mod mirror;
 mod new;
 mod owners;
 mod publish;
+mod ready;
 mod run;
 mod runs;
 mod search;
@@ -75,6 +76,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Import { command } => import::import(command, output).await,
         Command::Fmt(arguments) => fmt::fmt(&arguments, output),
         Command::Validate(arguments) => validate::validate(&arguments, client, output).await,
+        Command::Ready => ready::ready(&client()?, output).await,
         Command::Explain { code } => explain::explain(&code, output),
         Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,
         Command::Verify { target } => verify::verify(&target, client, output).await,

@@ -59,6 +59,7 @@ codes! {
     POLICY = "A2S510", "policy or cases with faults", "Mend what the lines say; docs/guardian.md says how policies are written.";
     AUDIT = "A2S511", "audit log broken", "Somebody has changed it, or it is no audit log: compare it with a copy.";
     NO_CHAIN = "A2S512", "no chain of capabilities", "Say what shall be done, one thing after another, and what goes where; docs/composition.md tells what links two.";
+    NOT_READY = "A2S513", "service not ready", "See its log for why; what it waits for may come back by itself.";
 }
 
 impl Failure {

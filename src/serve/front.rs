@@ -120,7 +120,7 @@ fn text(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<String> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Response {
+pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Response {
     let problem = Problem::new(status.as_u16(), code, detail);
     (status, [(CONTENT_TYPE, PROBLEM_JSON)], axum::Json(problem)).into_response()
 }

@@ -10,6 +10,7 @@ use a2s::{Domain, Door, Identify, Secret};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use indicatif::{ProgressBar, ProgressStyle};
 use prometheus_client::registry::Registry;
@@ -22,7 +23,7 @@ use utoipa::OpenApi as _;
 
 use super::agent::{AgentPart, outside};
 use super::folder::Folder;
-use super::front::{Access, front};
+use super::front::{Access, front, problem};
 use super::guardians::Guardians;
 use super::keyring;
 use super::shipped::shipped;
@@ -30,7 +31,7 @@ use crate::cli::Certificate;
 use crate::client::client;
 use crate::clock::{self, System};
 use crate::commands::{faulty, publish_one};
-use crate::failure::{CANNOT_SERVE, Exit, Failure};
+use crate::failure::{CANNOT_SERVE, Exit, Failure, NOT_READY};
 
 /// How long runs and answers under way get when the process is told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -462,7 +463,7 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
     }
 }
 
-async fn show_ready(State(services): State<Arc<Services>>) -> (StatusCode, &'static str) {
+async fn show_ready(State(services): State<Arc<Services>>) -> Response {
     let registry = async {
         match &services.registry {
             Some(app) => app.check_ready().await.is_ok(),
@@ -476,14 +477,13 @@ async fn show_ready(State(services): State<Arc<Services>>) -> (StatusCode, &'sta
         }
     };
     let guardian = services.guardian.as_ref().is_none_or(guardian::App::is_ready);
-    match tokio::join!(registry, executor) {
-        (true, true) if guardian => (StatusCode::OK, "ready\n"),
-        (true, true) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "the guardian cannot write its audit log\n")
-        }
-        (true, false) => (StatusCode::SERVICE_UNAVAILABLE, "the executor is not ready\n"),
-        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "the registry is not ready\n"),
-    }
+    let lacking = match tokio::join!(registry, executor) {
+        (true, true) if guardian => return "ready\n".into_response(),
+        (true, true) => "the guardian cannot write its audit log",
+        (true, false) => "the executor is not ready",
+        (false, _) => "the registry is not ready",
+    };
+    problem(StatusCode::SERVICE_UNAVAILABLE, &NOT_READY, lacking)
 }
 
 /// Where this process reaches itself.

@@ -2,7 +2,7 @@
 //! restart.
 
 use serde_json::{Value, json};
-use sqlx::Row as _;
+use sqlx::{Connection as _, Row as _};
 
 use crate::harness::{RUNTIME, World, shipped};
 use crate::http::{get, send};
@@ -202,6 +202,32 @@ fn loopback_answers_its_own_names_and_the_owner_only() {
     for page in ["healthz", "readyz", "metrics", "openapi.json", "docs/", "errors/A2S031"] {
         assert_eq!(get(&format!("{}{page}", world.url()), &[]).0, 200, "{page}");
     }
+}
+
+#[test]
+fn what_is_missing_to_be_ready_is_told() {
+    let world = World::up(&[]);
+    // A supervisor has no token.
+    let ask = || crate::harness::a2s(&["ready", "--json", "--url", world.url()]);
+    assert_eq!(ask().exits(0).one(), json!({"ready": true}));
+    let database = format!("sqlite:{}", world.data().join("registry.sqlite").display());
+    let tell = |statement: &'static str| {
+        RUNTIME.block_on(async {
+            let mut database = sqlx::SqliteConnection::connect(&database).await.unwrap();
+            sqlx::query(statement).execute(&mut database).await.unwrap();
+        });
+    };
+    tell("ALTER TABLE change RENAME TO elsewhere");
+    let missing = ask().exits(4).one();
+    assert_eq!(missing["error"]["code"], "A2S513");
+    assert_eq!(missing["error"]["message"], "the registry is not ready");
+    // It is alive all the same.
+    assert_eq!(get(&format!("{}healthz", world.url()), &[]).0, 200);
+    tell("ALTER TABLE elsewhere RENAME TO change");
+    ask().exits(0);
+    let url = world.url().to_owned();
+    drop(world);
+    crate::harness::a2s(&["ready", "--url", &url]).exits(4);
 }
 
 #[test]
