@@ -4,6 +4,8 @@
 //! `steps/message`, `steps/knowledgeRetrieval`, `protocols/MCP` and the methods of A2A (AOS, 4.2, 4.5
 //! and 4.8 to 4.10).
 
+mod hidden;
+
 use a2s::api::{DecisionSource, Hit, HookDecision};
 use a2s::one_line;
 use aos::message::{
@@ -14,6 +16,7 @@ use aos::message::{
 use aos::{Guardians, Origin, Outcome, Verdict};
 use reqwest::header::HeaderMap;
 
+pub(crate) use self::hidden::Hidden;
 use crate::outside::Outside;
 
 /// The longest words of a guardian that are told, in characters.

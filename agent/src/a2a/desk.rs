@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use self::asked::{Asked, Incoming, hide_secrets};
+use self::asked::{Asked, Incoming, hide_inputs};
 use super::card::MAX_SKILLS;
 use super::model::{Message, Part, Reply, Role, Status, Task, TaskState, Update};
 use super::rpc::{self, Call, Fault, Kind, Method, Object};
@@ -22,7 +22,7 @@ use super::tasks::{Entry, NoRoom, Tasks};
 use super::wire::Version;
 use crate::agent::Agent;
 use crate::client::Error as ClientError;
-use crate::guard::{Denial, Way};
+use crate::guard::{Denial, Hidden, Way};
 
 /// Where other agents are served. What it does, it does as any turn of the agent.
 #[derive(Debug)]
@@ -175,8 +175,8 @@ impl Desk {
     ) -> Result<Result<Asked, (Asked, Denial)>, Fault> {
         let asked = Asked::read(&call)?;
         let (version, method, mut whole) = (call.version, call.method, call.whole);
-        let open = self.open_inputs(&asked);
-        hide_secrets(&mut whole, &open);
+        let hidden = self.hidden_inputs(&asked);
+        hide_inputs(&mut whole, &hidden);
         let read = |payload: &Object| -> Result<Asked, Fault> {
             let call = Call::of(payload.clone(), None).map_err(|(_, fault)| fault)?;
             if (call.version, call.method) != (version, method) {
@@ -189,18 +189,22 @@ impl Desk {
         match guard.a2a(ticket.hook, Way::Asked, whole, fits).await.outcome {
             Ok(payload) => {
                 let mut wanted = read(&payload)?;
-                wanted.reveal(&asked, &open);
+                wanted.reveal(&asked, &hidden);
                 Ok(Ok(wanted))
             }
             Err(denial) => Ok(Err((asked, denial))),
         }
     }
 
-    /// The inputs that a message may answer a question with before everybody's eyes.
-    fn open_inputs(&self, asked: &Asked) -> Vec<String> {
-        let Asked::Message(incoming) = asked else { return Vec::new() };
-        let entry = incoming.task.and_then(|id| self.find(id).ok());
-        entry.map(|entry| entry.open_inputs()).unwrap_or_default()
+    /// The inputs of a message that guardians are not shown: which capability they are for is not
+    /// known yet, so any may be secret but those that a question has asked for as none.
+    fn hidden_inputs(&self, asked: &Asked) -> Hidden {
+        let task = match asked {
+            Asked::Message(incoming) => incoming.task,
+            _ => None,
+        };
+        let entry = task.and_then(|id| self.find(id).ok());
+        Hidden::but(entry.map(|entry| entry.open_inputs()).unwrap_or_default())
     }
 
     /// Asks the guardians about a result, which may be sent as it was or as they want it.

@@ -16,7 +16,7 @@ use rmcp::service::RequestContext;
 use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
-use super::guarded::{Exchange, Hidden};
+use super::guarded::Exchange;
 
 /// How long a person has for an answer.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
@@ -98,7 +98,7 @@ impl<'a> Person<'a> {
         self.asked += 1;
         let id = RequestId::String(key.into());
         let exchange = self.exchange.within(self.asked, id, "elicitation/create");
-        let params = exchange.request(params, &Hidden::default()).await;
+        let params = exchange.request(params, None).await;
         let params =
             params.map_err(|words| Refusal::of_guardian("the question to the user", &words))?;
         let peer = &self.context.peer;

@@ -16,7 +16,7 @@ use super::ask::{Asked, Person};
 use super::documents::uri_of;
 use super::execute::{self, Wanted};
 use super::facts::Fact;
-use super::guarded::{Exchange, Hidden};
+use super::guarded::{Exchange, Inputs};
 use super::listed::ListedTool;
 use super::server::{Caller, Shared};
 use super::tools::{
@@ -24,7 +24,7 @@ use super::tools::{
     Verified, VerifyArgs, word,
 };
 use crate::executor::Executor;
-use crate::guard::Scene;
+use crate::guard::{Hidden, Scene};
 use crate::registry::Registry;
 
 /// How many hits a search gives, when nobody says, and at most.
@@ -52,9 +52,13 @@ impl Target {
         shared.listing.refreshed().await.find(name).map(Self::Listed)
     }
 
-    /// Which of its arguments guardians may not see: those that are secret, and those of which
-    /// nothing is known.
-    pub(super) async fn hidden(&self, request: &CallToolRequestParams, turn: &Turn<'_>) -> Hidden {
+    /// Where its arguments have inputs, and which of them guardians may not see: those that are
+    /// secret, and those of which nothing is known.
+    pub(super) async fn inputs(
+        &self,
+        request: &CallToolRequestParams,
+        turn: &Turn<'_>,
+    ) -> Option<Inputs> {
         let no_arguments = JsonObject::new();
         let arguments = request.arguments.as_ref().unwrap_or(&no_arguments);
         let (way, fact): (&[&str], _) = match self {
@@ -66,21 +70,13 @@ impl Target {
                 };
                 (&["arguments", "inputs"], fact)
             }
-            Self::Own(Own::Search | Own::Describe | Own::Verify) => return Hidden::default(),
+            Self::Own(Own::Search | Own::Describe | Own::Verify) => return None,
             Self::Listed(listed) => {
                 (&["arguments"], turn.shared.facts.of_pin(&turn.registry, &listed.pin).await.ok())
             }
         };
-        let inputs = match self {
-            Self::Own(_) => arguments.get("inputs").and_then(Value::as_object),
-            Self::Listed(_) => Some(arguments),
-        };
-        let names = fact.map(|fact| {
-            let given = inputs.into_iter().flat_map(JsonObject::keys);
-            let unknown = given.filter(|name| fact.field(name).is_none()).cloned();
-            fact.secrets().map(str::to_owned).chain(unknown).collect()
-        });
-        Hidden { way, names }
+        let open = fact.iter().flat_map(|fact| fact.open_inputs()).map(str::to_owned).collect();
+        Some(Inputs { way, hidden: Hidden::but(open) })
     }
 }
 

@@ -58,9 +58,9 @@ impl Fact {
         self.interface.inputs.iter().find(|field| field.name == name)
     }
 
-    /// The names of the inputs whose values are secret.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.interface.inputs.iter().filter(|field| field.secret).map(|field| field.name.as_str())
+    /// The names of its own inputs that are not secret.
+    pub(super) fn open_inputs(&self) -> impl Iterator<Item = &str> {
+        self.interface.inputs.iter().filter(|field| !field.secret).map(|field| field.name.as_str())
     }
 }
 

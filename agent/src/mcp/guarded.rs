@@ -1,25 +1,25 @@
 //! MCP messages in front of the guardians: every request before anything is done for it, every
 //! answer before it is sent (`protocols/MCP`).
 
-use a2s::{HIDDEN, one_line};
+use a2s::one_line;
 use rmcp::model::{JsonObject, RequestId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::server::Shared;
-use crate::guard::Scene;
+use crate::guard::{Hidden, Scene};
 
 /// The longest words of a guardian that are told.
 const MAX_WORDS: usize = 500;
 
-/// Inputs of a capability whose values nobody is shown.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Hidden {
-    /// The members of `params` that lead to the inputs.
+/// The inputs of a capability in a request.
+#[derive(Debug, Clone)]
+pub(super) struct Inputs {
+    /// The members of `params` that lead to them.
     pub(super) way: &'static [&'static str],
-    /// Their names; none stands for all: nothing is known of the capability.
-    pub(super) names: Option<Vec<String>>,
+    /// Which of them guardians are not shown.
+    pub(super) hidden: Hidden,
 }
 
 /// A message and its answer, as the guardians see them.
@@ -54,17 +54,21 @@ impl<'a> Exchange<'a> {
         Self { shared, session, id, method, turn, prefix }
     }
 
-    /// The params that are used: as they came, or as the guardians want them.
+    /// The params that are used: as they came, or as the guardians want them. They have `inputs`
+    /// of a capability, or none.
     ///
     /// # Errors
     /// The words of the guardian that forbids it, or why what it wants cannot be done.
     pub(super) async fn request<P: Serialize + DeserializeOwned>(
         &self,
         params: P,
-        hidden: &Hidden,
+        inputs: Option<&Inputs>,
     ) -> Result<P, String> {
-        let mut shown = json!(params);
-        let kept = hidden.take(&mut shown);
+        let before = json!(params);
+        let mut shown = before.clone();
+        if let Some(inputs) = inputs {
+            inputs.hide(&mut shown);
+        }
         let message = object([
             ("jsonrpc", json!("2.0")),
             ("id", json!(self.id)),
@@ -76,7 +80,9 @@ impl<'a> Exchange<'a> {
             return Err("the guardian wants another method, which cannot be done".to_owned());
         }
         let mut params = message.remove("params").unwrap_or_default();
-        hidden.put_back(&mut params, kept);
+        if let Some(inputs) = inputs {
+            inputs.reveal(&mut params, &before);
+        }
         serde_json::from_value(params).map_err(|error| unusable(&error))
     }
 
@@ -121,64 +127,24 @@ fn unusable(error: &serde_json::Error) -> String {
     format!("what the guardian wants instead cannot be used: {error}")
 }
 
-impl Hidden {
-    /// Takes the hidden values out, and leaves a word in their places.
-    fn take(&self, params: &mut Value) -> JsonObject {
-        let Some(inputs) = self.inputs(params) else { return JsonObject::new() };
-        let is_hidden = |name: &str| match &self.names {
-            Some(names) => names.iter().any(|hidden| hidden == name),
-            None => true,
-        };
-        let mut kept = JsonObject::new();
-        for (name, value) in inputs.iter_mut().filter(|(name, _)| is_hidden(name)) {
-            kept.insert(name.clone(), std::mem::replace(value, json!(HIDDEN)));
-        }
-        kept
-    }
-
-    /// Puts them back where that word still stands.
-    fn put_back(&self, params: &mut Value, kept: JsonObject) {
-        let Some(inputs) = self.inputs(params) else { return };
-        for (name, value) in kept {
-            if let Some(place) = inputs.get_mut(&name)
-                && *place == HIDDEN
-            {
-                *place = value;
-            }
+impl Inputs {
+    fn hide(&self, params: &mut Value) {
+        if let Some(inputs) = self.of_mut(params) {
+            self.hidden.hide(inputs);
         }
     }
 
-    fn inputs<'v>(&self, params: &'v mut Value) -> Option<&'v mut JsonObject> {
+    fn reveal(&self, params: &mut Value, before: &Value) {
+        let before = self.way.iter().try_fold(before, |value, name| value.get(*name));
+        if let (Some(inputs), Some(before)) =
+            (self.of_mut(params), before.and_then(Value::as_object))
+        {
+            self.hidden.reveal(inputs, before);
+        }
+    }
+
+    fn of_mut<'v>(&self, params: &'v mut Value) -> Option<&'v mut JsonObject> {
         let found = self.way.iter().try_fold(params, |value, name| value.get_mut(*name));
-        found.and_then(Value::as_object_mut).filter(|_| !self.way.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn guardians_see_no_secret_and_cannot_move_one() {
-        let hidden = Hidden {
-            way: &["arguments", "inputs"],
-            names: Some(vec!["pin".to_owned(), "key".to_owned()]),
-        };
-        let call = json!({"arguments": {"inputs": {"pin": 1234, "key": "k", "city": "Bern"}}});
-        let mut shown = call.clone();
-        let kept = hidden.take(&mut shown);
-        let inputs = json!({"pin": HIDDEN, "key": HIDDEN, "city": "Bern"});
-        assert_eq!(shown["arguments"]["inputs"], inputs);
-        let mut same = shown.clone();
-        hidden.put_back(&mut same, kept.clone());
-        assert_eq!(same, call);
-        // Another value in its place stays; a value is put where it came from, and nowhere else.
-        shown["arguments"]["inputs"] = json!({"pin": 1, "city": HIDDEN});
-        hidden.put_back(&mut shown, kept);
-        assert_eq!(shown["arguments"]["inputs"], json!({"pin": 1, "city": HIDDEN}));
-        let all = Hidden { way: &["arguments"], names: None };
-        let mut shown = json!({"arguments": {"a": 1, "b": [2]}});
-        all.take(&mut shown);
-        assert_eq!(shown["arguments"], json!({"a": HIDDEN, "b": HIDDEN}));
+        found.and_then(Value::as_object_mut)
     }
 }

@@ -24,7 +24,7 @@ use super::ask::{NOBODY_ELSE, adds_a_yes};
 use super::call::{self, Target, Turn};
 use super::documents;
 use super::facts::Facts;
-use super::guarded::{Exchange, Hidden};
+use super::guarded::Exchange;
 use super::listed::Listing;
 use super::presence::{CallUnderWay, Session};
 use super::tools;
@@ -172,9 +172,9 @@ impl Server {
         };
         let exchange = self.exchange(context, caller, "tools/call");
         let mut turn = Turn::begin(&self.shared, caller, context, &exchange).await;
-        let hidden = target.hidden(&request, &turn).await;
+        let inputs = target.inputs(&request, &turn).await;
         let answers = request.input_responses.clone().unwrap_or_default();
-        let request = match exchange.request(request, &hidden).await {
+        let request = match exchange.request(request, inputs.as_ref()).await {
             Ok(request) => request,
             Err(words) => return Ok(denied("the call", &words)),
         };
@@ -265,7 +265,7 @@ impl ServerHandler for Server {
         let exchange = self.exchange(&context, &caller, "resources/read");
         let work = async {
             let request = exchange
-                .request(request, &Hidden::default())
+                .request(request, None)
                 .await
                 .map_err(|words| forbidden(&words))?;
             let result = documents::read(&caller, &request.uri).await?;
@@ -291,7 +291,7 @@ impl ServerHandler for Server {
         let exchange = self.exchange(&context, &caller, "prompts/get");
         let work = async {
             let request = exchange
-                .request(request, &Hidden::default())
+                .request(request, None)
                 .await
                 .map_err(|words| forbidden(&words))?;
             let result = documents::fill_prompt(&request)?;

@@ -1,7 +1,6 @@
 //! What a request asks for, read from its parameters. Pure.
 
-use a2s::HIDDEN;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::no_task;
@@ -10,6 +9,7 @@ use crate::a2a::rpc::{Call, Fault, Kind, Method, Object};
 use crate::a2a::tell::Wish;
 use crate::a2a::wire;
 use crate::agent::MAX_SESSION;
+use crate::guard::Hidden;
 
 /// What is asked for.
 #[derive(Debug)]
@@ -47,28 +47,21 @@ impl Asked {
 
     /// Gives a message the values back that were hidden, where their places are as they were. What is
     /// kept of the message stays without them.
-    pub(super) fn reveal(&mut self, before: &Self, open: &[String]) {
-        let (Self::Message(now), Self::Message(before)) = (self, before) else { return };
-        for (name, value) in &mut now.wish.inputs {
-            if *value == HIDDEN
-                && !open.contains(name)
-                && let Some(hidden) = before.wish.inputs.get(name)
-            {
-                value.clone_from(hidden);
-            }
+    pub(super) fn reveal(&mut self, before: &Self, hidden: &Hidden) {
+        if let (Self::Message(now), Self::Message(before)) = (self, before) {
+            hidden.reveal(&mut now.wish.inputs, &before.wish.inputs);
         }
     }
 }
 
-/// Hides the values of inputs in a request, but for those of `open` names: which capability they are
-/// for is not known yet, so any other may be secret.
-pub(super) fn hide_secrets(request: &mut Object, open: &[String]) {
+/// Hides the values of inputs in a request.
+pub(super) fn hide_inputs(request: &mut Object, hidden: &Hidden) {
     let message = request.get_mut("params").and_then(|params| params.get_mut("message"));
     let parts = message.and_then(|message| message.get_mut("parts")?.as_array_mut());
     for part in parts.into_iter().flatten() {
         let inputs = part.get_mut("data").and_then(|data| data.get_mut("inputs")?.as_object_mut());
-        for (_, value) in inputs.into_iter().flatten().filter(|(name, _)| !open.contains(name)) {
-            *value = json!(HIDDEN);
+        if let Some(inputs) = inputs {
+            hidden.hide(inputs);
         }
     }
 }
