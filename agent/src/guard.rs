@@ -24,6 +24,9 @@ const MAX_WORDS: usize = 500;
 /// The most reasons that are told, and the longest of them.
 const MAX_REASONS: usize = 20;
 const MAX_REASON: usize = 100;
+/// Why a guardian's word is not taken for that of a person. It may change what was answered, and take
+/// a yes away; one that was not given it cannot give.
+pub(crate) const NOBODY_ELSE: &str = "it wants a yes that the user did not give";
 
 /// Where something happens, as the guardian sees it.
 #[derive(Debug, Clone, Copy)]

