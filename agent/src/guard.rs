@@ -237,6 +237,17 @@ impl Guard {
 }
 
 impl<T> Guarded<T> {
+    /// The same, unless what may be used `adds_a_yes` that a person did not give.
+    pub(crate) fn without_a_new_yes(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
+        match &self.outcome {
+            Ok(used) if adds_a_yes(used) => {
+                let denial = Denial { message: NOBODY_ELSE.to_owned(), decided: false };
+                Self { outcome: Err(denial), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The same with another value in the place of what may be used.
     fn map<U>(self, f: impl FnOnce(T) -> U) -> Guarded<U> {
         Guarded { decisions: self.decisions, outcome: self.outcome.map(f) }

@@ -5,7 +5,7 @@ mod chain;
 mod delegate;
 mod find;
 mod phrase;
-mod reply;
+pub(crate) mod reply;
 mod wish;
 
 use a2s::api::{
@@ -224,6 +224,10 @@ impl Turn<'_> {
         let said = request.message.trim();
         let guard = &self.agent.guard;
         let guarded = guard.message(self.scene("user"), Role::User, said.to_owned()).await;
+        let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
+        let guarded = guarded.without_a_new_yes(|used| {
+            asks_for_a_yes && reply::is_consent(used) && !reply::is_consent(said)
+        });
         let message = guarded.outcome.as_ref().map_or(said, String::as_str).to_owned();
         let (mut outcome, mut decisions) = (guarded.outcome, guarded.decisions);
         if let (true, Some(pending)) = (outcome.is_ok(), &mut request.pending) {

@@ -23,6 +23,7 @@ use super::wire::Version;
 use crate::agent::Agent;
 use crate::client::Error as ClientError;
 use crate::guard::{Denial, Hidden, Way};
+use crate::turn::reply::is_consent;
 
 /// Where other agents are served. What it does, it does as any turn of the agent.
 #[derive(Debug)]
@@ -186,7 +187,12 @@ impl Desk {
         };
         let fits = |payload: &Object| read(payload).map(drop).map_err(|fault| fault.message);
         let guard = &self.agent.guard;
-        match guard.a2a(ticket.hook, Way::Asked, whole, fits).await.outcome {
+        let guarded = guard.a2a(ticket.hook, Way::Asked, whole, fits).await;
+        let guarded = guarded.without_a_new_yes(|payload| {
+            let yes = read(payload).ok().and_then(|wanted| self.yes_to(&wanted));
+            yes.is_some() && yes != self.yes_to(&asked)
+        });
+        match guarded.outcome {
             Ok(payload) => {
                 let mut wanted = read(&payload)?;
                 wanted.reveal(&asked, &hidden);
@@ -194,6 +200,13 @@ impl Desk {
             }
             Err(denial) => Ok(Err((asked, denial))),
         }
+    }
+
+    /// The task whose question a request says yes to.
+    fn yes_to(&self, asked: &Asked) -> Option<Uuid> {
+        let Asked::Message(incoming) = asked else { return None };
+        let task = incoming.task.filter(|_| is_consent(&incoming.wish.text))?;
+        self.find(task).is_ok_and(|entry| entry.asks_for_a_yes()).then_some(task)
     }
 
     /// The inputs of a message that guardians are not shown: which capability they are for is not

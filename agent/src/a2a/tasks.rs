@@ -182,6 +182,11 @@ impl Entry {
         self.lock().open.clone()
     }
 
+    /// Whether the task waits for a yes.
+    pub(super) fn asks_for_a_yes(&self) -> bool {
+        self.lock().pending.as_ref().is_some_and(|pending| pending.missing.is_empty())
+    }
+
     /// What else is told of the task.
     pub(super) fn note(&self, name: &str, value: impl Into<serde_json::Value>) {
         self.lock().task.metadata.insert(name.to_owned(), value.into());

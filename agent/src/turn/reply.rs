@@ -72,7 +72,7 @@ pub(super) fn is_refusal(reply: &str) -> bool {
 }
 
 /// Whether somebody agrees, and says nothing else.
-pub(super) fn is_consent(reply: &str) -> bool {
+pub(crate) fn is_consent(reply: &str) -> bool {
     CONSENTS.contains(&words_of(reply).as_str())
 }
 

@@ -183,3 +183,35 @@ rules:
     let read = call(&guarded, "tasks/get", &json!({"id": told["id"]}))["result"].take();
     assert!(!read.to_string().contains("borrow") && read.to_string().contains("lend"), "{read}");
 }
+
+#[test]
+fn a_guardian_cannot_say_yes_for_another_agent() {
+    let mut world = World::down(&[]);
+    let policy = world.write(
+        "policy.yaml",
+        "version: 1
+default: allow
+rules:
+  - {id: eager, on: message/send, decision: modify, modify: {redact: [{regex: '^not now$', replacement: 'yes'}]}}
+",
+    );
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    let chain = "GetCountryThenGetCityWeather";
+    let is_published = || world.a2s(&["show", chain, "--json"]).code == 0;
+    let wish = "look up the country FR and get the weather in its capital";
+    let task = call(&world, "message/send", &old(wish))["result"].take();
+    assert_eq!(task["status"]["state"], "input-required", "{task}");
+    let reply = |text: &str| {
+        let mut message = old(text);
+        message["message"]["taskId"] = task["id"].clone();
+        call(&world, "message/send", &message)
+    };
+    let refused = reply("not now");
+    let words = "a yes that the user did not give";
+    assert!(refused["error"]["message"].as_str().unwrap().contains(words), "{refused}");
+    assert!(!is_published());
+    let done = reply("yes");
+    assert_eq!(done["result"]["status"]["state"], "completed", "{done}");
+    assert!(is_published());
+}

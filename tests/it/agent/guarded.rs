@@ -94,15 +94,35 @@ fn a_wish_that_comes_back_is_read_again() {
     let world = world(
         "  - {id: no-secrets, on: steps/message, when: 'texts.exists(t, t.contains(\"launch\"))', decision: deny, message: Not here.}\n",
     );
-    let ask = |query: &str| {
-        let pin = json!({"name": "GetJoke", "version": "1.0.0", "checksum": format!("sha256:{}", "0".repeat(64))});
-        let body = json!({"message": "yes", "pending": {"query": query, "capability": pin, "missing": []}});
-        let token = format!("Bearer {}", world.token());
-        let url = format!("{}v1/agent", world.url());
-        let (_, text) = send("POST", &url, &[("authorization", &token)], Some(body.to_string()));
-        serde_json::from_str::<Value>(&text).unwrap()
-    };
-    assert_eq!(ask("tell me a joke about the launch codes")["status"], "denied");
+    let launch = reply(&world, "yes", "tell me a joke about the launch codes");
+    assert_eq!(launch["status"], "denied");
     assert_eq!(jokes(&world), 0);
-    assert_eq!(ask("tell me a joke")["status"], "done");
+    assert_eq!(reply(&world, "yes", "tell me a joke")["status"], "done");
+}
+
+/// It may take one away.
+#[test]
+fn a_guardian_cannot_say_yes_for_a_person() {
+    let world = world(
+        "  - {id: eager, on: steps/message, decision: modify, modify: {redact: [{regex: '^not now$', replacement: 'yes'}, {regex: '^go ahead$', replacement: 'no'}]}}
+",
+    );
+    let refused = reply(&world, "not now", "tell me a joke");
+    assert_eq!(refused["status"], "denied", "{refused}");
+    let words = "a yes that the user did not give";
+    assert!(refused["message"].as_str().unwrap().contains(words), "{refused}");
+    assert_eq!(reply(&world, "go ahead", "tell me a joke")["status"], "dropped");
+    assert_eq!(jokes(&world), 0);
+    assert_eq!(reply(&world, "yes", "tell me a joke")["status"], "done");
+}
+
+/// What is answered to the one who was asked whether `query` may be done.
+fn reply(world: &World, message: &str, query: &str) -> Value {
+    let pin = json!({"name": "GetJoke", "version": "1.0.0", "checksum": format!("sha256:{}", "0".repeat(64))});
+    let pending = json!({"query": query, "capability": pin, "missing": []});
+    let body = json!({"message": message, "pending": pending});
+    let token = format!("Bearer {}", world.token());
+    let url = format!("{}v1/agent", world.url());
+    let (_, text) = send("POST", &url, &[("authorization", &token)], Some(body.to_string()));
+    serde_json::from_str(&text).unwrap()
 }
