@@ -42,6 +42,22 @@ pub struct PlanRequest {
     pub preview: bool,
 }
 
+impl PlanRequest {
+    /// A plan of exactly this version, without inputs.
+    #[must_use]
+    pub fn of(pin: &Pin) -> Self {
+        Self {
+            name: pin.name.clone(),
+            version: Some(pin.version.to_string()),
+            digest: Some(pin.checksum),
+            lock: None,
+            inputs: Map::new(),
+            session: None,
+            preview: false,
+        }
+    }
+}
+
 /// What a run would do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanAnswer {

@@ -49,6 +49,19 @@ pub struct ExecutionRequest {
     pub wait: bool,
 }
 
+impl ExecutionRequest {
+    /// A run of exactly this version, without inputs.
+    #[must_use]
+    pub fn of(pin: &Pin) -> Self {
+        Self {
+            name: Some(pin.name.clone()),
+            version: Some(pin.version.to_string()),
+            digest: Some(pin.checksum),
+            ..Self::default()
+        }
+    }
+}
+
 /// Start a run because something happened: a mail, a message, an hour. The guardian is asked about it
 /// (`steps/agentTrigger`), and an event that comes again starts nothing again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -268,15 +268,8 @@ async fn describe(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResu
 async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, Refusal> {
     let PlanArgs { name, version, digest, inputs, session, preview } = read(arguments)?;
     let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
-    let request = PlanRequest {
-        name: fact.name.clone(),
-        version: Some(fact.version.to_string()),
-        digest: Some(fact.digest),
-        lock: None,
-        inputs,
-        session: turn.session(session),
-        preview,
-    };
+    let session = turn.session(session);
+    let request = PlanRequest { inputs, session, preview, ..PlanRequest::of(&fact.pin()) };
     let plan = turn.executor.plan(&request).await?;
     let missing = execute::missing_fields(turn, &fact, &plan).await?;
     let lacking = plan.credentials.iter().filter(|credential| !credential.stored);

@@ -146,26 +146,13 @@ async fn prepare(turn: &mut Turn<'_>, wanted: &mut Wanted) -> Result<Next, Refus
 }
 
 fn by_name(wanted: &Wanted) -> ExecutionRequest {
-    ExecutionRequest {
-        name: Some(wanted.fact.name.clone()),
-        version: Some(wanted.fact.version.to_string()),
-        digest: Some(wanted.fact.digest),
-        inputs: wanted.inputs.clone(),
-        session: wanted.session.clone(),
-        ..ExecutionRequest::default()
-    }
+    let (inputs, session) = (wanted.inputs.clone(), wanted.session.clone());
+    ExecutionRequest { inputs, session, ..ExecutionRequest::of(&wanted.fact.pin()) }
 }
 
 fn to_plan(wanted: &Wanted) -> PlanRequest {
-    PlanRequest {
-        name: wanted.fact.name.clone(),
-        version: Some(wanted.fact.version.to_string()),
-        digest: Some(wanted.fact.digest),
-        lock: None,
-        inputs: wanted.inputs.clone(),
-        session: wanted.session.clone(),
-        preview: false,
-    }
+    let (inputs, session) = (wanted.inputs.clone(), wanted.session.clone());
+    PlanRequest { inputs, session, ..PlanRequest::of(&wanted.fact.pin()) }
 }
 
 /// What is known of the inputs that a plan lacks, be they of the capability or of one below that it

@@ -199,14 +199,8 @@ impl Turn<'_> {
         let Some(source) = self.agent.sources.get(choice.source) else {
             return Ok(Attempt::PassedOver);
         };
-        let request = ExecutionRequest {
-            name: Some(choice.pin.name.clone()),
-            version: Some(choice.pin.version.to_string()),
-            digest: Some(choice.pin.checksum),
-            inputs,
-            session: Some(self.session.clone()),
-            ..ExecutionRequest::default()
-        };
+        let session = Some(self.session.clone());
+        let request = ExecutionRequest { inputs, session, ..ExecutionRequest::of(&choice.pin) };
         let mut attended = match source.executor.start_attended(&request).await {
             Ok(attended) => attended,
             Err(error) => return self.pass_over(&choice.pin, error).map(|()| Attempt::PassedOver),
@@ -309,14 +303,7 @@ async fn plan_with(
     inputs: &Map<String, Value>,
     session: &str,
 ) -> Result<PlanAnswer, ClientError> {
-    let request = PlanRequest {
-        name: pin.name.clone(),
-        version: Some(pin.version.to_string()),
-        digest: Some(pin.checksum),
-        lock: None,
-        inputs: inputs.clone(),
-        session: Some(session.to_owned()),
-        preview: false,
-    };
+    let (inputs, session) = (inputs.clone(), Some(session.to_owned()));
+    let request = PlanRequest { inputs, session, ..PlanRequest::of(pin) };
     source.executor.plan(&request).await
 }
