@@ -251,7 +251,8 @@ impl Door {
 }
 
 /// The token of a header `Authorization: Bearer …` (RFC 6750, section 2.1).
-fn bearer(authorization: Option<&str>) -> Option<&str> {
+#[must_use]
+pub fn bearer(authorization: Option<&str>) -> Option<&str> {
     let (scheme, token) = authorization?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }

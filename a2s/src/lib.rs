@@ -59,7 +59,7 @@ mod template;
 mod tree;
 mod types;
 
-pub use crate::access::{Caller, Door, Identify, Later, Refusal, Scope, Subject};
+pub use crate::access::{Caller, Door, Identify, Later, Refusal, Scope, Subject, bearer};
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use a2s::Secret;
+use a2s::{Secret, bearer};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use rmcp::RoleServer;
@@ -95,9 +95,7 @@ impl Caller {
         let header = |name: &str| {
             parts.and_then(|parts| parts.headers.get(name)).and_then(|value| value.to_str().ok())
         };
-        let token = header(AUTHORIZATION.as_str()).and_then(|value| value.split_once(' '));
-        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let token = token.map(|(_, token)| Secret::new(token.trim()));
+        let token = bearer(header(AUTHORIZATION.as_str())).map(Secret::new);
         Self {
             client: shared.client.with_token(token),
             session: header("mcp-session-id").map(str::to_owned),
