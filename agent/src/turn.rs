@@ -8,9 +8,12 @@ mod phrase;
 pub(crate) mod reply;
 mod wish;
 
+use std::sync::Arc;
+
+use a2s::Document;
 use a2s::api::{
     AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentRun, AgentStatus, Delegated,
-    HookDecision, Nearest, PassedOver,
+    HookDecision, Nearest, PassedOver, Pin,
 };
 use aos::message::Role;
 use serde_json::Value;
@@ -36,6 +39,8 @@ struct Turn<'a> {
     runs: Vec<AgentRun>,
     passed_over: Vec<PassedOver>,
     delegated: Option<Delegated>,
+    /// What was fetched so far, by its source and pin.
+    documents: Vec<(usize, Pin, Arc<Document>)>,
 }
 
 /// How a turn ends, before the guardians have read what is said.
@@ -66,8 +71,9 @@ pub(crate) async fn take(
     let id = agent.outside.new_id();
     let session = request.session.clone().unwrap_or_else(|| agent.outside.new_id().to_string());
     let (runs, passed_over) = (Vec::new(), Vec::new());
-    let (turn, delegated) = (id.to_string(), None);
-    let mut turn = Turn { agent, store, tell, session, id, turn, runs, passed_over, delegated };
+    let (turn, delegated, documents) = (id.to_string(), None, Vec::new());
+    let mut turn =
+        Turn { agent, store, tell, session, id, turn, runs, passed_over, delegated, documents };
     let ending = turn.go(request).await?;
     let answer = turn.answer(ending).await;
     (turn.tell)(AgentEvent::Answer(Box::new(answer.clone())));

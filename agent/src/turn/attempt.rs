@@ -1,12 +1,13 @@
 //! One capability: verified, given what it needs, and run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use a2s::api::{
     AgentEvent, AgentQuestion, AgentRun, AgentStatus, ExecutionRequest, PassedOver, Pending, Pin,
     PlanAnswer, PlanRequest, RunStatus,
 };
-use a2s::{Field, HIDDEN, Interface, Permission};
+use a2s::{Document, Field, HIDDEN, Interface, Permission};
 use serde_json::{Map, Value};
 
 use super::Turn;
@@ -100,12 +101,8 @@ impl Turn<'_> {
         let Some(source) = self.agent.sources.get(choice.source) else {
             return Ok(Preparing::Nothing);
         };
-        // What the search says is believed by nobody: the document is fetched, and its digest is
-        // computed again.
-        let Pin { name, version, checksum } = &choice.pin;
-        let document = source.registry.document(name, &version.to_string(), Some(*checksum)).await;
-        let interface = match document {
-            Ok((document, _)) => Interface::of(document.capability()),
+        let interface = match self.document(source, &choice).await {
+            Ok(document) => Interface::of(document.capability()),
             Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
         };
         let changes = !interface.read_only;
@@ -148,6 +145,26 @@ impl Turn<'_> {
         let names = missing.iter().map(|field| field.name.clone()).collect();
         let pending = pending(choice.pin, inputs, &secrets, names, wish);
         Ok(Preparing::Asks(Box::new(AgentQuestion { fields: missing, proposal: None, pending })))
+    }
+
+    /// The document of a choice, which is fetched once in a turn. What the search says is believed by
+    /// nobody: its digest is computed again.
+    pub(super) async fn document(
+        &mut self,
+        source: &Source,
+        choice: &Choice,
+    ) -> Result<Arc<Document>, ClientError> {
+        let is_same =
+            |(from, pin, _): &&(usize, Pin, _)| (*from, pin) == (choice.source, &choice.pin);
+        if let Some((.., known)) = self.documents.iter().find(is_same) {
+            return Ok(Arc::clone(known));
+        }
+        let Pin { name, version, checksum } = &choice.pin;
+        let version = version.to_string();
+        let (document, _) = source.registry.document(name, &version, Some(*checksum)).await?;
+        let document = Arc::new(document);
+        self.documents.push((choice.source, choice.pin.clone(), Arc::clone(&document)));
+        Ok(document)
     }
 
     /// The inputs that the wish gives: by name, by an answer, by patterns, and else as the language

@@ -1,7 +1,5 @@
 //! Several things that are wanted, where what one gives is what another takes.
 
-use std::sync::Arc;
-
 use a2s::api::{AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentStatus, Pending, Pin};
 use serde_json::Map;
 
@@ -25,7 +23,7 @@ impl Turn<'_> {
             return Ok(tasks);
         }
         let Some(source) = self.agent.sources.get(OWN) else { return Ok(tasks) };
-        let proposals = propose(source, &tasks).await;
+        let proposals = self.propose(source, &tasks).await;
         let Some(proposal) = proposals.into_iter().next() else { return Ok(tasks) };
         let pin = pin(&proposal);
         if wish.preferred.as_ref() == Some(&pin) {
@@ -47,25 +45,21 @@ impl Turn<'_> {
         let ending = Ending { question: Some(question), ..Ending::new(AgentStatus::Asks, message) };
         Err(ending.into())
     }
-}
 
-/// Chains of the candidates, best first. What does not verify is no part of any.
-async fn propose(source: &Source, tasks: &[Task]) -> Vec<Proposal> {
-    let mut requests = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        let mut candidates = Vec::new();
-        for choice in task.choices.as_slice().iter().filter(|choice| choice.source == OWN) {
-            let Pin { name, version, checksum } = &choice.pin;
-            let version = version.to_string();
-            let document = source.registry.document(name, &version, Some(*checksum)).await;
-            candidates.extend(document.ok().map(|(document, _)| Candidate {
-                document: Arc::new(document),
-                similarity: choice.similarity,
-            }));
+    /// Chains of the candidates, best first. What does not verify is no part of any.
+    async fn propose(&mut self, source: &Source, tasks: &[Task]) -> Vec<Proposal> {
+        let mut requests = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let mut candidates = Vec::new();
+            for choice in task.choices.as_slice().iter().filter(|choice| choice.source == OWN) {
+                let document = self.document(source, choice).await.ok();
+                let similarity = choice.similarity;
+                candidates.extend(document.map(|document| Candidate { document, similarity }));
+            }
+            requests.push(Request { text: task.intent.clone(), candidates });
         }
-        requests.push(Request { text: task.intent.clone(), candidates });
+        compose(&requests, AUTHOR)
     }
-    compose(&requests, AUTHOR)
 }
 
 /// Publishes a proposal, which is then all that is to be done.

@@ -1,5 +1,6 @@
 //! The first candidate is not always the one that is used in the end.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, AgentStatus};
@@ -9,7 +10,7 @@ use agent::{Agent, Client, Executor, NoState, Outside, Registry, Source};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
@@ -88,12 +89,17 @@ fn world(capabilities: &[(&str, &[(&str, &str)])]) -> World {
 struct Forger {
     registry: Url,
     http: reqwest::Client,
+    /// The documents that were asked for.
+    fetched: Arc<Mutex<Vec<String>>>,
 }
 
 async fn forge(State(forger): State<Forger>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let path = head.uri.path_and_query().unwrap().as_str();
     let url = forger.registry.join(path).unwrap();
+    if head.method == Method::GET && path.starts_with("/v1/capabilities/") {
+        forger.fetched.lock().unwrap().push(path.to_owned());
+    }
     let body = to_bytes(body, 1 << 20).await.unwrap();
     let mut headers: HeaderMap = head.headers;
     headers.remove("host");
@@ -145,8 +151,9 @@ fn take(world: &World, request: AgentRequest) -> (AgentAnswer, Vec<AgentEvent>) 
     RUNTIME.block_on(async {
         let url: Url = world.url().parse().unwrap();
         let http = crate::http::client();
-        let router =
-            Router::new().fallback(forge).with_state(Forger { registry: url.clone(), http });
+        let fetched = Arc::default();
+        let forger = Forger { registry: url.clone(), http, fetched: Arc::clone(&fetched) };
+        let router = Router::new().fallback(forge).with_state(forger);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let forger: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
@@ -160,6 +167,9 @@ fn take(world: &World, request: AgentRequest) -> (AgentAnswer, Vec<AgentEvent>) 
         let answer = agent.handle(request, &NoState, &mut tell).await.unwrap();
         server.abort();
         drop(tell);
+        let fetched = fetched.lock().unwrap();
+        let distinct: BTreeSet<_> = fetched.iter().collect();
+        assert_eq!(distinct.len(), fetched.len(), "a document was fetched again: {fetched:?}");
         (answer, Arc::into_inner(events).unwrap().into_inner().unwrap())
     })
 }
@@ -270,6 +280,15 @@ fn when_nothing_is_left_the_answer_says_why_of_each() {
         assert!(answer.message.contains(name), "{answer:?}");
     }
     assert_eq!(world.standin(HOST).requests(), 0);
+}
+
+/// What is looked at for a chain is not fetched again to be run: see `take`.
+#[test]
+fn what_nothing_chains_is_done_one_after_the_other() {
+    let world = World::up(&[]);
+    let (answer, _) = take_turn(&world, "tell me a joke and list dog breeds");
+    assert_eq!(answer.status, AgentStatus::Done, "{answer:?}");
+    assert_eq!(answer.runs.len(), 2, "{answer:?}");
 }
 
 /// What a service answers is data, whatever it says.
