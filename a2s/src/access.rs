@@ -154,6 +154,14 @@ impl Caller {
     }
 }
 
+/// A caller whom a door in front of the services of one process has let in.
+///
+/// It is an extension of the request: services behind it that would ask the same registry ask nobody
+/// again. It never comes from outside: what stands in front leaves the one that it has found itself,
+/// or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identified(pub Caller);
+
 /// Why a door stays shut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -210,15 +218,19 @@ impl Door {
         Self { others: Some(others), ..self }
     }
 
-    /// Who shows this header `Authorization`.
+    /// Who shows this header `Authorization`, unless that is `known` already.
     ///
     /// # Errors
     /// When it cannot be said who it is.
     pub fn identify<'a>(
         &'a self,
+        known: Option<&'a Identified>,
         authorization: Option<&'a str>,
     ) -> Later<'a, Result<Caller, Refusal>> {
         Box::pin(async move {
+            if let Some(Identified(caller)) = known {
+                return Ok(caller.clone());
+            }
             let Some(owner) = &self.owner else { return Ok(Caller::owner()) };
             let token = bearer(authorization).ok_or(Refusal::Missing)?;
             if owner.matches(token) {
@@ -237,11 +249,12 @@ impl Door {
     /// Why they may not.
     pub fn admit<'a>(
         &'a self,
+        known: Option<&'a Identified>,
         authorization: Option<&'a str>,
         scope: Scope,
     ) -> Later<'a, Result<Caller, Refusal>> {
         Box::pin(async move {
-            let caller = self.identify(authorization).await?;
+            let caller = self.identify(known, authorization).await?;
             if caller.may(scope) {
                 return Ok(caller);
             }
@@ -290,7 +303,7 @@ mod tests {
 
     #[track_caller]
     fn check(door: &Door, header: Option<&str>, scope: Scope, expected: Result<&str, &str>) {
-        let admitted = now(door.admit(header, scope));
+        let admitted = now(door.admit(None, header, scope));
         let admitted =
             admitted.map(|caller| caller.subject.to_string()).map_err(|refusal| match refusal {
                 Refusal::Missing => "missing",

@@ -59,7 +59,9 @@ mod template;
 mod tree;
 mod types;
 
-pub use crate::access::{Caller, Door, Identify, Later, Refusal, Scope, Subject, bearer};
+pub use crate::access::{
+    Caller, Door, Identified, Identify, Later, Refusal, Scope, Subject, bearer,
+};
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};

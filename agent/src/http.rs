@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, PROBLEM_JSON, Problem};
-use a2s::{Door, Identify, Scope, Secret};
+use a2s::{Door, Identified, Identify, Scope, Secret};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
@@ -110,7 +110,8 @@ fn routes() -> OpenApiRouter<App> {
 
 async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
     let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match app.door.admit(shown, Scope::Execute).await {
+    let known = request.extensions().get::<Identified>();
+    match app.door.admit(known, shown, Scope::Execute).await {
         Ok(_) => next.run(request).await,
         Err(refusal) => Error::Shut(refusal).into_response(),
     }

@@ -11,7 +11,7 @@ use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
-use a2s::{CapabilityName, Refusal, Scope};
+use a2s::{CapabilityName, Identified, Refusal, Scope};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
@@ -416,7 +416,8 @@ async fn require_scope(
     next: Next,
 ) -> Response {
     let shown = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-    let Err(refusal) = app.runs().door().admit(shown, scope).await else {
+    let known = request.extensions().get::<Identified>();
+    let Err(refusal) = app.runs().door().admit(known, shown, scope).await else {
         return next.run(request).await;
     };
     let kind = match &refusal {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use a2s::api::{PROBLEM_JSON, Problem};
-use a2s::{Door, Refusal};
+use a2s::{Door, Identified, Refusal};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
@@ -54,13 +54,14 @@ impl Access {
     }
 
     /// Beyond loopback nothing but the signs of life is open without a token. What it opens is for
-    /// each service to say.
-    async fn admit(&self, path: &str, shown: Option<&str>) -> Result<(), Refusal> {
+    /// each service to say, and whose it is, they need not find out again; where it is not looked at
+    /// here, they look at it themselves.
+    async fn admit(&self, path: &str, shown: Option<&str>) -> Result<Option<Identified>, Refusal> {
         const OPEN: [&str; 2] = ["/healthz", "/readyz"];
         if self.loopback || OPEN.contains(&path) {
-            return Ok(());
+            return Ok(None);
         }
-        self.door.identify(shown).await.map(drop)
+        self.door.identify(None, shown).await.map(|caller| Some(Identified(caller)))
     }
 }
 
@@ -85,7 +86,11 @@ pub(super) fn front(
         .layer(from_fn(read_rest))
 }
 
-async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+async fn check_caller(
+    State(access): State<Arc<Access>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
     let host = text(headers, HOST).or_else(|| request.uri().authority().map(|a| a.to_string()));
     if !host.is_some_and(|host| access.allows_host(&host)) {
@@ -104,15 +109,21 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
         }
     }
     let shown = text(headers, AUTHORIZATION);
-    if let Err(refusal) = access.admit(request.uri().path(), shown.as_deref()).await {
-        let (status, kind) = match &refusal {
-            Refusal::Unavailable(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown)
-            }
-            _ => (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized),
-        };
-        return problem(status, kind.code(), &refusal.to_string());
-    }
+    let identified = match access.admit(request.uri().path(), shown.as_deref()).await {
+        Ok(identified) => identified,
+        Err(refusal) => {
+            let (status, kind) = match &refusal {
+                Refusal::Unavailable(_) => {
+                    (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown)
+                }
+                _ => (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized),
+            };
+            return problem(status, kind.code(), &refusal.to_string());
+        }
+    };
+    let extensions = request.extensions_mut();
+    extensions.remove::<Identified>();
+    identified.map(|identified| extensions.insert(identified));
     next.run(request).await
 }
 
@@ -147,11 +158,18 @@ async fn show_error(Path(code): Path<String>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use a2s::{Caller, Identify, Later, Scope, Secret};
+    use tower::ServiceExt as _;
+
     use super::*;
+    use crate::clock;
+    use crate::serve::agent::outside;
 
     fn access(listen: &str, hosts: &[&str]) -> Access {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
-        let door = Door::new(Some(a2s::Secret::new("t")));
+        let door = Door::new(Some(Secret::new("t")));
         Access::new(listen.parse().unwrap(), &hosts, door)
     }
 
@@ -170,11 +188,86 @@ mod tests {
     async fn beyond_loopback_the_token_is_needed() {
         let open = access("0.0.0.0:8740", &[]);
         assert!(open.allows_host("registry:8740"));
-        assert_eq!(open.admit("/v1/search", Some("Bearer t")).await, Ok(()));
+        let owner = Identified(Caller::owner());
+        assert_eq!(open.admit("/v1/search", Some("Bearer t")).await, Ok(Some(owner)));
         assert_eq!(open.admit("/v1/search", Some("Bearer u")).await, Err(Refusal::Unknown));
         assert_eq!(open.admit("/v1/search", None).await, Err(Refusal::Missing));
-        assert_eq!(open.admit("/healthz", None).await, Ok(()));
+        assert_eq!(open.admit("/healthz", None).await, Ok(None));
         assert!(!access("0.0.0.0:8740", &["a2s.test"]).allows_host("registry:8740"));
-        assert_eq!(access("127.0.0.1:8740", &[]).admit("/v1/search", None).await, Ok(()));
+        assert_eq!(access("127.0.0.1:8740", &[]).admit("/v1/search", None).await, Ok(None));
+    }
+
+    /// Knows one guest, and counts how often it is asked.
+    #[derive(Debug, Default)]
+    struct Counter(AtomicUsize);
+
+    impl Identify for Counter {
+        fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let guest = token.matches("guest").then(guest);
+            Box::pin(async move { Ok(guest) })
+        }
+    }
+
+    fn guest() -> Caller {
+        Caller { subject: "guest".parse().unwrap(), scopes: [Scope::Execute].into() }
+    }
+
+    /// Registry, executor and agent, whose own doors know the owner alone.
+    async fn services(folder: &std::path::Path) -> Router {
+        let (owner, url) = (Some(Secret::new("owner")), "http://127.0.0.1:1".parse().unwrap());
+        let mut metrics = Registry::default();
+        let config = registry::Config::in_folder(folder, owner.clone());
+        let registry =
+            registry::App::open(config, Arc::new(clock::now), &mut metrics).await.unwrap();
+        let guardian = executor::Guardian::Off;
+        let config = executor::Config::new(folder.join("executor.sqlite"), url, guardian);
+        let config = executor::Config { token: owner.clone(), ..config };
+        let system = Arc::new(clock::System);
+        let executor = executor::App::open(config, system.clone(), system, &mut metrics).await;
+        let agent = agent::App::new(agent::Agent::new(outside()), owner);
+        registry.routes().merge(executor.unwrap().router()).merge(agent.routes())
+    }
+
+    #[tokio::test]
+    async fn a_token_is_looked_up_once_for_a_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let services = services(folder.path()).await;
+        let ask = async |listen: &str, token: Option<&str>, forged: bool| {
+            let counter = Arc::new(Counter::default());
+            let door = Door::new(Some(Secret::new("owner"))).with(counter.clone());
+            let access = Access::new(listen.parse().unwrap(), &[], door);
+            let description = OpenApi::default();
+            let app = front(services.clone(), Registry::default(), description, access);
+            let mut statuses = Vec::new();
+            for (method, path) in [
+                ("GET", "/v1/executions"),
+                ("GET", "/v1/secrets"),
+                ("GET", "/v1/tokens"),
+                ("POST", "/v1/agent"),
+            ] {
+                let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
+                let request = match token {
+                    Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+                    None => request,
+                };
+                let mut request = request.body(axum::body::Body::empty()).unwrap();
+                if forged {
+                    request.extensions_mut().insert(Identified(Caller::owner()));
+                }
+                statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
+            }
+            (statuses, counter.0.load(Ordering::Relaxed))
+        };
+        // The agent takes no empty message. The registry looks at its own tokens all the same: one that
+        // it has revoked ends there at once.
+        assert_eq!(ask("0.0.0.0:1", Some("guest"), false).await, (vec![200, 403, 401, 400], 4));
+        assert_eq!(ask("0.0.0.0:1", Some("guest"), true).await, (vec![200, 403, 401, 400], 4));
+        assert_eq!(ask("0.0.0.0:1", Some("other"), true).await, (vec![401; 4], 4));
+        assert_eq!(ask("0.0.0.0:1", None, true).await, (vec![401; 4], 0));
+        // Where nobody is asked in front, each service asks.
+        assert_eq!(ask("127.0.0.1:1", Some("guest"), true).await, (vec![401; 4], 0));
+        assert_eq!(ask("127.0.0.1:1", None, true).await, (vec![401; 4], 0));
+        assert_eq!(ask("127.0.0.1:1", Some("owner"), false).await, (vec![200, 200, 200, 400], 0));
     }
 }

@@ -44,9 +44,11 @@ impl<N: Needs> FromRequestParts<Arc<Shared>> for Holder<N> {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
         let shown = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        // Whoever stands in front may believe for a while what a token opened. Here it is known, so what
+        // was revoked ends at once.
         let caller = match N::SCOPE {
-            Some(scope) => app.door.admit(shown, scope).await,
-            None => app.door.identify(shown).await,
+            Some(scope) => app.door.admit(None, shown, scope).await,
+            None => app.door.identify(None, shown).await,
         };
         Ok(Self(caller?, PhantomData))
     }
