@@ -1,5 +1,7 @@
 //! Settings of the services: flags over environment over the TOML file over defaults.
 
+mod fault;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -94,7 +96,8 @@ impl File {
         let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
         toml::from_str(&text).map_err(|error| {
-            Failure::new(Exit::Usage, CANNOT_SERVE, format!("{}: {error}", path.display()))
+            let fault = fault::tell(&error, &text);
+            Failure::new(Exit::Usage, CANNOT_SERVE, format!("{}:{fault}", path.display()))
         })
     }
 

@@ -1,0 +1,104 @@
+//! What is wrong with the TOML file, without what stands in it: a value may be a password, or an
+//! address that has one. Pure.
+
+/// Shorter words of a value are taken for none of it.
+const SHORT: usize = 4;
+/// Words of many an address that tell nothing of it.
+const PLAIN: [&str; 2] = ["http", "https"];
+
+/// What is wrong, and where: `LINE:COLUMN: what`.
+pub(super) fn tell(error: &toml::de::Error, text: &str) -> String {
+    let (place, fault) = match error.span() {
+        Some(span) => (place(text, span.start), text.get(span).unwrap_or(text)),
+        None => (String::new(), text),
+    };
+    format!("{place}{}", without_values(error.message(), fault))
+}
+
+/// Line and column, from 1.
+fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    format!("{line}:{column}: ")
+}
+
+/// A message without the value that it is about, which stands in `fault`.
+fn without_values(message: &str, fault: &str) -> String {
+    let message = message.trim().replace('\n', " ");
+    // What stands there is told in front of what is expected, and names of keys are no values.
+    for kind in ["invalid type", "invalid value", "invalid length", "unknown variant"] {
+        if message.starts_with(kind) {
+            let expected = message.rfind(", expected ").and_then(|at| message.get(at..));
+            return format!("{kind}{}", expected.unwrap_or_default());
+        }
+    }
+    let names_keys = ["unknown field", "missing field", "duplicate field", "duplicate key"];
+    if names_keys.iter().any(|kind| message.starts_with(kind)) {
+        return message;
+    }
+    let value = fault.trim_matches(['"', '\'']);
+    let message = if value.len() < SHORT { message } else { message.replace(value, "…") };
+    let repeats = words(&message).any(|word| words(fault).any(|other| word == other));
+    if repeats { "this value cannot be used".to_owned() } else { message }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| word.len() >= SHORT && !PLAIN.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::File;
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let error = toml::from_str::<File>(text).unwrap_err();
+        assert_eq!(tell(&error, text), expected, "{error}");
+    }
+
+    #[test]
+    fn a_fault_is_told_with_its_place_and_without_values() {
+        check(
+            "log = 'info'\ndatabase = \"postgres://me:xq7zvk@db",
+            "2:36: invalid basic string, expected `\"`",
+        );
+        let unquoted = "string values must be quoted, expected literal string";
+        check("database = postgres://me:xq7zvk@db\n", &format!("1:12: {unquoted}"));
+        check("database = 4711", "1:12: invalid type, expected a string");
+        check("log = 'info'\n  listen = 'xq7zvk'", "2:12: invalid socket address syntax");
+        check("registry = 'xq7zvk'", "1:12: relative URL without a base: \"…\"");
+        let choice = "write `builtin`, `off` or an http(s) URL";
+        check("guardian = 'xq7zvk'", &format!("1:12: {choice}"));
+        check("guardian = 'http//xq7zvk'", &format!("1:12: {choice}"));
+        check("log-format = 'xq7zvk'", "1:14: unknown variant, expected `text` or `json`");
+        check("[agent]\nregistries = [{token = 'xq7zvk'}]", "2:15: missing field `url`");
+        check("log = 'xq7zvk'\nlog = 'other'", "2:1: duplicate key");
+    }
+
+    /// Whatever is wrong with a file, and wherever: a character that is missing, or one too many.
+    #[test]
+    fn no_fault_tells_a_secret() {
+        let good = "database = \"postgres://me:xq7zvk@db/a2s\"\n[embedder]\nkey = 'xq7zvk'\n\
+                    [agent]\npeers = [{url = 'http://xq7zvk@a.example', token = 'xq7zvk'}]\n\
+                    [[guardian]]\nurl = 'https://b.example/?key=xq7zvk'\ntoken = '''xq7zvk'''\n";
+        assert!(toml::from_str::<File>(good).is_ok());
+        let mut faults = 0;
+        for at in 0..good.len() {
+            let (before, rest) = good.split_at(at);
+            let missing = format!("{before}{}", &rest[1..]);
+            let more = ["'", "\"", "=", "[", "{", "}", "\n", "\\", ",", "#", "5"];
+            let more = more.iter().map(|one| format!("{before}{one}{rest}"));
+            for text in more.chain([missing, before.to_owned()]) {
+                let Err(error) = toml::from_str::<File>(&text) else { continue };
+                let told = tell(&error, &text);
+                let pieces = ["xq7z", "q7zv", "7zvk"];
+                assert!(!pieces.iter().any(|piece| told.contains(piece)), "{told}\n{text}");
+                faults += 1;
+            }
+        }
+        assert!(faults > 1_000, "{faults}");
+    }
+}
