@@ -6,9 +6,11 @@
 
 pub(crate) mod embeddings;
 pub(crate) mod life;
+#[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
 mod postgres;
 pub(crate) mod relations;
 mod rows;
+#[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
 mod sqlite;
 pub(crate) mod tokens;
 

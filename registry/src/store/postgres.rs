@@ -9,24 +9,36 @@
 //!
 //! What is acknowledged is on disk as far as the server's `synchronous_commit` says so.
 
+/// The condition that something is one of a list, which is a parameter.
+macro_rules! among {
+    ($list:literal) => {
+        concat!("= ANY(", $list, ")")
+    };
+}
+
 mod embeddings;
-mod life;
 mod open;
 mod outcomes;
+// Where the engines read the same SQL, it is written once, and compiled for each.
+#[path = "sql/life.rs"]
+mod life;
+#[path = "sql/publishing.rs"]
+mod publishing;
+#[path = "sql/relations.rs"]
 mod relations;
+#[path = "sql/tokens.rs"]
 mod tokens;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use a2s::api::Action;
-use a2s::{CapabilityName, Digest};
+use a2s::CapabilityName;
 use async_trait::async_trait;
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{Postgres as Backend, Transaction};
 
-use super::life::{Actor, Deed};
-use super::rows::{Columns as _, concat_entry, newest, number_of, to_entries};
+use self::relations::before_nul;
+use super::life::Actor;
+use super::rows::{Columns as _, concat_entry, to_entries};
 use super::{
     CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
     Seq, Store, VersionId,
@@ -37,7 +49,13 @@ pub(crate) struct Postgres {
     pool: PgPool,
 }
 
+type Engine = Postgres;
+
 impl Postgres {
+    fn readers(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// A transaction that has the lock of those that change something. Each of its statements sees
     /// what was committed before it began, whatever the server is configured to: what was waited
     /// for, too.
@@ -61,76 +79,7 @@ impl Postgres {
 #[async_trait]
 impl Store for Postgres {
     async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
-        let mut transaction = self.begin().await?;
-        let slug = new.name.to_kebab();
-        let owner = sqlx::query("SELECT id, name FROM capability WHERE name = $1 OR slug = $2")
-            .bind(new.name.as_str())
-            .bind(&slug)
-            .fetch_optional(&mut *transaction)
-            .await?;
-        let capability: i64 = match owner {
-            Some(row) => {
-                let name = row.text("name")?;
-                if name != new.name.as_str() {
-                    return Ok(Publication::NameTaken(name));
-                }
-                row.number("id")?
-            }
-            None => {
-                let capability = sqlx::query_scalar(
-                    "INSERT INTO capability (name, slug) VALUES ($1, $2) RETURNING id",
-                )
-                .bind(new.name.as_str())
-                .bind(&slug)
-                .fetch_one(&mut *transaction)
-                .await?;
-                life::own(&mut transaction, capability, &by.subject).await?;
-                capability
-            }
-        };
-        let version = new.version.to_string();
-        let published: Option<String> =
-            sqlx::query_scalar("SELECT digest FROM version WHERE capability = $1 AND version = $2")
-                .bind(capability)
-                .bind(&version)
-                .fetch_optional(&mut *transaction)
-                .await?;
-        let published: Option<Digest> =
-            published.map(|digest| digest.parse()).transpose().map_err(Error::unavailable)?;
-        if published == Some(new.digest) {
-            return Ok(Publication::Same);
-        }
-        let owners = life::owners_of(&mut transaction, capability).await?;
-        if !by.owns(&owners) {
-            return Ok(Publication::NotOwner(owners));
-        }
-        if let Some(published) = published {
-            return Ok(Publication::Conflict(published));
-        }
-        let id: i64 = sqlx::query_scalar(
-            "INSERT INTO version (capability, version, digest, complexity, permissions, published_at) \
-             VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
-        )
-        .bind(capability)
-        .bind(&version)
-        .bind(new.digest.to_string())
-        .bind(number_of(new.complexity))
-        .bind(i64::from(new.permissions))
-        .bind(by.at.as_millisecond())
-        .fetch_one(&mut *transaction)
-        .await?;
-        sqlx::query("INSERT INTO document (version, source) VALUES ($1, $2)")
-            .bind(id)
-            .bind(&new.source)
-            .execute(&mut *transaction)
-            .await?;
-        relations::insert(&mut transaction, id, &new.relations).await?;
-        let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
-        let deed = Deed { action: Action::Publish, name, release, subject: None, detail: None };
-        life::insert_event(&mut transaction, by, deed).await?;
-        let change = life::note_change(&mut transaction, capability, by.at).await?;
-        transaction.commit().await?;
-        Ok(Publication::Created(change))
+        self.publish(new, by).await
     }
 
     async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
@@ -226,25 +175,7 @@ impl Store for Postgres {
     }
 }
 
-/// The live version of a capability.
-async fn find_head(
-    transaction: &mut Transaction<'static, Backend>,
-    capability: i64,
-) -> Result<Option<i64>, Error> {
-    let rows = sqlx::query("SELECT id, version FROM version WHERE capability = $1 AND NOT yanked")
-        .bind(capability)
-        .fetch_all(&mut **transaction)
-        .await?;
-    newest(&rows)
-}
-
-/// A text to compare with. PostgreSQL takes no NUL in a text, and so has none: what is behind the
-/// part in front of one is behind the whole.
-fn before_nul(text: &str) -> &str {
-    text.split('\0').next().unwrap_or_default()
-}
-
-/// A text to be shown, which may come from a document.
-fn without_nul(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
+/// A list as one parameter.
+fn list<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<String> {
+    texts.map(str::to_owned).collect()
 }

@@ -21,14 +21,14 @@ const MOST_PERMISSIONS: usize = 50;
 
 /// The columns of an [`Entry`]; the text of a query must be constant.
 macro_rules! concat_entry {
-    ($rest:literal) => {
+    ($($rest:expr),+ $(,)?) => {
         concat!(
             "SELECT capability.id AS capability, version.id AS id, capability.name AS name, \
              version.version AS version, digest, complexity, permissions, published_at, yanked, \
              deprecated, runs, \
              successes, faults, good, bad, used, weighed_at \
              FROM version JOIN capability ON capability.id = version.capability ",
-            $rest
+            $($rest),+
         )
     };
 }

@@ -4,17 +4,30 @@
 //! writes, because SQLite has one writer anyway and a queue in the pool is fairer than busy
 //! waiting; the others only read.
 
+/// The condition that something is one of a list, which is a parameter.
+macro_rules! among {
+    ($list:literal) => {
+        concat!("IN (SELECT value FROM json_each(", $list, "))")
+    };
+}
+
 mod embeddings;
-mod life;
 mod outcomes;
+// Where the engines read the same SQL, it is written once, and compiled for each.
+#[path = "sql/life.rs"]
+mod life;
+#[path = "sql/publishing.rs"]
+mod publishing;
+#[path = "sql/relations.rs"]
 mod relations;
+#[path = "sql/tokens.rs"]
 mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::{CapabilityName, Digest};
+use a2s::CapabilityName;
 use async_trait::async_trait;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
@@ -22,8 +35,8 @@ use sqlx::sqlite::{
 };
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
-use super::life::{Actor, Deed};
-use super::rows::{concat_entry, newest, number_of, to_entries};
+use super::life::Actor;
+use super::rows::{concat_entry, to_entries};
 use super::{
     CapabilityId, Entry, Error, Heads, NewVersion, Outbox, Outcome, Publication, Record, Recorded,
     Seq, Store, VersionId,
@@ -42,6 +55,8 @@ pub(crate) struct Sqlite {
     writer: SqlitePool,
     readers: SqlitePool,
 }
+
+type Engine = Sqlite;
 
 impl Sqlite {
     /// Opens or makes the file, and brings its schema up to date.
@@ -80,6 +95,15 @@ impl Sqlite {
         Ok(Self { writer, readers })
     }
 
+    fn readers(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    /// A transaction that reads everything as of one moment.
+    async fn snapshot(&self) -> Result<Transaction<'static, Backend>, Error> {
+        self.readers.begin().await.map_err(Error::from)
+    }
+
     /// A transaction that holds the write lock from its first statement, so that what it reads
     /// cannot change before it writes.
     async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
@@ -90,77 +114,7 @@ impl Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
-        let mut transaction = self.begin().await?;
-        let slug = new.name.to_kebab();
-        let owner = sqlx::query("SELECT id, name FROM capability WHERE name = ? OR slug = ?")
-            .bind(new.name.as_str())
-            .bind(&slug)
-            .fetch_optional(&mut *transaction)
-            .await?;
-        let capability: i64 = match owner {
-            Some(row) => {
-                let name: String = row.try_get("name")?;
-                if name != new.name.as_str() {
-                    return Ok(Publication::NameTaken(name));
-                }
-                row.try_get("id")?
-            }
-            None => {
-                let capability = sqlx::query("INSERT INTO capability (name, slug) VALUES (?, ?)")
-                    .bind(new.name.as_str())
-                    .bind(&slug)
-                    .execute(&mut *transaction)
-                    .await?
-                    .last_insert_rowid();
-                life::own(&mut transaction, capability, &by.subject).await?;
-                capability
-            }
-        };
-        let version = new.version.to_string();
-        let published: Option<String> =
-            sqlx::query_scalar("SELECT digest FROM version WHERE capability = ? AND version = ?")
-                .bind(capability)
-                .bind(&version)
-                .fetch_optional(&mut *transaction)
-                .await?;
-        let published: Option<Digest> =
-            published.map(|digest| digest.parse()).transpose().map_err(Error::unavailable)?;
-        if published == Some(new.digest) {
-            return Ok(Publication::Same);
-        }
-        let owners = life::owners_of(&mut transaction, capability).await?;
-        if !by.owns(&owners) {
-            return Ok(Publication::NotOwner(owners));
-        }
-        if let Some(published) = published {
-            return Ok(Publication::Conflict(published));
-        }
-        let id = sqlx::query(
-            "INSERT INTO version (capability, version, digest, complexity, permissions, published_at) \
-             VALUES (?, ?, ?, ?, ?, ?)",
-        )
-        .bind(capability)
-        .bind(&version)
-        .bind(new.digest.to_string())
-        .bind(number_of(new.complexity))
-        .bind(new.permissions)
-        .bind(by.at.as_millisecond())
-        .execute(&mut *transaction)
-        .await?
-        .last_insert_rowid();
-        sqlx::query("INSERT INTO document (version, source) VALUES (?, ?)")
-            .bind(id)
-            .bind(&new.source)
-            .execute(&mut *transaction)
-            .await?;
-        relations::insert(&mut transaction, id, &new.relations).await?;
-        let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
-        let action = a2s::api::Action::Publish;
-        let deed = Deed { action, name, release, subject: None, detail: None };
-        life::insert_event(&mut transaction, by, deed).await?;
-        let change = life::note_change(&mut transaction, capability, by.at).await?;
-        transaction.commit().await?;
-        Ok(Publication::Created(change))
+        self.publish(new, by).await
     }
 
     async fn versions(&self, name: &CapabilityName) -> Result<Vec<Entry>, Error> {
@@ -222,8 +176,8 @@ impl Store for Sqlite {
     }
 
     async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error> {
-        // One transaction: the parts must be of one moment.
-        let mut transaction = self.readers.begin().await?;
+        // The parts must be of one moment.
+        let mut transaction = self.snapshot().await?;
         let row = sqlx::query(
             "SELECT identity, indexed, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
              (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live FROM registry",
@@ -263,19 +217,12 @@ impl Store for Sqlite {
     }
 }
 
-/// The live version of a capability.
-async fn find_head(
-    transaction: &mut Transaction<'static, Backend>,
-    capability: i64,
-) -> Result<Option<i64>, Error> {
-    let rows = sqlx::query("SELECT id, version FROM version WHERE capability = ? AND yanked = 0")
-        .bind(capability)
-        .fetch_all(&mut **transaction)
-        .await?;
-    newest(&rows)
+/// A list as one parameter: the number of parameters in a statement is limited.
+fn list<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+    serde_json::Value::from_iter(texts).to_string()
 }
 
-/// A list as one parameter: the number of parameters in a statement is limited.
+/// The same of numbers.
 fn to_json(ids: impl Iterator<Item = i64>) -> String {
     serde_json::Value::from_iter(ids).to_string()
 }

@@ -1,11 +1,11 @@
-//! Tokens, in SQL.
+//! Tokens, in SQL that every engine reads alike.
 
 use a2s::api::Action;
 use a2s::{Digest, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::Postgres;
+use super::Engine;
 use super::life::insert_event;
 use crate::store::Error;
 use crate::store::life::{Actor, Deed};
@@ -13,7 +13,7 @@ use crate::store::rows::to_token;
 use crate::store::tokens::{MOST_TOKENS, Made, TokenRow, TokenStore};
 
 #[async_trait]
-impl TokenStore for Postgres {
+impl TokenStore for Engine {
     async fn make_token(
         &self,
         token: &TokenRow,
@@ -71,13 +71,14 @@ impl TokenStore for Postgres {
     async fn token(&self, digest: Digest) -> Result<Option<TokenRow>, Error> {
         let row = sqlx::query("SELECT * FROM token WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
+            .fetch_optional(self.readers())
             .await?;
         row.as_ref().map(to_token).transpose()
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, Error> {
-        let rows = sqlx::query("SELECT * FROM token ORDER BY name").fetch_all(&self.pool).await?;
+        let rows =
+            sqlx::query("SELECT * FROM token ORDER BY name").fetch_all(self.readers()).await?;
         rows.iter().map(to_token).collect()
     }
 }

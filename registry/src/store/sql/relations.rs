@@ -1,17 +1,20 @@
-//! Relations between documents, in SQL.
+//! Relations between documents, in SQL that every engine reads alike, but for lists: `among!` is the
+//! engine's condition for one of a list, and `list` makes one.
+
+use std::borrow::Cow;
 
 use a2s::api::Service;
 use a2s::{CapabilityName, Domain, Format};
 use async_trait::async_trait;
-use sqlx::{Postgres as Backend, Transaction};
+use sqlx::Transaction;
 
-use super::{Postgres, before_nul, without_nul};
+use super::{Backend, Engine, list};
 use crate::store::relations::{Hosts, RULES, RelationStore, Relations, ServiceUse, Side, Which};
 use crate::store::rows::{add_permissions, add_titles, concat_entry, to_entries, to_services};
 use crate::store::{Entry, Error, VersionId};
 
 #[async_trait]
-impl RelationStore for Postgres {
+impl RelationStore for Engine {
     async fn relate(&self, rows: &[(VersionId, Relations)]) -> Result<(), Error> {
         let mut transaction = self.begin().await?;
         for (id, relations) in rows {
@@ -49,70 +52,69 @@ impl RelationStore for Postgres {
         .bind(after.0)
         .bind(rules)
         .bind(i64::from(limit))
-        .fetch_all(&self.pool)
+        .fetch_all(self.readers())
         .await?;
         Ok(to_entries(&rows))
     }
 
     async fn users(&self, names: &[CapabilityName], limit: u32) -> Result<Vec<Entry>, Error> {
         let rows = sqlx::query(concat_entry!(
-            "WHERE NOT yanked AND version.id IN \
-             (SELECT version FROM dependency WHERE uses = ANY($1)) \
-             ORDER BY version.id DESC LIMIT $2"
+            "WHERE NOT yanked AND version.id IN (SELECT version FROM dependency WHERE uses ",
+            among!("$1"),
+            ") ORDER BY version.id DESC LIMIT $2"
         ))
-        .bind(names.iter().map(CapabilityName::as_str).collect::<Vec<_>>())
+        .bind(list(names.iter().map(CapabilityName::as_str)))
         .bind(i64::from(limit))
-        .fetch_all(&self.pool)
+        .fetch_all(self.readers())
         .await?;
         Ok(to_entries(&rows))
     }
 
     async fn services(&self, hosts: Hosts<'_>) -> Result<Vec<Service>, Error> {
-        // One transaction: the parts must be of one moment.
+        // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;
-        let counts = match hosts {
-            Hosts::After(host, limit) => {
-                sqlx::query(
-                    "SELECT host, count(DISTINCT version) AS capabilities FROM service \
+        let counts =
+            match hosts {
+                Hosts::After(host, limit) => {
+                    sqlx::query(
+                        "SELECT host, count(DISTINCT version) AS capabilities FROM service \
                      WHERE host > $1 AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
                      GROUP BY host ORDER BY host LIMIT $2",
-                )
-                .bind(before_nul(host.unwrap_or_default()))
-                .bind(i64::from(limit))
-                .fetch_all(&mut *transaction)
-                .await?
-            }
-            Hosts::Of(hosts) => {
-                sqlx::query(
-                    "SELECT host, count(DISTINCT version) AS capabilities FROM service \
-                     WHERE host = ANY($1) \
-                     AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
+                    )
+                    .bind(before_nul(host.unwrap_or_default()))
+                    .bind(i64::from(limit))
+                    .fetch_all(&mut *transaction)
+                    .await?
+                }
+                Hosts::Of(hosts) => sqlx::query(concat!(
+                    "SELECT host, count(DISTINCT version) AS capabilities FROM service WHERE host ",
+                    among!("$1"),
+                    " AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
                      GROUP BY host ORDER BY host",
-                )
-                .bind(hosts.iter().map(Domain::as_str).collect::<Vec<_>>())
+                ))
+                .bind(list(hosts.iter().map(Domain::as_str)))
                 .fetch_all(&mut *transaction)
-                .await?
-            }
-        };
+                .await?,
+            };
         let mut services = to_services(&counts)?;
-        let hosts: Vec<_> = services.keys().cloned().collect();
-        let titles = sqlx::query(
-            "SELECT host, title, format FROM service \
-             WHERE host = ANY($1) \
-             AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
+        let hosts = list(services.keys().map(String::as_str));
+        let titles = sqlx::query(concat!(
+            "SELECT host, title, format FROM service WHERE host ",
+            among!("$1"),
+            " AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
              GROUP BY host, title, format ORDER BY count(*) DESC, title",
-        )
+        ))
         .bind(&hosts)
         .fetch_all(&mut *transaction)
         .await?;
         add_titles(&mut services, &titles)?;
-        let permissions = sqlx::query(
+        let permissions = sqlx::query(concat!(
             "SELECT DISTINCT host, permission FROM service \
-             JOIN permission ON permission.version = service.version \
-             WHERE host = ANY($1) \
-             AND EXISTS (SELECT 1 FROM capability WHERE head = service.version) \
+             JOIN permission ON permission.version = service.version WHERE host ",
+            among!("$1"),
+            " AND EXISTS (SELECT 1 FROM capability WHERE head = service.version) \
              ORDER BY permission",
-        )
+        ))
         .bind(&hosts)
         .fetch_all(&mut *transaction)
         .await?;
@@ -134,7 +136,7 @@ impl RelationStore for Postgres {
         .bind(before_nul(after.unwrap_or_default()))
         .bind(host.as_str())
         .bind(i64::from(limit))
-        .fetch_all(&self.pool)
+        .fetch_all(self.readers())
         .await?;
         Ok(to_entries(&rows))
     }
@@ -147,13 +149,14 @@ impl RelationStore for Postgres {
     ) -> Result<Vec<Entry>, Error> {
         let rows = sqlx::query(concat_entry!(
             "WHERE version.id = capability.head AND version.id IN \
-             (SELECT version FROM port WHERE side = $1 AND name = ANY($2)) \
-             ORDER BY capability.name LIMIT $3"
+             (SELECT version FROM port WHERE side = $1 AND name ",
+            among!("$2"),
+            ") ORDER BY capability.name LIMIT $3"
         ))
         .bind(side as i64)
-        .bind(names)
+        .bind(list(names.iter().map(String::as_str)))
         .bind(i64::from(limit))
-        .fetch_all(&self.pool)
+        .fetch_all(self.readers())
         .await?;
         Ok(to_entries(&rows))
     }
@@ -219,11 +222,22 @@ pub(super) async fn touch_users(
              JOIN dependency ON dependency.uses = above.name \
              JOIN version ON version.id = dependency.version \
              JOIN capability AS parent ON parent.id = version.capability) \
-         INSERT INTO change (capability, at) SELECT id, $2::bigint FROM above WHERE id <> $1",
+         INSERT INTO change (capability, at) SELECT id, CAST($2 AS bigint) FROM above WHERE id <> $1",
     )
     .bind(capability)
     .bind(at)
     .execute(&mut **transaction)
     .await?;
     Ok(())
+}
+
+/// A text to compare with. PostgreSQL takes no NUL in a text, and no name has one: what is behind the
+/// part in front of one is behind the whole.
+pub(super) fn before_nul(text: &str) -> &str {
+    text.split('\0').next().unwrap_or_default()
+}
+
+/// A text to be shown, which may come from a document.
+fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

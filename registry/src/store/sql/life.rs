@@ -1,19 +1,20 @@
-//! The life of names and versions, in SQL.
+//! The life of names and versions, in SQL that every engine reads alike: see [`super`], which is the
+//! engine that this is compiled for.
 
 use a2s::api::{Action, AuditEntry, OwnerChange};
 use a2s::{CapabilityName, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;
-use sqlx::{Sqlite as Backend, Transaction};
+use sqlx::Transaction;
 
-use super::{Sqlite, find_head, relations};
+use super::{Backend, Engine, relations};
 use crate::store::life::{Actor, Deed, History, LifeStore, Owned, Turn, Turned, change_of_owners};
-use crate::store::rows::{concat_entry, to_entry, to_events, to_subjects};
+use crate::store::rows::{concat_entry, newest, to_entry, to_events, to_subjects};
 use crate::store::{Error, Seq};
 
 #[async_trait]
-impl LifeStore for Sqlite {
+impl LifeStore for Engine {
     async fn turn(
         &self,
         name: &CapabilityName,
@@ -22,7 +23,7 @@ impl LifeStore for Sqlite {
         by: &Actor,
     ) -> Result<Turned, Error> {
         let mut transaction = self.begin().await?;
-        let row = sqlx::query(concat_entry!("WHERE capability.name = ? AND version.version = ?"))
+        let row = sqlx::query(concat_entry!("WHERE capability.name = $1 AND version.version = $2"))
             .bind(name.as_str())
             .bind(version.to_string())
             .fetch_optional(&mut *transaction)
@@ -36,9 +37,9 @@ impl LifeStore for Sqlite {
         let Some((action, detail)) = turn.of(&entry) else { return Ok(Turned::Same) };
         match turn {
             Turn::Yanked(yanked) => {
-                sqlx::query("UPDATE version SET yanked = ? WHERE id = ?").bind(*yanked)
+                sqlx::query("UPDATE version SET yanked = $1 WHERE id = $2").bind(*yanked)
             }
-            Turn::Deprecated(_) => sqlx::query("UPDATE version SET deprecated = ? WHERE id = ?")
+            Turn::Deprecated(_) => sqlx::query("UPDATE version SET deprecated = $1 WHERE id = $2")
                 .bind(detail.as_ref().map(ToString::to_string)),
         }
         .bind(entry.id.0)
@@ -55,10 +56,10 @@ impl LifeStore for Sqlite {
     async fn owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
         sqlx::query_scalar(
             "SELECT subject FROM owner JOIN capability ON capability.id = owner.capability \
-             WHERE name = ? ORDER BY subject",
+             WHERE name = $1 ORDER BY subject",
         )
         .bind(name.as_str())
-        .fetch_all(&self.readers)
+        .fetch_all(self.readers())
         .await
         .map_err(Error::from)
         .and_then(|texts: Vec<String>| to_subjects(&texts))
@@ -72,7 +73,7 @@ impl LifeStore for Sqlite {
     ) -> Result<Owned, Error> {
         let mut transaction = self.begin().await?;
         let capability: Option<i64> =
-            sqlx::query_scalar("SELECT id FROM capability WHERE name = ?")
+            sqlx::query_scalar("SELECT id FROM capability WHERE name = $1")
                 .bind(name.as_str())
                 .fetch_optional(&mut *transaction)
                 .await?;
@@ -91,7 +92,7 @@ impl LifeStore for Sqlite {
         if action != Action::RemoveOwner && !is_subject(&mut transaction, subject).await? {
             return Ok(Owned::NoSubject(subject.clone()));
         }
-        sqlx::query("DELETE FROM owner WHERE capability = ?")
+        sqlx::query("DELETE FROM owner WHERE capability = $1")
             .bind(capability)
             .execute(&mut *transaction)
             .await?;
@@ -108,20 +109,20 @@ impl LifeStore for Sqlite {
     async fn history(&self, which: History<'_>, limit: u32) -> Result<Vec<AuditEntry>, Error> {
         let query = match which {
             History::FeedAfter(seq) => sqlx::query(
-                "SELECT * FROM event WHERE seq > ? AND digest IS NOT NULL ORDER BY seq LIMIT ?",
+                "SELECT * FROM event WHERE seq > $1 AND digest IS NOT NULL ORDER BY seq LIMIT $2",
             )
             .bind(seq.0),
             History::AuditBefore(seq, None) => {
-                sqlx::query("SELECT * FROM event WHERE seq < ? ORDER BY seq DESC LIMIT ?")
+                sqlx::query("SELECT * FROM event WHERE seq < $1 ORDER BY seq DESC LIMIT $2")
                     .bind(seq.map_or(i64::MAX, |seq| seq.0))
             }
             History::AuditBefore(seq, Some(name)) => sqlx::query(
-                "SELECT * FROM event WHERE name = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+                "SELECT * FROM event WHERE name = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
             )
             .bind(name.as_str())
             .bind(seq.map_or(i64::MAX, |seq| seq.0)),
         };
-        let rows = query.bind(limit).fetch_all(&self.readers).await?;
+        let rows = query.bind(i64::from(limit)).fetch_all(self.readers()).await?;
         Ok(to_events(&rows))
     }
 }
@@ -134,19 +135,31 @@ pub(super) async fn note_change(
     at: Timestamp,
 ) -> Result<Seq, Error> {
     let head = find_head(transaction, capability).await?;
-    sqlx::query("UPDATE capability SET head = ? WHERE id = ?")
+    sqlx::query("UPDATE capability SET head = $1 WHERE id = $2")
         .bind(head)
         .bind(capability)
         .execute(&mut **transaction)
         .await?;
     relations::touch_users(transaction, capability, at.as_millisecond()).await?;
-    let change = sqlx::query("INSERT INTO change (capability, at) VALUES (?, ?)")
-        .bind(capability)
-        .bind(at.as_millisecond())
-        .execute(&mut **transaction)
-        .await?
-        .last_insert_rowid();
+    let change =
+        sqlx::query_scalar("INSERT INTO change (capability, at) VALUES ($1, $2) RETURNING seq")
+            .bind(capability)
+            .bind(at.as_millisecond())
+            .fetch_one(&mut **transaction)
+            .await?;
     Ok(Seq(change))
+}
+
+/// The live version of a capability.
+async fn find_head(
+    transaction: &mut Transaction<'static, Backend>,
+    capability: i64,
+) -> Result<Option<i64>, Error> {
+    let rows = sqlx::query("SELECT id, version FROM version WHERE capability = $1 AND NOT yanked")
+        .bind(capability)
+        .fetch_all(&mut **transaction)
+        .await?;
+    newest(&rows)
 }
 
 /// Writes down who did what.
@@ -157,7 +170,7 @@ pub(super) async fn insert_event(
 ) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO event (at, actor, action, name, version, digest, subject, detail) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     )
     .bind(by.at.as_millisecond())
     .bind(by.subject.as_str())
@@ -176,7 +189,7 @@ pub(super) async fn owners_of(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
 ) -> Result<Vec<Subject>, Error> {
-    sqlx::query_scalar("SELECT subject FROM owner WHERE capability = ? ORDER BY subject")
+    sqlx::query_scalar("SELECT subject FROM owner WHERE capability = $1 ORDER BY subject")
         .bind(capability)
         .fetch_all(&mut **transaction)
         .await
@@ -189,7 +202,7 @@ pub(super) async fn own(
     capability: i64,
     owner: &Subject,
 ) -> Result<(), Error> {
-    sqlx::query("INSERT INTO owner (capability, subject) VALUES (?, ?)")
+    sqlx::query("INSERT INTO owner (capability, subject) VALUES ($1, $2)")
         .bind(capability)
         .bind(owner.as_str())
         .execute(&mut **transaction)
@@ -201,9 +214,9 @@ async fn is_subject(
     transaction: &mut Transaction<'static, Backend>,
     subject: &Subject,
 ) -> Result<bool, Error> {
-    let found: Option<i64> = sqlx::query_scalar("SELECT 1 FROM token WHERE name = ?")
+    let found: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM token WHERE name = $1)")
         .bind(subject.as_str())
-        .fetch_optional(&mut **transaction)
+        .fetch_one(&mut **transaction)
         .await?;
-    Ok(subject.is_owner() || found.is_some())
+    Ok(subject.is_owner() || found)
 }
