@@ -400,6 +400,8 @@ pub(crate) struct ExecutorArgs {
     #[arg(long, env = "A2S_REGISTRY_URL")]
     pub(crate) registry: Option<Url>,
     #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
     pub(crate) guarding: GuardingArgs,
     #[command(flatten)]
     pub(crate) outbound: OutboundArgs,
@@ -419,11 +421,12 @@ pub(crate) struct RegistryArgs {
     pub(crate) common: ServeArgs,
 }
 
-/// Where the registry keeps documents, outcomes and tokens.
+/// Where the registry keeps documents, outcomes and tokens, and the executor its runs.
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
-    /// The registry's database: the URL of one on PostgreSQL, or the path of an SQLite file [default:
-    /// registry.sqlite in the data folder]. The password belongs into PGPASSWORD or the file that
+    /// The database: the URL of one on PostgreSQL, which several executors can share, or the path of
+    /// an SQLite file [default: registry.sqlite and executor.sqlite in the data folder]. With `up` a
+    /// path is the registry's file alone. The password belongs into PGPASSWORD or the file that
     /// PGPASSFILE names (docs/operations.md)
     #[arg(long, env = "A2S_DATABASE", hide_env_values = true, value_name = "URL|FILE")]
     pub(crate) database: Option<String>,

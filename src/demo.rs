@@ -115,6 +115,7 @@ impl<'o> Demo<'o> {
             registry: Some(RegistryPart::default()),
             executor: Some(ExecutorPart {
                 registry: None,
+                database: None,
                 guardians: Guardians::builtin(),
                 rules: Rules { policy: Some(policy), shadow: None },
                 outbound: Outbound { upstreams, ..Outbound::default() },

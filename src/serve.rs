@@ -47,10 +47,14 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
         return Err(Failure::argument("a policy belongs to the builtin guardian")
             .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
     }
+    let database = file.database(arguments.database);
     let parts = Parts {
-        registry: Some(file.registry_part(arguments.database, &arguments.embedder)?),
+        registry: Some(file.registry_part(database.clone(), &arguments.embedder)?),
         executor: Some(ExecutorPart {
             registry: None,
+            // A file is the registry's: the two have tables of their own.
+            database: run_database(database)?
+                .filter(|database| matches!(database, executor::Database::Postgres(_))),
             guardians,
             rules,
             outbound: file.outbound(&arguments.outbound)?,
@@ -67,7 +71,8 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
 pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT);
-    let registry = Some(file.registry_part(arguments.database, &arguments.embedder)?);
+    let database = file.database(arguments.database);
+    let registry = Some(file.registry_part(database, &arguments.embedder)?);
     let parts = Parts { registry, executor: None, guardian: None, agent: None, ship: true };
     serve(global, "registry", parts, common).await
 }
@@ -91,6 +96,7 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
         registry: None,
         executor: Some(ExecutorPart {
             registry: Some(registry),
+            database: run_database(file.database(arguments.database))?,
             guardians,
             rules: Rules::default(),
             outbound: file.outbound(&arguments.outbound)?,
@@ -101,6 +107,12 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
         ship: false,
     };
     serve(global, "executor", parts, common).await
+}
+
+/// Where an executor keeps its runs.
+fn run_database(address: Option<String>) -> Result<Option<executor::Database>, Failure> {
+    let read = address.map(|address| executor::Database::parse(&address)).transpose();
+    read.map_err(|error| Failure::new(Exit::Bad, CANNOT_SERVE, error.message))
 }
 
 /// The reference guardian alone.
@@ -120,7 +132,7 @@ pub(crate) async fn reindex(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let file = File::read_from(arguments.config.as_deref())?;
-    let part = file.registry_part(arguments.database, &arguments.embedder)?;
+    let part = file.registry_part(file.database(arguments.database), &arguments.embedder)?;
     let folder = Folder::open(&data_dir(global), "registry")?;
     let indexed = stack::reindex(&folder, part).await?;
     if output.is_json() {

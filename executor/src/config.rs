@@ -10,6 +10,8 @@ use a2s::{Domain, Identify, Secret};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::error::{Error, Kind};
+
 mod guardian;
 mod span;
 
@@ -18,8 +20,8 @@ pub use guardian::{FailMode, FailModes, Guardian, GuardianConfig, Hook, Identity
 /// The settings of one executor.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The SQLite file with runs and events; made when it is missing, as are its folders.
-    pub database: PathBuf,
+    /// Where runs, credentials and remembered values are kept.
+    pub database: Database,
     /// How safely events are written.
     pub durability: Durability,
     /// Where capabilities come from.
@@ -52,14 +54,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Settings for `database` and `registry`, with defaults for the rest: guardian `guardian`, no
+    /// Settings for a database in a file and `registry`, with defaults for the rest: guardian `guardian`, no
     /// upstreams, no private targets, no certificates, no token, and a key file `secrets.key` beside
     /// the database.
     #[must_use]
     pub fn new(database: PathBuf, registry: Url, guardian: Guardian) -> Self {
         let secret_key = SecretKey::File(database.with_file_name("secrets.key"));
         Self {
-            database,
+            database: Database::File(database),
             secret_key,
             client_certificates: BTreeMap::new(),
             durability: Durability::default(),
@@ -75,6 +77,39 @@ impl Config {
             others: None,
             telemetry: Telemetry::default(),
         }
+    }
+}
+
+/// Where an executor keeps runs, credentials and remembered values.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// An SQLite file; made when it is missing, as are its folders.
+    File(PathBuf),
+    /// The `postgres:` or `postgresql:` URL of a database, which has to be there and which several
+    /// executors can share. It is never shown, as it may have a password.
+    Postgres(Secret),
+}
+
+impl Database {
+    /// Reads an address: a `postgres:` or `postgresql:` URL, the path of an SQLite file, or that
+    /// behind `sqlite:`.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] for a URL of another kind.
+    pub fn parse(address: &str) -> Result<Self, Error> {
+        let path = match address.split_once(':') {
+            Some(("postgres" | "postgresql", _)) => {
+                return Ok(Self::Postgres(Secret::new(address)));
+            }
+            Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
+            // A letter alone is a drive, not a scheme.
+            Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
+                let message = format!("no database is known for `{scheme}:`");
+                return Err(Error::new(Kind::Configuration, message));
+            }
+            _ => address,
+        };
+        Ok(Self::File(path.into()))
     }
 }
 
@@ -258,6 +293,10 @@ pub struct Limits {
     pub max_run_time: Duration,
     /// Children of one parallel step, or iterations of one step, at the same time.
     pub max_parallel: usize,
+    /// How long a run belongs to an executor that is not heard of any more: then another one takes it
+    /// over.
+    #[serde(with = "span")]
+    pub lease: Duration,
     /// How long a connection may take to be made.
     #[serde(with = "span")]
     pub connect_timeout: Duration,
@@ -298,6 +337,7 @@ impl Default for Limits {
             max_previews: 50,
             max_run_time: Duration::from_secs(3_600),
             max_parallel: 16,
+            lease: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(60),

@@ -320,7 +320,9 @@ impl Stop {
             Self::Failed(error) if failed_status(error) == "cancelled" => 1,
             Self::Failed(error) if !is_catchable(error) => 4,
             Self::Failed(_) => 3,
-            Self::Halted(Why::Cancelled | Why::TimeUp | Why::Suspended | Why::Late) => 2,
+            Self::Halted(Why::Cancelled | Why::TimeUp | Why::Suspended | Why::Lost | Why::Late) => {
+                2
+            }
             Self::Halted(Why::Sibling) => 0,
         }
     }

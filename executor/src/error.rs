@@ -144,6 +144,7 @@ table! {
     Internal = "A2S391", 500, Executor, AskOperator, Failed, "internal error", "See the executor's log, and report it.";
     LeaseLost = "A2S392", 500, Executor, Nothing, Failed, "another executor drives this run", "Nothing is to be done; the other one goes on.";
     Configuration = "A2S393", 500, Executor, AskOperator, Failed, "configuration that cannot be used", "Correct the setting that is named.";
+    StoreAway = "A2S394", 503, Executor, Repeat, Unreachable, "run database does not answer", "Try again when it is back; `docs/operations.md` says what becomes of runs meanwhile.";
 }
 
 impl Kind {

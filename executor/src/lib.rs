@@ -65,8 +65,9 @@
 //! very last, in [`outbound`], and are taken out of its answer at the very first, so that nothing in
 //! between can tell them: the gate, the journal and the engine never see one.
 //!
-//! There is no trait over the database: one backend exists, and a seam is cut when there is a second
-//! one to learn from.
+//! Runs are kept in an SQLite file, or in a PostgreSQL database that several executors share. There a
+//! run belongs to one executor for a bounded time, which it prolongs while it lives; each time that a
+//! run is given to one it gets a new epoch, and the database takes nothing of an older one.
 
 mod access;
 mod clock;
@@ -104,8 +105,9 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    CheckAnswers, ClientCertificate, Config, Durability, EventFile, Export, FailMode, FailModes,
-    Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits, SecretKey, Telemetry,
+    CheckAnswers, ClientCertificate, Config, Database, Durability, EventFile, Export, FailMode,
+    FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits, SecretKey,
+    Telemetry,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 pub use crate::example::{Difference, Fault, Outcome, Trial};

@@ -21,6 +21,7 @@ mod report;
 mod resolve;
 mod start;
 mod store;
+mod tenure;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ use std::time::Duration;
 
 use a2s::Door;
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -52,10 +53,13 @@ use drivers::Drivers;
 use fold::{Progress, RunState, fold};
 use journal::Journal;
 pub(crate) use store::RunFilter;
-use store::{Lease, Store};
+use store::{Epoch, Lease, Store};
+use tenure::Tenure;
 
-/// How long nobody else may drive a run after its driver was last heard of.
-const LEASE: Duration = Duration::from_secs(30);
+/// How often a run that another executor drives is looked at.
+const POLL: Duration = Duration::from_secs(1);
+/// The shortest lease: in less, a busy machine loses its runs to others.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long spans and security events that wait are sent when an executor stops, at the least.
 const FLUSH: Duration = Duration::from_secs(2);
 /// Events that are read at a time.
@@ -90,6 +94,10 @@ pub(crate) struct Runs {
     /// One permit for each run that may be driven at the same time.
     slots: Arc<Semaphore>,
     closing: AtomicBool,
+    /// Tells that a run of another executor may have ended.
+    stirred: Notify,
+    /// Tells that there may be runs which nobody drives.
+    freed: Notify,
     /// This executor, in leases.
     owner: Uuid,
 }
@@ -97,6 +105,8 @@ pub(crate) struct Runs {
 /// A run that is driven here.
 #[derive(Debug)]
 struct Live {
+    /// For how long it is surely driven by nobody else.
+    tenure: Arc<Tenure>,
     journal: Journal,
     halt: Halt,
     /// What is told to nobody; held here and nowhere else.
@@ -112,6 +122,10 @@ impl Runs {
         ids: Arc<dyn Ids>,
         metrics: Metrics,
     ) -> Result<Arc<Self>, Error> {
+        if config.limits.lease < SHORTEST_LEASE {
+            let message = format!("`lease` is at least {SHORTEST_LEASE:?}");
+            return Err(Error::new(Kind::Configuration, message));
+        }
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
         let (its_clock, its_ids) = (Arc::clone(&clock), Arc::clone(&ids));
         let gate = Gate::new(&config.guardian, metrics.clone(), its_clock, its_ids)?;
@@ -141,6 +155,8 @@ impl Runs {
             tasks: Mutex::default(),
             slots: Arc::new(Semaphore::new(slots_of(&config) as usize)),
             closing: AtomicBool::new(false),
+            stirred: Notify::new(),
+            freed: Notify::new(),
             owner: Uuid::from_bytes(ids.random()),
             clock,
             ids,
@@ -149,10 +165,13 @@ impl Runs {
         runs.forget().await?;
         runs.store.sweep_plans(runs.clock.now()).await?;
         runs.take_over().await?;
-        let (keeper, reporter) =
-            (Arc::clone(&runs).keep_leases(), Arc::clone(&runs).keep_reporting());
-        lock(&runs.tasks).spawn(keeper);
-        lock(&runs.tasks).spawn(reporter);
+        {
+            let mut tasks = lock(&runs.tasks);
+            tasks.spawn(Arc::clone(&runs).keep_leases());
+            tasks.spawn(Arc::clone(&runs).keep_house());
+            tasks.spawn(Arc::clone(&runs).keep_listening());
+            tasks.spawn(Arc::clone(&runs).keep_reporting());
+        }
         Ok(runs)
     }
 
@@ -182,18 +201,26 @@ impl Runs {
         self.outbound.hosts()
     }
 
-    /// Waits until nothing more will happen in a run by itself, and gives it.
+    /// Waits until nothing more will happen in a run by itself, whoever drives it, and gives it.
     pub(crate) async fn wait(&self, run: Uuid) -> Result<Run, Error> {
-        let watched = |live: &Arc<Live>| (live.journal.watch(), Arc::clone(&live.ended));
-        let watched = lock(&self.live).get(&run).map(watched);
-        if let Some((mut watch, ended)) = watched {
-            // Closed when the run is not driven any more.
-            while watch.changed().await.is_ok() {}
-            if let Some(ended) = ended.get() {
-                return Ok(ended.clone());
+        loop {
+            let watched = |live: &Arc<Live>| (live.journal.watch(), Arc::clone(&live.ended));
+            let watched = lock(&self.live).get(&run).map(watched);
+            if let Some((mut watch, ended)) = watched {
+                // Closed when the run is not driven any more.
+                while watch.changed().await.is_ok() {}
+                if let Some(ended) = ended.get() {
+                    return Ok(ended.clone());
+                }
             }
+            let stirred = self.stirred.notified();
+            let found = self.get(run).await?;
+            if found.status != RunStatus::Running || self.closing.load(Ordering::SeqCst) {
+                return Ok(found);
+            }
+            // Nobody drives it now, or another executor.
+            let _ = tokio::time::timeout(POLL, stirred).await;
         }
-        self.get(run).await
     }
 
     /// A run as its events tell.
@@ -247,7 +274,8 @@ impl Runs {
             }
             RunStatus::Waiting => {
                 let journal = RunState::of(&events).ok_or_else(|| not_found(run))?;
-                let journal = self.journal(journal, Arc::default());
+                let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+                let journal = self.journal_aside(journal, row.epoch, Arc::default());
                 let duration_ms = milliseconds_between(state.started_at, self.clock.now());
                 let effects = Progress::of(&events).effects();
                 let finished = cancelled(effects == 0, duration_ms);
@@ -303,6 +331,8 @@ impl Runs {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
         self.drivers.end().await;
+        // As if the time of its leases had passed.
+        self.store.expire(self.owner).await;
     }
 
     /// Whether all runs have left within `limit`.
@@ -332,20 +362,26 @@ impl Runs {
     }
 
     fn lease(&self) -> Lease {
-        let now = self.clock.now();
-        Lease { owner: self.owner, until: now.checked_add(LEASE).unwrap_or(now) }
+        Lease { owner: self.owner, length: self.config.limits.lease }
     }
 
-    fn journal(&self, state: RunState, secrets: Arc<Secrets>) -> Journal {
+    /// The journal of a run that nobody drives, to decide about it.
+    fn journal_aside(&self, state: RunState, epoch: Epoch, secrets: Arc<Secrets>) -> Journal {
+        self.journal(state, Arc::new(Tenure::aside(epoch)), secrets)
+    }
+
+    fn journal(&self, state: RunState, tenure: Arc<Tenure>, secrets: Arc<Secrets>) -> Journal {
         let (clock, vault) = (Arc::clone(&self.clock), Arc::clone(&self.vault));
-        Journal::after(state, self.store.clone(), clock, vault, secrets)
+        let given = (self.lease(), tenure);
+        Journal::after(state, given, self.store.clone(), clock, vault, secrets)
     }
 
-    fn enter(&self, state: RunState, secrets: Arc<Secrets>) -> Arc<Live> {
+    fn enter(&self, state: RunState, tenure: Tenure, secrets: Arc<Secrets>) -> Arc<Live> {
         let run = state.id();
-        let journal = self.journal(state, Arc::clone(&secrets));
+        let tenure = Arc::new(tenure);
+        let journal = self.journal(state, Arc::clone(&tenure), Arc::clone(&secrets));
         let (halt, ended) = (Halt::default(), Arc::default());
-        let live = Arc::new(Live { journal, halt, secrets, ended });
+        let live = Arc::new(Live { tenure, journal, halt, secrets, ended });
         lock(&self.live).insert(run, Arc::clone(&live));
         live
     }

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use a2s::api::{StateEntry, StateScope};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use sqlx::SqlitePool;
 
 use crate::clock::Clock;
-use crate::database::failed;
+use crate::database::{Pool, failed, on};
 use crate::error::{Error, Kind};
 use crate::request::one_line;
 
@@ -27,6 +26,13 @@ pub(crate) const MAX_SESSION: usize = 200;
 const MAX_VALUE: usize = 64 << 10;
 /// The most values of one session, or of all runs.
 const MAX_ENTRIES: i64 = 1_000;
+
+/// Sets a value of a session by its name, to a text and at a time, unless there are so many.
+const SET: &str = "INSERT INTO state (session, name, value, updated_at)
+     SELECT $1, $2, $3, $4
+     WHERE (SELECT count(*) FROM state WHERE session = $1 AND name <> $2) < $5
+     ON CONFLICT (session, name)
+     DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
 
 /// Whose values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +52,10 @@ impl Holder {
         if name.is_empty() || name.len() > MAX_SESSION {
             let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
             return Err(Error::new(Kind::BadRequest, message));
+        }
+        if name.contains('\0') {
+            // PostgreSQL takes none.
+            return Err(Error::new(Kind::BadRequest, "`session` takes no NUL"));
         }
         Ok(Self::Session(name.to_owned()))
     }
@@ -76,13 +86,13 @@ pub(crate) struct Recalled {
 /// The store of what is remembered, in the executor's database.
 #[derive(Debug)]
 pub(crate) struct States {
-    pool: SqlitePool,
+    pool: Pool,
     clock: Arc<dyn Clock>,
 }
 
 impl States {
     /// The store in a database that has been migrated.
-    pub(crate) fn new(pool: SqlitePool, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>) -> Self {
         Self { pool, clock }
     }
 
@@ -97,16 +107,25 @@ impl States {
         holder: &Holder,
         names: Option<&[String]>,
     ) -> Result<Vec<StateEntry>, Error> {
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(
-            "SELECT name, value, updated_at FROM state
-             WHERE session = ?1 AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
-             ORDER BY name",
-        )
-        .bind(holder.key())
-        .bind(names.map(|names| serde_json::json!(names).to_string()))
-        .fetch_all(&self.pool)
-        .await
-        .map_err(failed(WHAT))?;
+        let sql = match &self.pool {
+            Pool::Sqlite(_) => {
+                "SELECT name, value, updated_at FROM state
+                 WHERE session = $1
+                   AND ($2 IS NULL OR name IN (SELECT value FROM json_each($2)))
+                 ORDER BY name"
+            }
+            Pool::Postgres(_) => {
+                "SELECT name, value, updated_at FROM state
+                 WHERE session = $1
+                   AND ($2 IS NULL OR name IN (SELECT jsonb_array_elements_text($2::jsonb)))
+                 ORDER BY name"
+            }
+        };
+        let names = names.map(|names| serde_json::json!(names).to_string());
+        let rows: Result<Vec<(String, String, i64)>, _> = on!(&self.pool, |pool| {
+            sqlx::query_as(sql).bind(holder.key()).bind(names).fetch_all(pool).await
+        });
+        let rows = rows.map_err(failed(WHAT))?;
         let entry = |(name, value, updated_at): (String, String, i64)| {
             Ok(StateEntry {
                 name,
@@ -148,22 +167,14 @@ impl States {
         Self::check(name, &value)?;
         let text = value.to_string();
         let updated_at = self.clock.now();
-        let written = sqlx::query(
-            "INSERT INTO state (session, name, value, updated_at)
-             SELECT ?1, ?2, ?3, ?4
-             WHERE (SELECT count(*) FROM state WHERE session = ?1 AND name <> ?2) < ?5
-             ON CONFLICT (session, name)
-             DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-        )
-        .bind(holder.key())
-        .bind(name)
-        .bind(text)
-        .bind(updated_at.as_millisecond())
-        .bind(MAX_ENTRIES)
-        .execute(&self.pool)
-        .await
-        .map_err(failed(WHAT))?;
-        if written.rows_affected() == 0 {
+        let milliseconds = updated_at.as_millisecond();
+        let written = on!(&self.pool, |pool| {
+            let query = sqlx::query(SET).bind(holder.key()).bind(name).bind(text);
+            let query = query.bind(milliseconds).bind(MAX_ENTRIES);
+            query.execute(pool).await.map(|done| done.rows_affected())
+        });
+        let written = written.map_err(failed(WHAT))?;
+        if written == 0 {
             let message = format!("{MAX_ENTRIES} values are remembered here, and that is the most");
             let error = Error::new(Kind::BadRequest, message);
             return Err(error.hint("Forget some with `a2s state remove`."));
@@ -176,13 +187,12 @@ impl States {
     /// # Errors
     /// [`Kind::StateNotFound`] when there is none of this name.
     pub(crate) async fn remove(&self, holder: &Holder, name: &str) -> Result<(), Error> {
-        let removed = sqlx::query("DELETE FROM state WHERE session = ?1 AND name = ?2")
-            .bind(holder.key())
-            .bind(name)
-            .execute(&self.pool)
-            .await
-            .map_err(failed(WHAT))?;
-        if removed.rows_affected() == 0 {
+        const SQL: &str = "DELETE FROM state WHERE session = $1 AND name = $2";
+        let removed = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(holder.key()).bind(name);
+            query.execute(pool).await.map(|done| done.rows_affected())
+        });
+        if removed.map_err(failed(WHAT))? == 0 {
             let message =
                 format!("nothing is remembered by the name `{}`", one_line(name, MAX_NAME));
             return Err(Error::new(Kind::StateNotFound, message));

@@ -18,12 +18,12 @@ use std::sync::Arc;
 use a2s::api::{Credential, StoredCredential};
 use a2s::{Digest, Domain, Secret, is_scheme_name};
 use jiff::{SignedDuration, Timestamp};
-use sqlx::SqlitePool;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::clock::{Clock, Ids};
 use crate::config::Config;
+use crate::database::Pool;
 use crate::error::{Error, Kind};
 use key::Keys;
 use seal::Place;
@@ -53,7 +53,8 @@ pub(crate) struct Opened {
 
 impl Vault {
     /// The credentials in the database of the configuration, whose schema is up to date. A key that
-    /// is configured badly is refused at once; a key that does not fit what is stored is logged, so
+    /// is configured badly is refused at once, and so is one that other executors of the same database
+    /// do not have: they could not go on with each other's runs. A key that does not fit what is stored is logged, so
     /// that runs without credentials go on and the credentials can be set anew.
     ///
     /// # Errors
@@ -61,12 +62,24 @@ impl Vault {
     /// [`Kind::Store`] when the database fails.
     pub(crate) async fn open(
         config: &Config,
-        pool: SqlitePool,
+        pool: Pool,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Self, Error> {
         let table = Table::new(pool);
         let keys = Keys::new(config.secret_key.clone())?;
+        let own = || Ok(keys.to_seal(&ids)?.id().to_owned());
+        if let Some(agreed) = table.agree_on_key(own).await?
+            && agreed != own()?
+        {
+            let message = format!(
+                "the executors of this database seal with the key {agreed}, and the key here is {}",
+                own()?
+            );
+            let hint = "Give all of them one key: a copy of the key file, or `--secret-key env` \
+                        with the same A2S_SECRET_KEY.";
+            return Err(Error::new(Kind::Configuration, message).hint(hint));
+        }
         let sealed_with = table.key_ids().await?;
         if !sealed_with.is_empty() {
             match keys.to_open() {

@@ -116,15 +116,20 @@ impl File {
         }
     }
 
+    /// Where a service keeps what it is told, when that is not in its usual place.
+    pub(super) fn database(&self, arguments: DatabaseArgs) -> Option<String> {
+        let given = arguments.database.filter(|address| !address.is_empty());
+        let file = || self.database.as_ref().map(|address| address.reveal().to_owned());
+        given.or_else(file)
+    }
+
     /// Where the registry keeps documents, and what turns texts into vectors.
     pub(super) fn registry_part(
         &self,
-        database: DatabaseArgs,
+        database: Option<String>,
         embedder: &EmbedderArgs,
     ) -> Result<RegistryPart, Failure> {
-        let given = database.database.filter(|address| !address.is_empty());
-        let file = || self.database.as_ref().map(|address| address.reveal().to_owned());
-        let database = given.or_else(file).map(Into::into);
+        let database = database.map(Into::into);
         Ok(RegistryPart { database, ..self.embedder.read(embedder, variable)? })
     }
 

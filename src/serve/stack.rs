@@ -78,6 +78,8 @@ impl Default for RegistryPart {
 pub(crate) struct ExecutorPart {
     /// Where the registry answers; none for the one of this process.
     pub(crate) registry: Option<Url>,
+    /// Where it keeps runs; none for the file in the data folder.
+    pub(crate) database: Option<executor::Database>,
     pub(crate) guardians: Guardians,
     /// Those of the guardian of this process, when it is among them.
     pub(crate) rules: Rules,
@@ -386,7 +388,9 @@ async fn open_executor(
         authorities: files.authorities,
     };
     let certificates = client_certificates.into_iter();
+    let usual = executor::Config::new(folder.join("executor.sqlite"), registry, guardian);
     let config = executor::Config {
+        database: part.database.unwrap_or(usual.database),
         secret_key,
         client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
         registry_token: door.owner.clone(),
@@ -399,10 +403,10 @@ async fn open_executor(
         others: door.others,
         durability: part.journal.durability,
         telemetry: part.journal.telemetry,
-        ..executor::Config::new(folder.join("executor.sqlite"), registry, guardian)
+        ..usual
     };
     let metrics = metrics.sub_registry_with_prefix("executor");
-    executor::App::open(config, Arc::new(System), Arc::new(System), metrics)
+    Box::pin(executor::App::open(config, Arc::new(System), Arc::new(System), metrics))
         .await
         .map_err(|error| cannot_serve(&error))
 }

@@ -27,6 +27,8 @@ pub(crate) enum Why {
     TimeUp,
     /// The executor shuts down; the run goes on later.
     Suspended,
+    /// The run is another executor's by now, which goes on with it.
+    Lost,
     /// A step beside it failed: of the same parallel block, or another iteration.
     Sibling,
     /// The step, or one around it, took longer than its `timeout`.
@@ -40,6 +42,7 @@ impl Why {
             Self::Cancelled => "the run was cancelled",
             Self::TimeUp => "the run took longer than it may",
             Self::Suspended => "the executor shuts down",
+            Self::Lost => "another executor goes on with this run",
             Self::Sibling => "a step beside it failed first",
             Self::Late => "the step around it took longer than its `timeout`",
         }

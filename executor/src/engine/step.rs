@@ -242,7 +242,7 @@ impl<'r> Engine<'r> {
             }
             Err(Stop::Halted(why)) => {
                 // A run that is left for later goes on with this step.
-                if why != Why::Suspended {
+                if !matches!(why, Why::Suspended | Why::Lost) {
                     let kind = if why == Why::Late { Kind::StepTimeout } else { Kind::Cancelled };
                     let error = Error::new(kind, why.words());
                     let error = error.to_run_error(Some(path), None, self.is_repeat_safe());

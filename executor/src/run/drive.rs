@@ -9,11 +9,14 @@ use a2s::api::{EventKind, RunError, RunStatus};
 use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
-use super::{LEASE, Live, Runs, cancelled, lock, not_found};
+use super::store::Word;
+use super::tenure::Tenure;
+use super::{Live, POLL, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
 use crate::engine::{Budget, Engine, Services, Stop, Way, Why};
 use crate::error::{Error, Kind};
@@ -76,13 +79,22 @@ impl Runs {
                 Err(error) => tracing::error!(%run, %error, "the end of a run was not recorded"),
             }
         }
-        lock(&self.live).remove(&run);
+        self.forget_live(run, &live);
         // Whoever waits for the run learns of its end when its journal goes.
         drop(live);
         match rest {
             Some(status) if status.is_final() => self.tell_end(run).await,
             Some(_) => self.tell_rest(run).await,
             None => {}
+        }
+    }
+
+    /// Takes a run out of those that are driven here. It may be another time that it is driven here
+    /// now, which stays.
+    fn forget_live(&self, run: Uuid, left: &Arc<Live>) {
+        let mut live = lock(&self.live);
+        if live.get(&run).is_some_and(|live| Arc::ptr_eq(live, left)) {
+            live.remove(&run);
         }
     }
 
@@ -152,20 +164,83 @@ impl Runs {
         }
     }
 
-    /// Keeps the leases of live runs, obeys requests to cancel that came from elsewhere, takes over
-    /// runs that nobody drives, and forgets runs and plans whose time is over.
+    /// Keeps the leases of live runs, and obeys requests to cancel that came from elsewhere.
     pub(super) async fn keep_leases(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(LEASE / 3).await;
-            let live: Vec<Uuid> = lock(&self.live).keys().copied().collect();
-            match self.store.renew(self.lease(), live).await {
-                Ok(unwanted) => {
-                    let live = lock(&self.live);
-                    let unwanted = unwanted.iter().filter_map(|run| live.get(run));
-                    unwanted.for_each(|live| live.halt.stop(Why::Cancelled));
-                }
-                Err(error) => tracing::error!(%error, "leases could not be renewed"),
+            tokio::time::sleep(self.config.limits.lease / 3).await;
+            if let Err(error) = self.renew().await {
+                tracing::error!(%error, "leases could not be renewed");
             }
+        }
+    }
+
+    /// Prolongs the leases of live runs. Those that are another executor's by now stop here.
+    async fn renew(&self) -> Result<(), Error> {
+        let live: BTreeMap<Uuid, Arc<Live>> = lock(&self.live).clone();
+        if live.is_empty() {
+            return Ok(());
+        }
+        let epochs = live.iter().map(|(run, live)| (*run, live.tenure.epoch)).collect();
+        let (asked, lease) = (Instant::now(), self.lease());
+        let held = self.store.renew(lease, epochs).await?;
+        let held: BTreeMap<Uuid, bool> =
+            held.iter().map(|held| (held.run, held.cancel_requested)).collect();
+        for (run, live) in &live {
+            match held.get(run) {
+                Some(cancel_requested) => {
+                    live.tenure.prolong(asked, lease);
+                    if *cancel_requested {
+                        live.halt.stop(Why::Cancelled);
+                    }
+                }
+                // It has just ended, or belongs to somebody else.
+                None => live.halt.stop(Why::Lost),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears what other executors tell, for as long as the database can be heard.
+    pub(super) async fn keep_listening(self: Arc<Self>) {
+        loop {
+            match self.listen().await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(%error, "other executors cannot be heard now"),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    async fn listen(&self) -> Result<(), Error> {
+        let Some(mut listener) = self.store.listen().await? else { return Ok(()) };
+        // What was told before is not told again.
+        let mut word = Word::Missed;
+        loop {
+            match word {
+                Word::Cancel(run) => {
+                    let live = lock(&self.live).get(&run).cloned();
+                    if let Some(live) = live {
+                        live.halt.stop(Why::Cancelled);
+                    }
+                }
+                Word::Rest => self.stirred.notify_waiters(),
+                Word::Free => self.freed.notify_one(),
+                Word::Missed => {
+                    self.renew().await?;
+                    self.stirred.notify_waiters();
+                    self.freed.notify_one();
+                }
+            }
+            word = listener.hear().await?;
+        }
+    }
+
+    /// Takes over runs that nobody drives, and forgets runs and plans whose time is over: now and
+    /// then, beside the leases, which must not wait for it.
+    pub(super) async fn keep_house(self: Arc<Self>) {
+        loop {
+            let pause = self.config.limits.lease / 3;
+            let _ = tokio::time::timeout(pause, self.freed.notified()).await;
             if let Err(error) = self.take_over().await {
                 tracing::error!(%error, "runs could not be taken over");
             }
@@ -184,8 +259,12 @@ impl Runs {
         if room == 0 || self.closing.load(Ordering::SeqCst) {
             return Ok(());
         }
-        for run in self.store.claim(self.lease(), self.clock.now(), room).await? {
-            if let Err(error) = self.resume(run).await {
+        // A run that is driven here is not taken over from here, however late its lease is renewed.
+        let live = lock(&self.live).keys().copied().collect();
+        let (asked, lease) = (Instant::now(), self.lease());
+        for (run, epoch) in self.store.claim(lease, live, room).await? {
+            let tenure = Tenure::since(asked, lease, epoch);
+            if let Err(error) = self.resume(run, tenure).await {
                 tracing::error!(%run, %error, "a run could not be resumed");
             }
         }
@@ -203,7 +282,7 @@ impl Runs {
         Ok(())
     }
 
-    async fn resume(self: &Arc<Self>, run: Uuid) -> Result<(), Error> {
+    async fn resume(self: &Arc<Self>, run: Uuid, tenure: Tenure) -> Result<(), Error> {
         // Without room the claim runs out by itself, and the run is claimed again.
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(()) };
         let mut events = self.read_all(run).await?;
@@ -214,9 +293,9 @@ impl Runs {
         let progress = Progress::of(&events);
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let start = Start::of(&events).ok_or_else(|| no_beginning(run))?;
-        let live = self.enter(state, secrets);
+        let live = self.enter(state, tenure, secrets);
         if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
-            lock(&self.live).remove(&run);
+            self.forget_live(run, &live);
             return Err(error);
         }
         tracing::info!(%run, capability = %start.capability.name, "run resumed");
@@ -326,7 +405,7 @@ pub(super) fn last_event(
         Err(Stop::Halted(Why::TimeUp)) => {
             failed(of_kind(Kind::BudgetExceeded, Why::TimeUp.words()))
         }
-        Err(Stop::Halted(Why::Suspended)) => None,
+        Err(Stop::Halted(Why::Suspended | Why::Lost)) => None,
         // Only parts of a run stop for these; the step that failed is the reason of the whole.
         Err(Stop::Halted(Why::Sibling | Why::Late)) => {
             failed(of_kind(Kind::Internal, "a run ended halfway"))

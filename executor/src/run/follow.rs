@@ -3,18 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use a2s::api::{Event, EventKind, RunStatus};
 use futures::stream::{self, Stream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{PAGE, Runs, lock, not_found};
+use super::{PAGE, POLL, Runs, lock, not_found};
 use crate::error::Error;
-
-/// How often a run that another executor drives is looked at.
-const POLL: Duration = Duration::from_secs(1);
 
 impl Runs {
     /// The events of a run after number `after`, those to come included; ends when nothing more
@@ -91,7 +87,7 @@ impl Following {
                     }
                 }
                 None if running && !self.runs.closing.load(Ordering::SeqCst) => {
-                    tokio::time::sleep(POLL).await;
+                    let _ = tokio::time::timeout(POLL, self.runs.stirred.notified()).await;
                 }
                 None => return Ok(None),
             }

@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::exchange::Exchange;
 use super::fold::RunState;
 use super::hidden::Hidden;
-use super::store::Store;
+use super::store::{Lease, Store};
+use super::tenure::Tenure;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::secrets::Secrets;
@@ -36,9 +37,15 @@ pub(crate) struct Journal {
 /// Where events go.
 #[derive(Debug)]
 enum Sink {
-    /// To the database; what they do not tell is sealed, so that the run can be resumed. They come
-    /// to `state`.
-    Database { state: Box<RunState>, store: Store, vault: Arc<Vault> },
+    /// To the database, for as long as the run is this executor's; what they do not tell is sealed, so
+    /// that the run can be resumed. They come to `state`.
+    Database {
+        state: Box<RunState>,
+        lease: Lease,
+        tenure: Arc<Tenure>,
+        store: Store,
+        vault: Arc<Vault>,
+    },
     /// To a list: nobody goes on with this run.
     List(Vec<Event>),
 }
@@ -59,16 +66,17 @@ impl Journal {
         Self::new(run, Sink::List(Vec::new()), clock, secrets)
     }
 
-    /// Goes on with the journal of a run that has come to `state`.
-    pub(crate) fn after(
+    /// Goes on with the journal of a run that has come to `state` and was given to this executor.
+    pub(super) fn after(
         state: RunState,
+        (lease, tenure): (Lease, Arc<Tenure>),
         store: Store,
         clock: Arc<dyn Clock>,
         vault: Arc<Vault>,
         secrets: Arc<Secrets>,
     ) -> Self {
         let (run, state) = (state.id(), Box::new(state));
-        Self::new(run, Sink::Database { state, store, vault }, clock, secrets)
+        Self::new(run, Sink::Database { state, lease, tenure, store, vault }, clock, secrets)
     }
 
     fn new(run: Uuid, sink: Sink, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
@@ -110,16 +118,16 @@ impl Journal {
         let mut sink = self.lock();
         let event = self.event(sink.last() + 1, kind);
         match &mut *sink {
-            Sink::Database { state, store, .. } => {
+            Sink::Database { state, tenure, store, .. } => {
                 state.apply(&event);
-                store.append_soon(event, Arc::clone(&self.committed));
+                store.append_soon(event, tenure.epoch, Arc::clone(&self.committed));
             }
             Sink::List(events) => events.push(event),
         }
     }
 
     /// Records what happened, and returns once it cannot be lost any more. What a step set is
-    /// sealed beside its event where the event does not tell it.
+    /// sealed beside its event where the event does not tell it. Behind it nobody else drives the run.
     ///
     /// # Errors
     /// When the database fails, what is secret cannot be sealed, or another executor has written to
@@ -127,11 +135,13 @@ impl Journal {
     pub(crate) async fn commit(&self, mut kind: EventKind) -> Result<(), Error> {
         let truth = Hidden::of(&kind, &self.secrets);
         self.secrets.mask_event(&mut kind);
-        let done = {
+        let (done, lease, tenure, store) = {
             let mut sink = self.lock();
             let seq = sink.last() + 1;
-            let (state, store, vault) = match &mut *sink {
-                Sink::Database { state, store, vault } => (state, store, vault),
+            let (state, lease, tenure, store, vault) = match &mut *sink {
+                Sink::Database { state, lease, tenure, store, vault } => {
+                    (state, *lease, Arc::clone(tenure), store.clone(), vault)
+                }
                 Sink::List(events) => {
                     events.push(self.event(seq, kind));
                     return Ok(());
@@ -142,16 +152,18 @@ impl Journal {
             let sealed = hidden.map(|hidden| hidden.seal(vault, self.run, seq)).transpose()?;
             let event = self.event(seq, kind);
             state.apply(&event);
-            store.append(event, sealed, Arc::clone(&self.committed))
+            let done = store.append(event, tenure.epoch, sealed, Arc::clone(&self.committed));
+            (done, lease, tenure, store)
         };
-        done.await
+        done.await?;
+        tenure.confirm(self.run, lease, &store).await
     }
 
     /// Keeps what a step asked and was answered, for replays. It is on the disk before the end of
     /// the step is.
     pub(crate) fn keep(&self, step: &str, exchange: Exchange) {
-        if let Sink::Database { store, .. } = &*self.lock() {
-            store.keep_soon(self.run, step.to_owned(), exchange);
+        if let Sink::Database { tenure, store, .. } = &*self.lock() {
+            store.keep_soon(self.run, tenure.epoch, step.to_owned(), exchange);
         }
     }
 

@@ -45,7 +45,7 @@ impl Runs {
         let plan = self.recall_plan(&start, &row.choices).await?;
         check_outputs(&plan, &step, &request, &secrets)?;
         let ResumeRequest { decision, outputs, .. } = request;
-        let journal = self.journal(state, secrets);
+        let journal = self.journal_aside(state, row.epoch, secrets);
         tracing::info!(%run, step, ?decision, "a step was resolved");
         journal.commit(EventKind::StepResolved { step, decision, outputs }).await?;
         self.take_over().await?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use a2s::Digest;
 use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext, TriggerEvent};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Runs;
@@ -14,7 +15,8 @@ use super::hidden::Hidden;
 use super::journal::EVENT_VERSION;
 use super::plan::Redeemed;
 use super::prepare::Prepared;
-use super::store::{Created, NewRun};
+use super::store::{Created, Epoch, NewRun};
+use super::tenure::Tenure;
 use crate::clock::new_run_id;
 use crate::error::{Error, Kind};
 use crate::secrets::{Secrets, hidden};
@@ -91,6 +93,7 @@ impl Runs {
             Some(hidden.seal(&self.vault, run, 1)?)
         };
         let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
+        let (asked, lease) = (Instant::now(), self.lease());
         let created = self
             .store
             .create(NewRun {
@@ -102,7 +105,7 @@ impl Runs {
                 plan: redeemed.as_ref().map(|redeemed| redeemed.id),
                 first: first.clone(),
                 sealed,
-                lease: self.lease(),
+                lease,
             })
             .await?;
         match created {
@@ -123,7 +126,7 @@ impl Runs {
         // What events tell has lost its secrets.
         let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
         let answer = state.to_run();
-        let live = self.enter(state, secrets);
+        let live = self.enter(state, Tenure::since(asked, lease, Epoch::FIRST), secrets);
         self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), slot }, false);
         Ok(answer)
     }

@@ -245,7 +245,7 @@ fn log() -> Log {
 /// A world with a parrot for a service, and a capability for each of `paths`.
 async fn world(paths: &[&str]) -> (World, Arc<Parrot>) {
     let mut world = World::new().await;
-    let file = world.config.database.with_file_name("events.jsonl");
+    let file = world.file("events.jsonl");
     world.config.telemetry.ocsf_file = Some(EventFile::new(file));
     let service = Arc::new(Parrot::default());
     let address = serve(Router::new().fallback(parrot).with_state(Arc::clone(&service))).await;
@@ -281,9 +281,9 @@ async fn search_run(app: &App, world: &World, run: Uuid) {
 /// Searches what is left when everything has ended.
 async fn search_rest(app: App, world: &World) {
     search("metrics", world.metrics().as_bytes());
-    search("a database in use", &world.database_bytes());
+    search("a database in use", &world.database_bytes().await);
     app.shutdown(std::time::Duration::from_secs(5)).await;
-    search("the database", &world.database_bytes());
+    search("the database", &world.database_bytes().await);
     let file = world.config.telemetry.ocsf_file.as_ref().unwrap();
     let events = std::fs::read(&file.path).unwrap();
     assert!(!events.is_empty(), "no security event was written");

@@ -387,13 +387,10 @@ async fn what_fails_in_the_middle_loses_neither_plan_nor_run() {
     let token = token(&app, echo()).await;
     // The database fails behind the mark on the plan, and behind the run's own row.
     for place in ["AFTER UPDATE ON plan", "BEFORE INSERT ON event"] {
-        let trigger = format!(
-            "CREATE TRIGGER fault {place} BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END"
-        );
-        world.change_database(&trigger).await;
+        world.break_database(place).await;
         let (status, code, _) = run_plan(&app, &token, &[]).await.problem();
         assert_eq!((status, code.as_str()), (500, "A2S390"), "{place}");
-        world.change_database("DROP TRIGGER fault").await;
+        world.mend_database().await;
         assert_eq!(world.count_rows("run").await, 0, "{place}");
         assert_eq!(world.count_rows("plan WHERE used_by IS NULL AND sealed IS NOT NULL").await, 1);
     }
@@ -439,7 +436,7 @@ async fn nothing_of_a_secret_input_is_in_a_plan_or_in_what_is_stored_of_it() {
     let answer = call(&app, Method::POST, "/v1/plans", &[], request(SECRET)).await;
     let shown: PlanAnswer = serde_json::from_value(answer.body.clone()).unwrap();
     let token = shown.token.unwrap();
-    let stored = String::from_utf8_lossy(&world.database_bytes()).into_owned();
+    let stored = String::from_utf8_lossy(&world.database_bytes().await).into_owned();
     for (what, text) in [("the plan", answer.body.to_string()), ("the database", stored)] {
         assert!(!text.contains("canary") && !text.contains("hunter2"), "{what}: {text}");
         // Nothing is in the database of the token either.
@@ -460,7 +457,7 @@ async fn nothing_of_a_secret_input_is_in_a_plan_or_in_what_is_stored_of_it() {
     assert_eq!(output(&run)["said"], json!(["(secret)", "see (secret)"]));
     let told = json!(events(&app, run.id).await).to_string();
     assert!(!told.contains("canary"), "{told}");
-    let stored = String::from_utf8_lossy(&world.database_bytes()).into_owned();
+    let stored = String::from_utf8_lossy(&world.database_bytes().await).into_owned();
     assert!(!stored.contains("canary"));
 }
 
@@ -472,8 +469,8 @@ async fn a_stored_plan_that_was_moved_or_sealed_with_another_key_starts_nothing(
     let (first, second) = (token(&app, echo()).await, token(&app, echo()).await);
     world
         .change_database(
-            "UPDATE plan SET nonce = (SELECT nonce FROM plan ORDER BY rowid LIMIT 1),
-                 sealed = (SELECT sealed FROM plan ORDER BY rowid LIMIT 1)",
+            "UPDATE plan SET nonce = (SELECT nonce FROM plan ORDER BY expires_at LIMIT 1),
+                 sealed = (SELECT sealed FROM plan ORDER BY expires_at LIMIT 1)",
         )
         .await;
     assert_eq!(run_plan(&app, &second, &[]).await.problem().1, "A2S383");
@@ -484,6 +481,7 @@ async fn a_stored_plan_that_was_moved_or_sealed_with_another_key_starts_nothing(
     let mut world = world;
     let key = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
     world.config.secret_key = crate::SecretKey::Given(Secret::new(key));
+    world.forget_key().await;
     let app = world.open().await;
     assert_eq!(run_plan(&app, &third, &[]).await.problem().1, "A2S383");
     assert_eq!(world.count_rows("run").await, 1);

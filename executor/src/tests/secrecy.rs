@@ -64,8 +64,8 @@ fn key(byte: u8) -> SecretKey {
     SecretKey::Given(Secret::new(STANDARD.encode([byte; 32])))
 }
 
-fn database(world: &World) -> String {
-    String::from_utf8_lossy(&world.database_bytes()).into_owned()
+async fn database(world: &World) -> String {
+    String::from_utf8_lossy(&world.database_bytes().await).into_owned()
 }
 
 #[track_caller]
@@ -133,7 +133,7 @@ async fn the_service_gets_the_secret_and_nobody_else_is_told() {
     let (outcome, _) = world.registry.outcome().await;
     assert_untold("the outcome", &outcome.to_string());
     app.shutdown(Duration::from_secs(30)).await;
-    let stored = database(&world);
+    let stored = database(&world).await;
     assert!(stored.contains("run_finished"), "the database was read");
     assert_untold("the database", &stored);
 }
@@ -299,7 +299,7 @@ async fn what_goes_into_a_secret_parameter_is_secret_where_it_comes_from() {
     let shown = json!(world.guardian.asked()).to_string();
     assert!(shown.contains("bearer") && shown.contains("jane"));
     app.shutdown(Duration::from_secs(30)).await;
-    assert_untold("the database", &database(&world));
+    assert_untold("the database", &database(&world).await);
 }
 
 /// The bodies of the requests `POST path`.
@@ -336,7 +336,7 @@ async fn died(world: &World, name: &str, held: &str) -> Uuid {
 async fn a_run_with_secrets_goes_on_after_a_crash_and_keeps_them() {
     let world = World::new().await;
     let id = died(&world, "Hold", "GET /hold/x").await;
-    assert_untold("the database", &database(&world));
+    assert_untold("the database", &database(&world).await);
     world.service.release("x");
     let app = world.open().await;
     let told = events(&app, id).await;
@@ -346,7 +346,7 @@ async fn a_run_with_secrets_goes_on_after_a_crash_and_keeps_them() {
     assert_untold("the events", &json!(told).to_string());
     assert_untold("the guardian", &json!(world.guardian.asked()).to_string());
     app.shutdown(Duration::from_secs(30)).await;
-    assert_untold("the database", &database(&world));
+    assert_untold("the database", &database(&world).await);
     // The same request has the same digest in both lives of the run.
     let digests = told.iter().filter_map(|event| match &event.kind {
         EventKind::Sending { step, request_digest, .. } if step == "held" => Some(request_digest),
@@ -379,8 +379,10 @@ async fn a_run_whose_key_is_gone_ends_and_says_so() {
     let mut world = World::new().await;
     for (name, held, doubt) in [("Get", "GET /hold/x", false), ("Post", "POST /hold/x", true)] {
         world.config.secret_key = key(1);
+        world.forget_key().await;
         let id = died(&world, name, held).await;
         world.config.secret_key = key(2);
+        world.forget_key().await;
         let app = world.open().await;
         events(&app, id).await;
         let run = read(&app, id).await;
@@ -389,7 +391,7 @@ async fn a_run_whose_key_is_gone_ends_and_says_so() {
         assert!(error.message.contains("was sealed with the key"), "{}", error.message);
         let in_doubt = error.message.contains("`POST https://api.example/hold/x`");
         assert_eq!((in_doubt, error.repeat_safe), (doubt, false), "{}", error.message);
-        assert_untold("the database", &database(&world));
+        assert_untold("the database", &database(&world).await);
     }
     assert_eq!(sent(&world, "/after"), [] as [Value; 0]);
 }
@@ -426,7 +428,7 @@ async fn a_masked_output_comes_back_as_it_was() {
     world.service.arrived("GET /hold/x", 1).await;
     app.crash().await;
     world.service.idle().await;
-    assert_untold("the database", &database(&world));
+    assert_untold("the database", &database(&world).await);
     world.service.release("x");
     let app = world.open().await;
     let told = events(&app, id).await;
@@ -450,6 +452,7 @@ async fn a_lost_run_that_was_to_be_cancelled_is_cancelled() {
     app.crash().await;
     world.service.idle().await;
     world.config.secret_key = key(2);
+    world.forget_key().await;
     let app = world.open().await;
     events(&app, id).await;
     let run = read(&app, id).await;

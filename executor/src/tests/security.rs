@@ -53,7 +53,7 @@ impl Endpoint {
 
 /// Makes a file the receiver of a world.
 fn file_of(world: &mut World) -> PathBuf {
-    let path = world.config.database.with_file_name("events.jsonl");
+    let path = world.file("events.jsonl");
     world.config.telemetry.ocsf_file = Some(EventFile::new(path.clone()));
     path
 }

@@ -23,6 +23,7 @@ use tokio::sync::{Barrier, Notify};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
+use super::database::{Made, make};
 use crate::clock::{Clock, Ids};
 use crate::{App, Config, Guardian, GuardianConfig};
 
@@ -42,7 +43,8 @@ pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) clock: Arc<TestClock>,
     metrics: Mutex<Registry>,
-    _folder: TempDir,
+    folder: TempDir,
+    _made: Option<Made>,
 }
 
 impl World {
@@ -61,6 +63,8 @@ impl World {
             url(registry_at, "/"),
             Guardian::At(vec![guardian_config]),
         );
+        let (database, made) = make(folder.path().join("data/executor.sqlite")).await;
+        config.database = database;
         config.upstreams.insert(Domain::new("api.example").unwrap(), url(service_at, "/"));
         // Pauses between attempts are not what is tested here.
         config.limits.max_pause = Duration::ZERO;
@@ -72,7 +76,8 @@ impl World {
             config,
             clock,
             metrics: Mutex::default(),
-            _folder: folder,
+            folder,
+            _made: made,
         }
     }
 
@@ -618,7 +623,12 @@ impl ServiceDouble {
     /// Waits until no request is being answered: one whose sender has crashed is not at once known
     /// to be, and would take what is released for its successor.
     pub(crate) async fn idle(&self) {
-        let is_idle = || self.busy.load(Ordering::SeqCst) == 0;
+        self.idle_but(0).await;
+    }
+
+    /// The same for all but so many.
+    pub(crate) async fn idle_but(&self, most: u64) {
+        let is_idle = || self.busy.load(Ordering::SeqCst) <= most;
         self.until(is_idle, "every request is answered or given up").await;
     }
 

@@ -1,12 +1,11 @@
-//! The rows, in SQLite.
+//! The rows. Both engines understand the SQL.
 
 use a2s::Domain;
 use a2s::api::{CredentialKind, StoredCredential};
 use jiff::Timestamp;
-use sqlx::sqlite::SqlitePool;
 
 use super::seal::Sealed;
-use crate::database::failed;
+use crate::database::{Pool, failed, on};
 use crate::error::{Error, Kind};
 
 /// As errors call it.
@@ -15,7 +14,7 @@ const WHAT: &str = "the stored credentials";
 /// The table. Changes are rare, so they do not go through the runs' writer.
 #[derive(Debug)]
 pub(super) struct Table {
-    pool: SqlitePool,
+    pool: Pool,
 }
 
 /// Kind, time, key, nonce and what is sealed.
@@ -30,7 +29,7 @@ pub(super) struct Row {
 }
 
 impl Table {
-    pub(super) fn new(pool: SqlitePool) -> Self {
+    pub(super) fn new(pool: Pool) -> Self {
         Self { pool }
     }
 
@@ -42,16 +41,14 @@ impl Table {
                 Box::pin(async move { sqlx::raw_sql(SCHEMA).execute(connection).await.map(|_| ()) })
             },
         );
-        Self { pool: pool.connect_lazy("sqlite::memory:").unwrap() }
+        Self { pool: Pool::Sqlite(pool.connect_lazy("sqlite::memory:").unwrap()) }
     }
 
     pub(super) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
-        let rows: Vec<(String, String, String, i64)> = sqlx::query_as(
-            "SELECT host, scheme, kind, set_at FROM credential ORDER BY host, scheme",
-        )
-        .fetch_all(&self.pool)
-        .await
-        .map_err(failed(WHAT))?;
+        const SQL: &str = "SELECT host, scheme, kind, set_at FROM credential ORDER BY host, scheme";
+        let rows: Result<Vec<(String, String, String, i64)>, _> =
+            on!(&self.pool, |pool| sqlx::query_as(SQL).fetch_all(pool).await);
+        let rows = rows.map_err(failed(WHAT))?;
         let read = |(host, scheme, kind, set_at): (String, String, String, i64)| {
             Some(StoredCredential {
                 host: Domain::new(&host).ok()?,
@@ -63,26 +60,41 @@ impl Table {
         rows.into_iter().map(|row| read(row).ok_or_else(malformed)).collect()
     }
 
+    /// The key that the executors of a shared database seal with: this one, when none of them has
+    /// sealed before. None for a database that one executor has for itself.
+    pub(super) async fn agree_on_key(
+        &self,
+        own: impl FnOnce() -> Result<String, Error>,
+    ) -> Result<Option<String>, Error> {
+        let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
+        sqlx::query("UPDATE executor SET key_id = $1 WHERE key_id IS NULL")
+            .bind(own()?)
+            .execute(pool)
+            .await
+            .map_err(failed(WHAT))?;
+        let agreed = sqlx::query_scalar("SELECT key_id FROM executor").fetch_one(pool).await;
+        agreed.map(Some).map_err(failed(WHAT))
+    }
+
     pub(super) async fn count(&self) -> Result<i64, Error> {
-        let count = sqlx::query_scalar("SELECT COUNT(*) FROM credential");
-        count.fetch_one(&self.pool).await.map_err(failed(WHAT))
+        const SQL: &str = "SELECT COUNT(*) FROM credential";
+        let count = on!(&self.pool, |pool| sqlx::query_scalar(SQL).fetch_one(pool).await);
+        count.map_err(failed(WHAT))
     }
 
     pub(super) async fn key_ids(&self) -> Result<Vec<String>, Error> {
-        let ids = sqlx::query_scalar("SELECT DISTINCT key_id FROM credential ORDER BY key_id");
-        ids.fetch_all(&self.pool).await.map_err(failed(WHAT))
+        const SQL: &str = "SELECT DISTINCT key_id FROM credential ORDER BY key_id";
+        let ids = on!(&self.pool, |pool| sqlx::query_scalar(SQL).fetch_all(pool).await);
+        ids.map_err(failed(WHAT))
     }
 
     pub(super) async fn get(&self, host: &Domain, scheme: &str) -> Result<Option<Row>, Error> {
-        let row: Option<Columns> = sqlx::query_as(
-            "SELECT kind, set_at, key_id, nonce, sealed FROM credential
-             WHERE host = ?1 AND scheme = ?2",
-        )
-        .bind(host.as_str())
-        .bind(scheme)
-        .fetch_optional(&self.pool)
-        .await
-        .map_err(failed(WHAT))?;
+        const SQL: &str = "SELECT kind, set_at, key_id, nonce, sealed FROM credential
+             WHERE host = $1 AND scheme = $2";
+        let row: Result<Option<Columns>, _> = on!(&self.pool, |pool| {
+            sqlx::query_as(SQL).bind(host.as_str()).bind(scheme).fetch_optional(pool).await
+        });
+        let row = row.map_err(failed(WHAT))?;
         let Some((kind, set_at, key_id, nonce, sealed)) = row else { return Ok(None) };
         let kind = read_kind(&kind).ok_or_else(malformed)?;
         let set_at = Timestamp::from_millisecond(set_at).map_err(|_| malformed())?;
@@ -92,21 +104,19 @@ impl Table {
 
     /// Writes a row, over the one that was there.
     pub(super) async fn put(&self, host: &Domain, scheme: &str, row: &Row) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT OR REPLACE INTO credential (host, scheme, kind, set_at, key_id, nonce, sealed)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )
-        .bind(host.as_str())
-        .bind(scheme)
-        .bind(row.kind.as_str())
-        .bind(row.set_at.as_millisecond())
-        .bind(&row.sealed.key_id)
-        .bind(&row.sealed.nonce)
-        .bind(&row.sealed.bytes)
-        .execute(&self.pool)
-        .await
-        .map_err(failed(WHAT))?;
-        Ok(())
+        const SQL: &str =
+            "INSERT INTO credential (host, scheme, kind, set_at, key_id, nonce, sealed)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)
+             ON CONFLICT (host, scheme) DO UPDATE SET
+                 kind = excluded.kind, set_at = excluded.set_at, key_id = excluded.key_id,
+                 nonce = excluded.nonce, sealed = excluded.sealed";
+        let Row { kind, set_at, sealed } = row;
+        let written = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(kind.as_str());
+            let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
+            query.bind(&sealed.nonce).bind(&sealed.bytes).execute(pool).await.map(|_| ())
+        });
+        written.map_err(failed(WHAT))
     }
 
     /// Writes a row over the one that was set at the same time, if that is still there.
@@ -116,31 +126,25 @@ impl Table {
         scheme: &str,
         row: &Row,
     ) -> Result<(), Error> {
-        sqlx::query(
-            "UPDATE credential SET key_id = ?4, nonce = ?5, sealed = ?6
-             WHERE host = ?1 AND scheme = ?2 AND set_at = ?3",
-        )
-        .bind(host.as_str())
-        .bind(scheme)
-        .bind(row.set_at.as_millisecond())
-        .bind(&row.sealed.key_id)
-        .bind(&row.sealed.nonce)
-        .bind(&row.sealed.bytes)
-        .execute(&self.pool)
-        .await
-        .map_err(failed(WHAT))?;
-        Ok(())
+        const SQL: &str = "UPDATE credential SET key_id = $4, nonce = $5, sealed = $6
+             WHERE host = $1 AND scheme = $2 AND set_at = $3";
+        let Row { set_at, sealed, .. } = row;
+        let written = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme);
+            let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
+            query.bind(&sealed.nonce).bind(&sealed.bytes).execute(pool).await.map(|_| ())
+        });
+        written.map_err(failed(WHAT))
     }
 
     /// True when there was one.
     pub(super) async fn remove(&self, host: &Domain, scheme: &str) -> Result<bool, Error> {
-        let removed = sqlx::query("DELETE FROM credential WHERE host = ?1 AND scheme = ?2")
-            .bind(host.as_str())
-            .bind(scheme)
-            .execute(&self.pool)
-            .await
-            .map_err(failed(WHAT))?;
-        Ok(removed.rows_affected() > 0)
+        const SQL: &str = "DELETE FROM credential WHERE host = $1 AND scheme = $2";
+        let removed = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme);
+            query.execute(pool).await.map(|done| done.rows_affected())
+        });
+        Ok(removed.map_err(failed(WHAT))? > 0)
     }
 }
 

@@ -8,6 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use sqlx::sqlite::SqlitePool;
+
 use super::*;
 use crate::config::{Guardian, SecretKey};
 

@@ -1,16 +1,19 @@
-use std::collections::BTreeMap as Map;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
 use a2s::api::{EventKind, Pin, RunError};
 use tempfile::TempDir;
 
 use super::*;
+use crate::run::exchange::Asked;
+use crate::run::tenure::Tenure;
+use crate::tests::database::{Behind, Made, make};
 
-/// A database, and a clock that stands where a test puts it.
+/// A database, in a file or on a server.
 struct Fixture {
     store: Store,
-    path: PathBuf,
+    database: Database,
+    _made: Option<Made>,
     _folder: TempDir,
 }
 
@@ -20,22 +23,29 @@ const OTHER: Uuid = Uuid::from_u128(2);
 impl Fixture {
     async fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let path = folder.path().join("a/b/runs.sqlite");
-        let store = Store::open(&path, Durability::Normal).await.unwrap();
-        Self { store, path, _folder: folder }
+        let (database, made) = make(folder.path().join("a/b/runs.sqlite")).await;
+        let store = Store::open(&database, Durability::Normal).await.unwrap();
+        Self { store, database, _made: made, _folder: folder }
     }
 
-    async fn create(&self, run: u128, key: Option<&str>, until: i64) -> Created {
-        self.create_planned(run, key, until, None).await
+    /// Another executor on the same database.
+    async fn open(&self, durability: Durability) -> Store {
+        Store::open(&self.database, durability).await.unwrap()
     }
 
-    async fn create_planned(
-        &self,
-        run: u128,
-        key: Option<&str>,
-        until: i64,
-        plan: Option<Digest>,
-    ) -> Created {
+    /// Lets the lease of a run run out.
+    async fn expire(&self, run: u128) {
+        let mut behind = Behind::to(&self.database).await;
+        let run = Uuid::from_u128(run);
+        behind.change(&format!("UPDATE run SET lease_until = 1 WHERE id = '{run}'")).await;
+        behind.close().await;
+    }
+
+    async fn create(&self, run: u128, key: Option<&str>) -> Created {
+        self.create_planned(run, key, None).await
+    }
+
+    async fn create_planned(&self, run: u128, key: Option<&str>, plan: Option<Digest>) -> Created {
         let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
@@ -46,30 +56,51 @@ impl Fixture {
             plan,
             first: event(run, 1, started()),
             sealed: None,
-            lease: lease(ONE, until),
+            lease: lease(ONE),
         };
         self.store.create(new).await.unwrap()
     }
 
     async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), Kind> {
+        self.append_in(Epoch::FIRST, run, seq, kind).await
+    }
+
+    async fn append_in(
+        &self,
+        epoch: Epoch,
+        run: u128,
+        seq: u64,
+        kind: EventKind,
+    ) -> Result<(), Kind> {
         let committed = Arc::new(watch::Sender::new(0));
-        let appended = self.store.append(event(run, seq, kind), None, Arc::clone(&committed)).await;
+        let event = event(run, seq, kind);
+        let appended = self.store.append(event, epoch, None, Arc::clone(&committed)).await;
         assert_eq!(*committed.borrow(), if appended.is_ok() { seq } else { 0 });
         appended.map_err(|error| error.kind)
     }
 
-    async fn claim(&self, owner: Uuid, now: i64) -> Vec<u128> {
-        let claimed = self.store.claim(lease(owner, now + 30), at(now), 10).await.unwrap();
-        claimed.iter().map(Uuid::as_u128).collect()
+    /// Runs that an executor has taken over, with their epochs.
+    async fn claim(&self, owner: Uuid) -> Vec<(u128, i64)> {
+        claim(&self.store, owner).await
     }
+
+    async fn read(&self, run: u128) -> RunRow {
+        self.store.read_run(Uuid::from_u128(run)).await.unwrap().unwrap()
+    }
+}
+
+async fn claim(store: &Store, owner: Uuid) -> Vec<(u128, i64)> {
+    let mut claimed = store.claim(lease(owner), Vec::new(), 10).await.unwrap();
+    claimed.sort();
+    claimed.iter().map(|(run, epoch)| (run.as_u128(), epoch.0)).collect()
 }
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn lease(owner: Uuid, until: i64) -> Lease {
-    Lease { owner, until: at(until) }
+fn lease(owner: Uuid) -> Lease {
+    Lease { owner, length: Duration::from_secs(3_600) }
 }
 
 fn event(run: u128, seq: u64, kind: EventKind) -> Event {
@@ -93,7 +124,7 @@ fn started() -> EventKind {
         decisions: Vec::new(),
         session: "s".to_owned(),
         guarding: Vec::new(),
-        upstreams: Map::new(),
+        upstreams: BTreeMap::new(),
         plan: None,
         trace: None,
     }
@@ -125,7 +156,7 @@ fn waiting() -> EventKind {
 #[tokio::test]
 async fn the_journal_has_one_writer_and_no_gap() {
     let fixture = Fixture::new().await;
-    fixture.create(1, None, 30).await;
+    fixture.create(1, None).await;
     assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost), "a gap");
     assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
     assert_eq!(fixture.append(1, 2, step()).await, Err(Kind::LeaseLost), "a second writer");
@@ -144,81 +175,127 @@ async fn the_journal_has_one_writer_and_no_gap() {
 #[tokio::test]
 async fn when_an_event_was_lost_every_later_one_fails() {
     let fixture = Fixture::new().await;
-    fixture.create(1, None, 30).await;
+    fixture.create(1, None).await;
     let nobody = || Arc::new(watch::Sender::new(0));
     // The second of three is out of turn, and nobody waits for it.
-    fixture.store.append_soon(event(1, 2, step()), nobody());
-    fixture.store.append_soon(event(1, 4, step()), nobody());
+    fixture.store.append_soon(event(1, 2, step()), Epoch::FIRST, nobody());
+    fixture.store.append_soon(event(1, 4, step()), Epoch::FIRST, nobody());
     assert_eq!(fixture.append(1, 5, step()).await, Err(Kind::LeaseLost));
 }
 
 #[tokio::test]
 async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
     let fixture = Fixture::new().await;
-    fixture.create(1, None, 30).await;
-    fixture.create(2, None, 30).await;
-    assert_eq!(fixture.claim(OTHER, 29).await, []);
-    let cancelled = fixture.store.renew(lease(ONE, 60), vec![Uuid::from_u128(1)]).await.unwrap();
-    assert!(cancelled.is_empty());
-    // The second was not renewed.
-    assert_eq!(fixture.claim(OTHER, 31).await, [2]);
-    assert_eq!(fixture.claim(ONE, 31).await, [], "the other one has it now");
-    assert_eq!(fixture.claim(OTHER, 61).await, [1]);
+    fixture.create(1, None).await;
+    fixture.create(2, None).await;
+    assert_eq!(fixture.claim(OTHER).await, []);
+    fixture.expire(1).await;
+    fixture.expire(2).await;
+    let live = vec![(Uuid::from_u128(1), Epoch::FIRST)];
+    let held = fixture.store.renew(lease(ONE), live).await.unwrap();
+    assert_eq!(held, [Held { run: Uuid::from_u128(1), cancel_requested: false }]);
+    // The second was not renewed; whoever drives a run takes it over from nobody.
+    let spared = vec![Uuid::from_u128(2)];
+    assert_eq!(fixture.store.claim(lease(OTHER), spared, 10).await.unwrap(), []);
+    assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
+    assert_eq!(fixture.claim(ONE).await, [], "the other one has it now");
+    fixture.expire(1).await;
+    assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
     fixture.store.release(OTHER).await.unwrap();
-    assert_eq!(fixture.claim(ONE, 62).await, [1, 2]);
+    let claimed = fixture.claim(ONE).await;
+    assert_eq!(claimed.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [1, 2]);
     // What waits or has ended is nobody's.
-    assert_eq!(fixture.append(1, 2, waiting()).await, Ok(()));
-    assert_eq!(fixture.append(2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
-    assert_eq!(fixture.claim(OTHER, 1_000).await, []);
+    let epoch = Epoch(claimed[0].1);
+    assert_eq!(fixture.append_in(epoch, 1, 2, waiting()).await, Ok(()));
+    assert_eq!(fixture.append_in(epoch, 2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
+    assert_eq!(fixture.claim(OTHER).await, []);
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_an_epoch_that_has_passed() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None).await;
+    let run = Uuid::from_u128(1);
+    assert_eq!(fixture.read(1).await.epoch, Epoch::FIRST);
+    // Late, and nobody else has come: it is its run all the same.
+    fixture.expire(1).await;
+    assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
+    assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
+    let exchange = |body: &str| Exchange {
+        question: Asked { operation: body.to_owned(), inputs: serde_json::Map::new() },
+        answer: None,
+    };
+    // Whoever had it before writes no event, no end, no answer, and prolongs nothing.
+    assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost));
+    assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Err(Kind::LeaseLost));
+    fixture.store.keep_soon(run, Epoch::FIRST, "late".to_owned(), exchange("late"));
+    let renewed = fixture.store.renew(lease(ONE), vec![(run, Epoch::FIRST)]).await.unwrap();
+    assert_eq!(renewed, []);
+    fixture.store.keep_soon(run, Epoch(2), "a".to_owned(), exchange("a"));
+    assert_eq!(fixture.append_in(Epoch(2), 1, 3, step()).await, Ok(()));
+    let kept = fixture.store.read_exchanges(run).await.unwrap();
+    assert_eq!(kept, BTreeMap::from([("a".to_owned(), exchange("a"))]));
+    // Neither does one that has given it back.
+    fixture.store.release(OTHER).await.unwrap();
+    assert_eq!(fixture.append_in(Epoch(2), 1, 4, step()).await, Err(Kind::LeaseLost));
+    assert_eq!(fixture.read(1).await.status, RunStatus::Running);
 }
 
 #[tokio::test]
 async fn a_wish_to_cancel_reaches_the_one_who_drives() {
     let fixture = Fixture::new().await;
-    let run = Uuid::from_u128(1);
-    fixture.create(1, None, 30).await;
-    fixture.create(2, None, 30).await;
+    let (run, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    fixture.create(1, None).await;
+    fixture.create(2, None).await;
     fixture.store.request_cancel(run).await.unwrap();
-    let live = vec![run, Uuid::from_u128(2)];
-    assert_eq!(fixture.store.renew(lease(ONE, 60), live.clone()).await.unwrap(), [run]);
-    assert_eq!(fixture.store.renew(lease(OTHER, 60), live).await.unwrap(), [] as [Uuid; 0]);
-    assert!(fixture.store.read_run(run).await.unwrap().unwrap().cancel_requested);
+    let live = vec![(run, Epoch::FIRST), (other, Epoch::FIRST)];
+    let mut held = fixture.store.renew(lease(ONE), live).await.unwrap();
+    held.sort_by_key(|held| held.run);
+    let told: Vec<_> = held.iter().map(|held| (held.run, held.cancel_requested)).collect();
+    assert_eq!(told, [(run, true), (other, false)]);
+    assert!(fixture.read(1).await.cancel_requested);
 }
 
 #[tokio::test]
 async fn a_key_belongs_to_the_first_run_that_has_it() {
     let fixture = Fixture::new().await;
     let digest = Digest::of_bytes(b"key");
-    assert_eq!(fixture.create(1, Some("key"), 30).await, Created::New);
+    assert_eq!(fixture.create(1, Some("key")).await, Created::New);
     let existing = Created::Existing(Uuid::from_u128(1), digest);
-    assert_eq!(fixture.create(2, Some("key"), 30).await, existing);
+    assert_eq!(fixture.create(2, Some("key")).await, existing);
     assert!(fixture.store.read_run(Uuid::from_u128(2)).await.unwrap().is_none());
     assert_eq!(fixture.store.find_key("key").await.unwrap(), Some((Uuid::from_u128(1), digest)));
     assert_eq!(fixture.store.find_key("other").await.unwrap(), None);
-    assert_eq!(fixture.create(3, None, 30).await, Created::New);
-    assert_eq!(fixture.create(4, None, 30).await, Created::New);
+    assert_eq!(fixture.create(3, None).await, Created::New);
+    assert_eq!(fixture.create(4, None).await, Created::New);
 }
 
 #[tokio::test]
-async fn leases_of_dead_processes_are_dropped_and_those_of_living_ones_are_not() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None, 30).await;
-    let second = Store::open(&fixture.path, Durability::Normal).await.unwrap();
-    assert_eq!(second.claim(lease(OTHER, 60), at(0), 10).await.unwrap(), [] as [Uuid; 0]);
-    drop(second);
-    let Fixture { store, path, _folder } = fixture;
-    drop(store);
-    let third = Store::open(&path, Durability::Normal).await.unwrap();
-    assert_eq!(third.claim(lease(OTHER, 60), at(0), 10).await.unwrap(), [Uuid::from_u128(1)]);
+async fn leases_in_a_file_are_dropped_when_its_processes_are_dead_and_not_before() {
+    let folder = TempDir::new().unwrap();
+    let database = Database::File(folder.path().join("runs.sqlite"));
+    let open = async || Store::open(&database, Durability::Normal).await.unwrap();
+    let fixture = Fixture {
+        store: open().await,
+        database: database.clone(),
+        _made: None,
+        _folder: TempDir::new().unwrap(),
+    };
+    fixture.create(1, None).await;
+    let second = open().await;
+    assert_eq!(claim(&second, OTHER).await, []);
+    drop((second, fixture));
+    let third = open().await;
+    assert_eq!(claim(&third, OTHER).await, [(1, 3)]);
     let documents = third.read_documents(&[Digest::of_bytes(b"doc"), Digest::of_bytes(b"x")]).await;
-    assert_eq!(documents.unwrap(), Map::from([(Digest::of_bytes(b"doc"), b"doc".to_vec())]));
+    assert_eq!(documents.unwrap(), BTreeMap::from([(Digest::of_bytes(b"doc"), b"doc".to_vec())]));
 }
 
 #[tokio::test]
 async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
     let fixture = Fixture::new().await;
     for run in 1..=3 {
-        fixture.create(run, None, 30).await;
+        fixture.create(run, None).await;
         fixture.append(run, 2, step()).await.unwrap();
         fixture.append(run, 3, finished(RunStatus::Succeeded)).await.unwrap();
     }
@@ -241,14 +318,15 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
 #[tokio::test]
 async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_with_them() {
     let fixture = Fixture::new().await;
-    fixture.create(1, None, 30).await;
-    fixture.create(2, None, 30).await;
+    fixture.create(1, None).await;
+    fixture.create(2, None).await;
     fixture.append(1, 2, step()).await.unwrap();
     let committed = Arc::new(watch::Sender::new(0));
     // Sent before the writer wakes: one transaction.
     let told = [(1, 3), (1, 2), (2, 2), (1, 4), (3, 2), (1, 4), (2, 4), (1, 5), (2, 3)];
     let told = told.map(|(run, seq)| {
-        fixture.store.append(event(run, seq, step()), None, Arc::clone(&committed))
+        let event = event(run, seq, step());
+        fixture.store.append(event, Epoch::FIRST, None, Arc::clone(&committed))
     });
     let ended = futures::future::join_all(told).await;
     let ended: Vec<bool> = ended.iter().map(Result::is_ok).collect();
@@ -265,11 +343,12 @@ async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_w
 #[tokio::test]
 async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it() {
     let fixture = Fixture::new().await;
-    fixture.create(1, None, 30).await;
+    fixture.create(1, None).await;
     let committed = Arc::new(watch::Sender::new(0));
     let told = [step(), finished(RunStatus::Succeeded), step()].into_iter().zip(2..);
     let told = told
-        .map(|(kind, seq)| fixture.store.append(event(1, seq, kind), None, Arc::clone(&committed)));
+        .map(|(kind, seq)| (event(1, seq, kind), Arc::clone(&committed)))
+        .map(|(event, committed)| fixture.store.append(event, Epoch::FIRST, None, committed));
     let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
     assert_eq!(ended.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
 }
@@ -278,7 +357,7 @@ async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it
 async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
     let fixture = Fixture::new().await;
     for run in 1..=4 {
-        fixture.create(run, None, 100).await;
+        fixture.create(run, None).await;
     }
     for run in [1, 2, 3] {
         fixture.append(run, 2, finished(RunStatus::Succeeded)).await.unwrap();
@@ -291,10 +370,10 @@ async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
     assert_eq!(unreported(&fixture.store, 1, 1).await, [2]);
     fixture.store.mark_reported(vec![Uuid::from_u128(2)]).await.unwrap();
     // It is known to whoever opens the database next, who has the same name.
-    let next = Store::open(&fixture.path, Durability::Normal).await.unwrap();
+    let next = fixture.open(Durability::Normal).await;
     assert_eq!(unreported(&next, 0, 10).await, [1, 3]);
     assert_eq!(next.identity(), fixture.store.identity());
-    let in_memory = Store::open(&fixture.path, Durability::Memory).await.unwrap();
+    let in_memory = fixture.open(Durability::Memory).await;
     assert_eq!(in_memory.identity(), fixture.store.identity());
 }
 
@@ -310,12 +389,67 @@ async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
     };
     // Runs begin at 0 here.
     let (ended, good) = (keep("ended", -1).await, keep("good", 1).await);
-    assert_eq!(fixture.create_planned(1, None, 30, Some(ended)).await, Created::PlanGone);
-    assert_eq!(fixture.create_planned(2, None, 30, Some(good)).await, Created::New);
-    assert_eq!(fixture.create_planned(3, None, 30, Some(good)).await, Created::PlanGone);
+    assert_eq!(fixture.create_planned(1, None, Some(ended)).await, Created::PlanGone);
+    assert_eq!(fixture.create_planned(2, None, Some(good)).await, Created::New);
+    assert_eq!(fixture.create_planned(3, None, Some(good)).await, Created::PlanGone);
     assert_eq!(
-        fixture.create_planned(4, None, 30, Some(Digest::of_bytes(b"none"))).await,
+        fixture.create_planned(4, None, Some(Digest::of_bytes(b"none"))).await,
         Created::PlanGone
     );
-    assert_eq!(fixture.claim(OTHER, 100).await, [2]);
+    fixture.expire(2).await;
+    assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
+    let fixture = Fixture::new().await;
+    for run in 1..=60 {
+        fixture.create(run, None).await;
+    }
+    fixture.store.release(ONE).await.unwrap();
+    let stores = [fixture.open(Durability::Normal).await, fixture.open(Durability::Normal).await];
+    let takers = [(ONE, 0), (OTHER, 1), (Uuid::from_u128(3), 0), (Uuid::from_u128(4), 1)];
+    let takers = takers.map(|(owner, at)| {
+        let store = stores[at].clone();
+        tokio::spawn(async move {
+            let mut taken = Vec::new();
+            loop {
+                let claimed = store.claim(lease(owner), Vec::new(), 7).await.unwrap();
+                if claimed.is_empty() {
+                    return taken;
+                }
+                taken.extend(claimed);
+            }
+        })
+    });
+    let mut taken = Vec::new();
+    for taker in takers {
+        taken.extend(taker.await.unwrap());
+    }
+    // A few may have been skipped while somebody else looked at them.
+    taken.extend(fixture.store.claim(lease(ONE), Vec::new(), 60).await.unwrap());
+    taken.sort();
+    // Created in the first epoch, given back in the second, taken in the third, once.
+    let expected: Vec<_> = (1..=60).map(|run| (Uuid::from_u128(run), Epoch(3))).collect();
+    assert_eq!(taken, expected);
+}
+
+#[tokio::test]
+async fn whoever_records_something_late_makes_sure_that_the_run_is_still_its_own() {
+    let fixture = Fixture::new().await;
+    let run = Uuid::from_u128(1);
+    fixture.create(1, None).await;
+    let long_ago = tokio::time::Instant::now();
+    let short = Lease { owner: ONE, length: Duration::ZERO };
+    let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
+    // Late, and nobody has come: the lease is prolonged.
+    fixture.expire(1).await;
+    tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap();
+    assert_eq!(fixture.claim(OTHER).await, []);
+    // Late, and somebody has.
+    let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
+    fixture.expire(1).await;
+    assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
+    let lost = tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap_err();
+    assert_eq!(lost.kind, Kind::LeaseLost);
 }

@@ -1,10 +1,12 @@
 //! The run database as a test reads and changes it, behind the executor's back.
 
+use std::path::PathBuf;
+
 use a2s::api::Event;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::World;
+use crate::Database;
+use crate::tests::database::Behind;
 
 impl World {
     /// Makes `events` the journal of their run, as if the executor had died behind the last one.
@@ -26,39 +28,85 @@ impl World {
     }
 
     pub(crate) async fn change_stored_document(&self, from: &str, to: &str) {
-        self.change_database(&format!(
-            "UPDATE document SET source = CAST(replace(CAST(source AS TEXT), '{from}', '{to}') AS BLOB)"
-        ))
-        .await;
+        let (text, bytes) = match &self.config.database {
+            Database::File(_) => ("CAST(source AS TEXT)", "CAST(replaced AS BLOB)"),
+            Database::Postgres(_) => {
+                ("convert_from(source, 'UTF8')", "convert_to(replaced, 'UTF8')")
+            }
+        };
+        let replaced = bytes.replace("replaced", &format!("replace({text}, '{from}', '{to}')"));
+        self.change_database(&format!("UPDATE document SET source = {replaced}")).await;
+    }
+
+    /// Lets every change fail that `place` names (`AFTER UPDATE ON plan`), until it is mended.
+    pub(crate) async fn break_database(&self, place: &str) {
+        let sql = match &self.config.database {
+            Database::File(_) => {
+                format!(
+                    "CREATE TRIGGER fault {place} BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END"
+                )
+            }
+            Database::Postgres(_) => format!(
+                "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql
+                     AS 'BEGIN RAISE EXCEPTION ''the disk is gone''; END';
+                 CREATE TRIGGER fault {place} FOR EACH ROW EXECUTE FUNCTION fault()"
+            ),
+        };
+        self.change_database(&sql).await;
+    }
+
+    pub(crate) async fn mend_database(&self) {
+        let sql = match &self.config.database {
+            Database::File(_) => "DROP TRIGGER fault",
+            Database::Postgres(_) => "DROP FUNCTION fault CASCADE",
+        };
+        self.change_database(sql).await;
+    }
+
+    /// Lets the next executor seal with a key of its own, as an operator does who changes the key.
+    pub(crate) async fn forget_key(&self) {
+        if let Database::Postgres(_) = &self.config.database {
+            self.change_database(
+                "DO $$ BEGIN UPDATE executor SET key_id = NULL;
+                       EXCEPTION WHEN undefined_table THEN NULL; END $$",
+            )
+            .await;
+        }
     }
 
     /// Changes the database by hand.
     pub(crate) async fn change_database(&self, sql: &str) {
-        let mut connection = self.connect().await;
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
+        let mut behind = Behind::to(&self.config.database).await;
+        behind.change(sql).await;
+        behind.close().await;
     }
 
     /// How many rows a table has.
     pub(crate) async fn count_rows(&self, table: &str) -> i64 {
-        let mut connection = self.connect().await;
-        let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
-        let count = sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
+        let mut behind = Behind::to(&self.config.database).await;
+        let count = behind.number(&format!("SELECT count(*) FROM {table}")).await;
+        behind.close().await;
         count
     }
 
     /// The texts of a query with one column.
     pub(crate) async fn query(&self, sql: &str) -> Vec<String> {
-        let mut connection = self.connect().await;
-        let rows = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-        rows
+        let mut behind = Behind::to(&self.config.database).await;
+        let texts = behind.texts(sql).await;
+        behind.close().await;
+        texts
     }
 
-    /// Every byte of the run database, its log included.
-    pub(crate) fn database_bytes(&self) -> Vec<u8> {
-        let folder = self.config.database.parent().unwrap();
+    /// Every byte of the run database, its log included; of one on a server, everything that can be
+    /// read.
+    pub(crate) async fn database_bytes(&self) -> Vec<u8> {
+        let Database::File(path) = &self.config.database else {
+            let mut behind = Behind::to(&self.config.database).await;
+            let everything = behind.everything().await;
+            behind.close().await;
+            return everything.into_bytes();
+        };
+        let folder = path.parent().unwrap();
         let read = || {
             let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
             let files = files.filter(|path| path.extension().is_none_or(|end| end != "key"));
@@ -68,8 +116,10 @@ impl World {
         std::iter::repeat_with(read).take(100).flatten().next().expect("the files stay").concat()
     }
 
-    async fn connect(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(&self.config.database);
-        options.connect().await.unwrap()
+    /// A file in the folder of the executor.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        let folder = self.folder.path().join("data");
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.join(name)
     }
 }

@@ -2,40 +2,32 @@
 //! thread, and many runs tell many things at the same time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use a2s::api::{Event, EventKind, RunStatus};
-use serde::Serialize;
+use a2s::api::{Event, RunStatus};
 use sqlx::SqliteConnection;
-use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::super::exchange::Exchange;
-use super::write::{MAX_BATCH, Outcome};
+use crate::run::store::Epoch;
+use crate::run::store::told::{Told, number, status_after, text_of};
+use crate::run::store::write::{MAX_BATCH, Outcome};
 use crate::vault::Sealed;
-
-/// Something that a run tells.
-#[derive(Debug)]
-pub(super) enum Told {
-    Event { event: Box<Event>, sealed: Option<Sealed>, committed: Arc<watch::Sender<u64>> },
-    Exchange { run: Uuid, step: String, exchange: Box<Exchange> },
-}
 
 /// How many events, and as many exchanges, a statement tells. The smallest that suffices is taken, and
 /// what is left of it is null: so there are few statements, and each is compiled once.
 const SIZES: [usize; 4] = [8, 32, 96, MAX_BATCH];
 
 const TOO_MANY: &str = "more is told at a time than there are statements for";
-/// Run, step and exchange.
-const EXCHANGE_COLUMNS: usize = 3;
-/// Run, number, text, and how many of its run come before.
-const EVENT_COLUMNS: usize = 4;
+/// Run, epoch, step and exchange.
+const EXCHANGE_COLUMNS: usize = 4;
+/// Run, epoch, number, text, and how many of its run come before.
+const EVENT_COLUMNS: usize = 5;
 
 /// The statements of one size.
 struct Statements {
     size: usize,
     /// Inserts exchanges, then events, if all of those are in turn, and tells how many were inserted.
-    /// Of an event come its run, its number, its text, and how many of its run come before it.
+    /// An event is in turn when it follows the last one of its run, whose epoch is the event's.
     insert: String,
     /// The same with a transaction around it: one change of thread for the whole of it.
     commit: String,
@@ -49,14 +41,14 @@ static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
         };
         let insert = format!(
             "INSERT OR REPLACE INTO exchange (run, step, exchange)
-             SELECT column1, column2, column3 FROM (VALUES {})
-             WHERE column1 IN (SELECT id FROM run);
-             WITH told (run, seq, event, before) AS MATERIALIZED (VALUES {}),
+             SELECT column1, column3, column4 FROM (VALUES {})
+             WHERE EXISTS (SELECT 1 FROM run WHERE id = column1 AND epoch = column2);
+             WITH told (run, epoch, seq, event, before) AS MATERIALIZED (VALUES {}),
                   late AS (
                       SELECT 1 FROM told
                       WHERE run IS NOT NULL
                         AND (seq - before IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = told.run)
-                             OR NOT EXISTS (SELECT 1 FROM run WHERE id = told.run
+                             OR NOT EXISTS (SELECT 1 FROM run WHERE id = told.run AND epoch = told.epoch
                                             AND status IN ('running', 'waiting'))))
              INSERT INTO event (run, seq, type, event)
              SELECT run, seq, event ->> 'type', event FROM told
@@ -69,17 +61,6 @@ static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
         Statements { size, insert, commit }
     })
 });
-
-impl Told {
-    /// Whether an event or exchange is all that it writes. What changes a run besides is told alone:
-    /// whatever comes behind it is held to what it changed.
-    pub(super) fn is_plain(&self) -> bool {
-        match self {
-            Self::Event { event, sealed, .. } => sealed.is_none() && status_after(event).is_none(),
-            Self::Exchange { .. } => true,
-        }
-    }
-}
 
 /// Commits what runs tell, when it is plain. None when it has to be told as part of a transaction.
 pub(super) async fn commit_told(
@@ -153,8 +134,8 @@ async fn insert_together(
     let mut query = sqlx::query_scalar(choice(statements).as_str());
     let mut left = statements.size;
     for told in crowd {
-        if let Told::Exchange { run, step, exchange } = told {
-            query = query.bind(run.to_string()).bind(step).bind(text_of(exchange)?);
+        if let Told::Exchange { run, epoch: Epoch(epoch), step, exchange } = told {
+            query = query.bind(run.to_string()).bind(epoch).bind(step).bind(text_of(exchange)?);
             left -= 1;
         }
     }
@@ -164,13 +145,14 @@ async fn insert_together(
     let mut events = 0;
     let mut before: BTreeMap<Uuid, (u64, i64)> = BTreeMap::new();
     for told in crowd {
-        let Told::Event { event, .. } = told else { continue };
+        let Told::Event { event, epoch: Epoch(epoch), .. } = told else { continue };
         let (first, count) = before.entry(event.run).or_insert((event.seq, 0));
         if event.seq.checked_sub(*first) != u64::try_from(*count).ok() {
             return Ok(false);
         }
         query = query
             .bind(event.run.to_string())
+            .bind(epoch)
             .bind(number(event.seq))
             .bind(text_of(event)?)
             .bind(*count);
@@ -181,10 +163,6 @@ async fn insert_together(
     // leaves out what comes behind it.
     let inserted: Vec<i64> = query.fetch_all(connection).await?;
     Ok(inserted == [events])
-}
-
-fn number(seq: u64) -> i64 {
-    i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
 /// Writes the first event of a run.
@@ -244,19 +222,4 @@ async fn set_status(
             .await?;
     }
     Ok(())
-}
-
-/// The state of a run behind an event, when that changes it.
-fn status_after(event: &Event) -> Option<RunStatus> {
-    match &event.kind {
-        EventKind::RunFinished { status, .. } => Some(*status),
-        EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
-        // For whoever claims it first.
-        EventKind::StepResolved { .. } => Some(RunStatus::Running),
-        _ => None,
-    }
-}
-
-fn text_of(value: &impl Serialize) -> Result<String, sqlx::Error> {
-    serde_json::to_string(value).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }

@@ -1,0 +1,180 @@
+//! From an address to a PostgreSQL database that can be used.
+//!
+//! The tables are in a schema of their own, so that registry and executors can share a database.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use a2s::Secret;
+use sqlx::Connection as _;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use url::Url;
+
+use crate::error::{Error, Kind};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
+
+/// The schema, and what makes it the one that names without a schema mean.
+const SCHEMA: &str = "a2s_executor";
+const SEARCH_PATH: [(&str, &str); 1] = [("search_path", SCHEMA)];
+/// How long a request waits for its turn, or for a database that is away.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the server ends by itself: an executor that vanishes in the middle of a transaction leaves
+/// its locks to the others after that time. And what a statement sees, whatever the server is
+/// configured to: everything that was committed before it began.
+const SESSION: [(&str, &str); 4] = [
+    ("default_transaction_isolation", "read committed"),
+    ("statement_timeout", "20s"),
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "5s"),
+];
+/// A new schema may take longer, and so may waiting for another executor that makes it.
+const TIMEOUTS_OF_MIGRATIONS: [(&str, &str); 2] =
+    [("statement_timeout", "30min"), ("lock_timeout", "30min")];
+/// 13.0, as the server writes it: the oldest that has all that is used here.
+const OLDEST: i32 = 130_000;
+/// What may stand behind the `?` of an address. Other names would be passed over, and logged with
+/// their values, one of which could be a password with a slip in front of it.
+const PARAMETERS: [&str; 16] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+/// A database that is there, in its address.
+#[derive(Debug, Clone)]
+pub(crate) struct Server(PgConnectOptions);
+
+impl Server {
+    /// What the address says; what it leaves out is as `PGPASSWORD`, `PGPASSFILE` and the other
+    /// variables of libpq have it. Errors never show the address: it may have a password.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`] when it is no address of a PostgreSQL database.
+    pub(crate) fn read(address: &Secret) -> Result<Self, Error> {
+        let address = address.reveal();
+        let url = Url::parse(address)
+            .map_err(|error| unusable(&format!("the database's address: {error}")))?;
+        if url.fragment().is_some() {
+            let message =
+                "the database's address has a `#`; in a name or password it is written `%23`";
+            return Err(unusable(&message));
+        }
+        let is_known = |name: &str| {
+            PARAMETERS.contains(&name) || (name.starts_with("options[") && name.ends_with(']'))
+        };
+        if let Some((name, _)) = url.query_pairs().find(|(name, _)| !is_known(name)) {
+            // A name with a character that no parameter has could be anything.
+            let is_word =
+                name.len() < 32 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let name = if is_word { format!(" `{name}`") } else { String::new() };
+            let message = format!("the database's address has a parameter{name} that nobody knows");
+            return Err(unusable(&message));
+        }
+        PgConnectOptions::from_str(address).map(Self).map_err(|error| unusable(&error))
+    }
+
+    /// Makes the schema, or brings it up to date. Of several at once one does it, and the others
+    /// wait.
+    ///
+    /// # Errors
+    /// [`Kind::StoreAway`] when the server does not answer, [`Kind::Configuration`] when it cannot be
+    /// used.
+    pub(crate) async fn migrate(&self) -> Result<(), Error> {
+        let options = self.0.clone().options(TIMEOUTS_OF_MIGRATIONS).options(SEARCH_PATH);
+        let connecting = PgConnection::connect_with(&options);
+        let mut connection = tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
+            .await
+            .map_err(|_| away(&"the server did not take the connection in time"))?
+            .map_err(|error| while_opening(&error))?;
+        check(&mut connection).await?;
+        make_schema(&mut connection).await.map_err(|error| while_opening(&error))?;
+        let result = match MIGRATIONS.run(&mut connection).await {
+            Ok(()) => Ok(()),
+            Err(MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..)) => {
+                Err(unusable(&"a newer version of `a2s` has changed its schema"))
+            }
+            Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
+                Err(while_opening(&error))
+            }
+            Err(other) => Err(unusable(&other)),
+        };
+        // It has done its work; what the server says to its end changes nothing.
+        let _ = connection.close().await;
+        result
+    }
+
+    /// At most `most` connections, each made when it is needed. With `lazy_commits` a commit does not
+    /// wait for the server's disk.
+    pub(crate) fn pool(&self, most: u32, lazy_commits: bool) -> PgPool {
+        let mut options = self.0.clone().options(SESSION).options(SEARCH_PATH);
+        if lazy_commits {
+            options = options.options([("synchronous_commit", "off")]);
+        }
+        PgPoolOptions::new()
+            .max_connections(most)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_lazy_with(options)
+    }
+}
+
+async fn check(connection: &mut PgConnection) -> Result<(), Error> {
+    let (version, encoding): (i32, String) = sqlx::query_as(
+        "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding')",
+    )
+    .fetch_one(connection)
+    .await
+    .map_err(|error| while_opening(&error))?;
+    if version < OLDEST {
+        return Err(unusable(&"the server is older than PostgreSQL 13"));
+    }
+    if encoding != "UTF8" {
+        return Err(unusable(&format!("the database's encoding is {encoding}, not UTF8")));
+    }
+    Ok(())
+}
+
+/// Makes the schema when it is missing. Who may not make any finds it there.
+async fn make_schema(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    // Two that make it at once would get in each other's way. The number is this lock's own.
+    sqlx::query("SELECT pg_advisory_xact_lock(4702111234474983745)")
+        .execute(&mut *transaction)
+        .await?;
+    let there: bool = sqlx::query_scalar("SELECT to_regnamespace($1) IS NOT NULL")
+        .bind(SCHEMA)
+        .fetch_one(&mut *transaction)
+        .await?;
+    if !there {
+        sqlx::query("CREATE SCHEMA a2s_executor").execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}
+
+/// What a failure means for whoever starts an executor: a server that is away may come back; one
+/// that refuses goes on to refuse until somebody mends it.
+fn while_opening(error: &sqlx::Error) -> Error {
+    if super::is_away(error) { away(error) } else { unusable(error) }
+}
+
+fn away(why: &dyn std::fmt::Display) -> Error {
+    Error::new(Kind::StoreAway, format!("the run database does not answer: {why}"))
+}
+
+fn unusable(why: &dyn std::fmt::Display) -> Error {
+    Error::new(Kind::Configuration, format!("the run database cannot be opened: {why}"))
+}

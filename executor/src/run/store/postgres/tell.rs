@@ -1,0 +1,205 @@
+//! What runs tell is written together: a statement costs a way to the server and back, and many runs
+//! tell many things at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use a2s::api::{Event, RunStatus};
+use serde::Deserialize;
+use sqlx::postgres::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
+
+use crate::run::store::Epoch;
+use crate::run::store::listen::TELL_REST;
+use crate::run::store::told::{Told, number, status_after, text_of};
+use crate::run::store::write::Outcome;
+use crate::vault::Sealed;
+
+/// Inserts events and exchanges of the runs whose row has the epoch that they are told for, and whose
+/// last event is the one in front of the first that is told; gives those runs. Their rows are locked,
+/// so that nobody takes one over meanwhile.
+const INSERT: &str = "
+    WITH held AS MATERIALIZED (
+        SELECT run.id FROM run
+        JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) AS claim (id, epoch, first)
+          ON claim.id = run.id AND claim.epoch = run.epoch
+        WHERE run.status IN ('running', 'waiting')
+          AND (claim.first IS NULL
+               OR claim.first = 1 + (SELECT max(seq) FROM event WHERE event.run = run.id))
+        ORDER BY run.id
+        FOR NO KEY UPDATE OF run
+    ), exchanged AS (
+        INSERT INTO exchange (run, step, exchange)
+        SELECT told.run, told.step, told.exchange
+        FROM unnest($4::text[], $5::text[], $6::text[]) AS told (run, step, exchange)
+        JOIN held ON held.id = told.run
+        ON CONFLICT (run, md5(step)) DO UPDATE SET exchange = excluded.exchange
+    ), told AS (
+        INSERT INTO event (run, seq, type, event)
+        SELECT told.run, told.seq, told.type, told.event
+        FROM unnest($7::text[], $8::bigint[], $9::text[], $10::text[])
+            AS told (run, seq, type, event)
+        JOIN held ON held.id = told.run
+    )
+    SELECT id FROM held";
+
+/// Writes what runs tell when it is plain and in order: one statement, which is a transaction. None
+/// when it has to be told one by one.
+pub(super) async fn commit_told(
+    pool: &PgPool,
+    crowd: &[&Told],
+) -> Result<Option<Vec<Outcome>>, sqlx::Error> {
+    insert_together(pool, crowd).await
+}
+
+/// Writes what runs tell, in order. An event that does not follow the last one of its run, comes when
+/// the run is over, or is told for an epoch that has passed, is left out.
+pub(super) async fn tell(
+    connection: &mut PgConnection,
+    crowd: &[&Told],
+) -> Result<Vec<Outcome>, sqlx::Error> {
+    if crowd.is_empty() {
+        return Ok(Vec::new());
+    }
+    let outcomes = match insert_together(&mut *connection, crowd).await? {
+        Some(outcomes) => outcomes,
+        None => {
+            let mut outcomes = Vec::with_capacity(crowd.len());
+            for told in crowd {
+                let alone = insert_together(&mut *connection, &[told]).await?;
+                outcomes.extend(alone.unwrap_or_else(|| vec![Outcome::OutOfTurn]));
+            }
+            outcomes
+        }
+    };
+    for (told, outcome) in crowd.iter().zip(&outcomes) {
+        if let (Told::Event { event, sealed, .. }, Outcome::Done) = (told, outcome) {
+            if let Some(sealed) = sealed {
+                add_sealed(connection, event, sealed).await?;
+            }
+            if let Some(status) = status_after(event) {
+                set_status(connection, event, status).await?;
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// None when the events of a run do not follow each other, or are told for several epochs: nothing is
+/// inserted then.
+async fn insert_together(
+    executor: impl PgExecutor<'_>,
+    crowd: &[&Told],
+) -> Result<Option<Vec<Outcome>>, sqlx::Error> {
+    // Epoch, first and next number of each run.
+    let mut claims: BTreeMap<Uuid, (Epoch, Option<u64>, u64)> = BTreeMap::new();
+    // The last of several answers of a step is the one.
+    let mut exchanges = BTreeMap::new();
+    let (mut runs, mut numbers) = (Vec::new(), Vec::new());
+    let (mut kinds, mut texts) = (Vec::new(), Vec::new());
+    for told in crowd {
+        match told {
+            Told::Exchange { run, epoch, step, exchange } => {
+                if claims.entry(*run).or_insert((*epoch, None, 0)).0 != *epoch {
+                    return Ok(None);
+                }
+                exchanges.insert((*run, step.as_str()), text_of(exchange)?);
+            }
+            Told::Event { event, epoch, .. } => {
+                let (claimed, first, next) =
+                    claims.entry(event.run).or_insert((*epoch, None, event.seq));
+                if first.is_none() {
+                    (*first, *next) = (Some(event.seq), event.seq);
+                }
+                if *claimed != *epoch || *next != event.seq {
+                    return Ok(None);
+                }
+                *next += 1;
+                runs.push(event.run.to_string());
+                numbers.push(number(event.seq));
+                let text = text_of(event)?;
+                kinds.push(kind_of(&text)?);
+                texts.push(text);
+            }
+        }
+    }
+    let ids: Vec<String> = claims.keys().map(Uuid::to_string).collect();
+    let epochs: Vec<i64> = claims.values().map(|(epoch, ..)| epoch.0).collect();
+    let firsts: Vec<Option<i64>> = claims.values().map(|(_, first, _)| first.map(number)).collect();
+    let asked: Vec<String> = exchanges.keys().map(|(run, _)| run.to_string()).collect();
+    let steps: Vec<&str> = exchanges.keys().map(|(_, step)| *step).collect();
+    let exchanges: Vec<String> = exchanges.values().cloned().collect();
+    let held: Vec<String> = sqlx::query_scalar(INSERT)
+        .bind(ids)
+        .bind(epochs)
+        .bind(firsts)
+        .bind(asked)
+        .bind(steps)
+        .bind(exchanges)
+        .bind(runs)
+        .bind(numbers)
+        .bind(kinds)
+        .bind(texts)
+        .fetch_all(executor)
+        .await?;
+    let held: BTreeSet<String> = held.into_iter().collect();
+    let outcome = |told: &&Told| match told {
+        Told::Event { event, .. } if !held.contains(&event.run.to_string()) => Outcome::OutOfTurn,
+        Told::Event { .. } | Told::Exchange { .. } => Outcome::Done,
+    };
+    Ok(Some(crowd.iter().map(outcome).collect()))
+}
+
+pub(super) async fn add_sealed(
+    connection: &mut PgConnection,
+    event: &Event,
+    sealed: &Sealed,
+) -> Result<(), sqlx::Error> {
+    let Sealed { key_id, nonce, bytes } = sealed;
+    sqlx::query("INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES ($1, $2, $3, $4, $5)")
+        .bind(event.run.to_string())
+        .bind(number(event.seq))
+        .bind(key_id)
+        .bind(nonce)
+        .bind(bytes)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The type of an event. The server would have to read all of the event for it, and takes no NUL in
+/// what it reads.
+fn kind_of(event: &str) -> Result<String, sqlx::Error> {
+    #[derive(Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
+    let typed: Result<Typed, _> = serde_json::from_str(event);
+    typed.map(|typed| typed.r#type).map_err(|error| sqlx::Error::Encode(Box::new(error)))
+}
+
+async fn set_status(
+    connection: &mut PgConnection,
+    event: &Event,
+    status: RunStatus,
+) -> Result<(), sqlx::Error> {
+    let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
+    sqlx::query(
+        "UPDATE run SET status = $2, ended_at = $3, owner = NULL, lease_until = NULL
+         WHERE id = $1",
+    )
+    .bind(event.run.to_string())
+    .bind(status.as_str())
+    .bind(ended_at)
+    .execute(&mut *connection)
+    .await?;
+    if status.is_final() {
+        sqlx::query("DELETE FROM sealed WHERE run = $1")
+            .bind(event.run.to_string())
+            .execute(&mut *connection)
+            .await?;
+    }
+    if status != RunStatus::Running {
+        sqlx::query(TELL_REST).execute(connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! What the database tells of runs. The SQL is the same for both engines.
+
+use std::collections::BTreeMap;
+
+use a2s::api::{Event, RunStatus};
+use a2s::{CapabilityName, Digest};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{Epoch, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
+use crate::database::{failed, on};
+use crate::error::{Error, Kind};
+use crate::run::exchange::Exchange;
+use crate::vault::Sealed;
+
+impl Store {
+    /// The events of a run after number `after`, at most `limit`.
+    pub(crate) async fn read_events(
+        &self,
+        run: Uuid,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, Error> {
+        const SQL: &str =
+            "SELECT event FROM event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+        let run = run.to_string();
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows: Result<Vec<String>, _> = on!(&self.reads, |pool| {
+            sqlx::query_scalar(SQL).bind(run).bind(after).bind(limit).fetch_all(pool).await
+        });
+        rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
+    }
+
+    /// What the events of a run do not tell, by their numbers.
+    pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Sealed>, Error> {
+        const SQL: &str = "SELECT seq, key_id, nonce, sealed FROM sealed WHERE run = $1";
+        let run = run.to_string();
+        type Columns = (i64, String, Vec<u8>, Vec<u8>);
+        let rows: Result<Vec<Columns>, _> =
+            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
+        let rows = rows.map_err(failed(WHAT))?.into_iter().map(|(seq, key_id, nonce, bytes)| {
+            (u64::try_from(seq).unwrap_or_default(), Sealed { key_id, nonce, bytes })
+        });
+        Ok(rows.collect())
+    }
+
+    /// What the steps of a run asked and were answered, by their paths.
+    pub(crate) async fn read_exchanges(
+        &self,
+        run: Uuid,
+    ) -> Result<BTreeMap<String, Exchange>, Error> {
+        const SQL: &str = "SELECT step, exchange FROM exchange WHERE run = $1";
+        let run = run.to_string();
+        let rows: Result<Vec<(String, String)>, _> =
+            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
+        let read = |(step, text): (String, String)| {
+            let exchange = serde_json::from_str(&text).map_err(|error| {
+                Error::new(Kind::Store, format!("stored answer of `{step}`: {error}"))
+            })?;
+            Ok((step, exchange))
+        };
+        rows.map_err(failed(WHAT))?.into_iter().map(read).collect()
+    }
+
+    /// The events that begin, suspend and end runs, for at most `limit` runs that a filter lets
+    /// through; the newest run first, its events in order.
+    pub(crate) async fn read_lives(
+        &self,
+        filter: &RunFilter,
+        limit: usize,
+    ) -> Result<Vec<Vec<Event>>, Error> {
+        const SQL: &str = "SELECT event FROM event
+             WHERE run IN (SELECT id FROM run
+                           WHERE ($1 IS NULL OR id < $1)
+                             AND ($3 IS NULL OR status = $3)
+                             AND ($4 IS NULL OR name = $4)
+                           ORDER BY id DESC LIMIT $2)
+               AND type IN ('run_started', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
+             ORDER BY run DESC, seq";
+        let before = filter.before.map(|run| run.to_string());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let status = filter.status.map(RunStatus::as_str);
+        let name = filter.name.as_ref().map(CapabilityName::as_str);
+        let rows: Result<Vec<String>, _> = on!(&self.reads, |pool| {
+            let query = sqlx::query_scalar(SQL).bind(before).bind(limit).bind(status).bind(name);
+            query.fetch_all(pool).await
+        });
+        let mut lives: Vec<Vec<Event>> = Vec::new();
+        for row in &rows.map_err(failed(WHAT))? {
+            let event = parse_event(row)?;
+            match lives.last_mut() {
+                Some(life) if life.first().is_some_and(|first| first.run == event.run) => {
+                    life.push(event);
+                }
+                _ => lives.push(vec![event]),
+            }
+        }
+        Ok(lives)
+    }
+
+    /// What is known about a run beside its events.
+    pub(crate) async fn read_run(&self, run: Uuid) -> Result<Option<RunRow>, Error> {
+        const SQL: &str = "SELECT status, choices, cancel_requested, epoch FROM run WHERE id = $1";
+        let run = run.to_string();
+        let row: Result<Option<(String, String, i64, i64)>, _> =
+            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
+        let Some((status, choices, cancel_requested, epoch)) = row.map_err(failed(WHAT))? else {
+            return Ok(None);
+        };
+        let status = serde_json::from_value(status.into()).map_err(failed(WHAT))?;
+        let cancel_requested = cancel_requested != 0;
+        Ok(Some(RunRow { status, choices, cancel_requested, epoch: Epoch(epoch) }))
+    }
+
+    /// The run that an idempotency key belongs to, and the digest of what was asked for with it.
+    pub(crate) async fn find_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
+        const SQL: &str = "SELECT id, request_digest FROM run WHERE idempotency_key = $1";
+        let row: Result<Option<(String, String)>, _> =
+            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(key).fetch_optional(pool).await);
+        let row = row.map_err(failed(WHAT))?;
+        row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
+    }
+
+    /// The documents with these digests, as the registry sent them.
+    pub(crate) async fn read_documents(
+        &self,
+        digests: &[Digest],
+    ) -> Result<BTreeMap<Digest, Vec<u8>>, Error> {
+        const SQL: &str = "SELECT source FROM document WHERE digest = $1";
+        let mut documents = BTreeMap::new();
+        for digest in digests {
+            let text = digest.to_string();
+            let source: Result<Option<Vec<u8>>, _> =
+                on!(&self.reads, |pool| sqlx::query_scalar(SQL)
+                    .bind(text)
+                    .fetch_optional(pool)
+                    .await);
+            documents.extend(source.map_err(failed(WHAT))?.map(|source| (*digest, source)));
+        }
+        Ok(documents)
+    }
+
+    /// The plan of an id.
+    pub(crate) async fn read_plan(&self, id: Digest) -> Result<Option<StoredPlan>, Error> {
+        const SQL: &str =
+            "SELECT expires_at, used_by, key_id, nonce, sealed FROM plan WHERE id = $1";
+        type Columns = (i64, Option<String>, Option<String>, Option<Vec<u8>>, Option<Vec<u8>>);
+        let id = id.to_string();
+        let row: Result<Option<Columns>, _> =
+            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(id).fetch_optional(pool).await);
+        let Some((expires_at, used_by, key_id, nonce, sealed)) = row.map_err(failed(WHAT))? else {
+            return Ok(None);
+        };
+        let sealed = match (key_id, nonce, sealed) {
+            (Some(key_id), Some(nonce), Some(bytes)) => Some(Sealed { key_id, nonce, bytes }),
+            _ => None,
+        };
+        Ok(Some(StoredPlan {
+            expires_at: Timestamp::from_millisecond(expires_at).map_err(failed(WHAT))?,
+            used_by: used_by.map(|run| run.parse()).transpose().map_err(failed(WHAT))?,
+            sealed,
+        }))
+    }
+
+    /// At most `limit` runs that are over and not reported, behind a run, in order of id.
+    pub(crate) async fn read_unreported(
+        &self,
+        after: Uuid,
+        limit: u32,
+    ) -> Result<Vec<Uuid>, Error> {
+        const SQL: &str = "SELECT id FROM run
+             WHERE reported = 0 AND ended_at IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
+        let after = after.to_string();
+        let ids: Result<Vec<String>, _> = on!(&self.reads, |pool| {
+            sqlx::query_scalar(SQL).bind(after).bind(i64::from(limit)).fetch_all(pool).await
+        });
+        let ids = ids.map_err(failed(WHAT))?;
+        ids.iter().map(|id| id.parse().map_err(failed::<uuid::Error>(WHAT))).collect()
+    }
+
+    /// The events that begin and end a run, and those of its requests.
+    pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<Event>, Error> {
+        const SQL: &str = "SELECT event FROM event
+             WHERE run = $1 AND type IN ('run_started', 'sending', 'run_finished') ORDER BY seq";
+        let run = run.to_string();
+        let rows: Result<Vec<String>, _> =
+            on!(&self.reads, |pool| sqlx::query_scalar(SQL).bind(run).fetch_all(pool).await);
+        rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
+    }
+
+    /// Whether the database answers.
+    pub(crate) async fn ping(&self) -> Result<(), Error> {
+        let one: Result<i32, _> =
+            on!(&self.reads, |pool| sqlx::query_scalar("SELECT 1").fetch_one(pool).await);
+        one.map(|_| ()).map_err(failed(WHAT))
+    }
+}
+
+fn parse_event(row: &str) -> Result<Event, Error> {
+    serde_json::from_str(row).map_err(failed(WHAT))
+}

@@ -1,0 +1,336 @@
+//! Runs in an SQLite file, or in the memory of this process: how the database is opened, and the SQL
+//! of its only writing connection.
+
+mod tell;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use sqlx::query::QueryScalar;
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
+use uuid::Uuid;
+
+use self::tell::{add_first, commit_told, tell};
+use super::write::{Job, Outcome, Task, Writer};
+use super::{
+    Created, Epoch, Lease, NewPlan, NewRun, Opened, milliseconds, parse_ids, parse_owner_of_key,
+    plans, to_claimed, to_held,
+};
+use crate::config::Durability;
+use crate::database::{Pool, options, options_in_memory};
+use crate::error::{Error, Kind};
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// Connections that read.
+const READERS: u32 = 4;
+
+/// The clock of the database, in milliseconds since 1970.
+macro_rules! now {
+    () => {
+        "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
+    };
+}
+/// Opens the database in a file, making file and folders when they are missing, and brings its schema
+/// up to date.
+///
+/// A lock file beside it tells whether another process uses the database. When none does, the leases
+/// in it belong to dead processes and are dropped, so that a restart need not wait for them to run
+/// out.
+pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, Error> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Error::new(
+            Kind::Configuration,
+            format!("the run database `{}` cannot be opened: {why}", path.display()),
+        )
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
+    }
+    let mut lock_name = path.as_os_str().to_owned();
+    lock_name.push(".lock");
+    let presence = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&lock_name)
+        .map_err(|error| unusable(&error))?;
+    let alone = presence.try_lock().is_ok();
+
+    let synchronous = match durability {
+        Durability::Full | Durability::Memory => SqliteSynchronous::Full,
+        Durability::Normal => SqliteSynchronous::Normal,
+    };
+    let options = options(path, synchronous).create_if_missing(true);
+    let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
+    MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
+    if alone {
+        sqlx::query(
+            "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1
+             WHERE owner IS NOT NULL",
+        )
+        .execute(&mut writer)
+        .await
+        .map_err(|error| unusable(&error))?;
+        presence.unlock().map_err(|error| unusable(&error))?;
+    }
+    // Whoever opens the database from now on sees that it is in use. Nothing was claimed yet,
+    // so it does no harm that another may have been alone in between.
+    presence.lock_shared().map_err(|error| unusable(&error))?;
+
+    let identity: String = sqlx::query_scalar("SELECT identity FROM executor")
+        .fetch_one(&mut writer)
+        .await
+        .map_err(|error| unusable(&error))?;
+    let reads = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .connect_with(options.read_only(true))
+        .await
+        .map_err(|error| unusable(&error))?;
+    Ok(Opened {
+        reads: Pool::Sqlite(reads),
+        writer: Writer::Sqlite(writer),
+        identity,
+        presence: Some(Arc::new(presence)),
+    })
+}
+
+/// A new database in the memory of this process.
+pub(super) async fn open_in_memory() -> Result<(Pool, Writer), Error> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Error::new(Kind::Configuration, format!("no database can be made in memory: {why}"))
+    };
+    let options = options_in_memory().create_if_missing(true);
+    let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
+    MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
+    let reads = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .connect_with(options.read_only(true))
+        .await
+        .map_err(|error| unusable(&error))?;
+    Ok((Pool::Sqlite(reads), Writer::Sqlite(writer)))
+}
+
+pub(super) async fn commit(
+    connection: &mut SqliteConnection,
+    jobs: &[Job],
+) -> Result<Vec<Outcome>, sqlx::Error> {
+    let told = jobs.iter().map(|job| match &job.task {
+        Task::Tell(told) => Some(told),
+        _ => None,
+    });
+    if let Some(crowd) = told.collect::<Option<Vec<_>>>()
+        && let Some(outcomes) = commit_told(connection, &crowd).await?
+    {
+        return Ok(outcomes);
+    }
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    let mut crowd = Vec::new();
+    for job in jobs {
+        if let Task::Tell(told) = &job.task
+            && told.is_plain()
+        {
+            crowd.push(told);
+            continue;
+        }
+        outcomes.extend(tell(&mut transaction, &std::mem::take(&mut crowd)).await?);
+        outcomes.push(perform(&mut transaction, &job.task).await?);
+    }
+    outcomes.extend(tell(&mut transaction, &crowd).await?);
+    transaction.commit().await?;
+    Ok(outcomes)
+}
+
+async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outcome, sqlx::Error> {
+    match task {
+        Task::Tell(told) => {
+            let mut outcomes = tell(connection, &[told]).await?;
+            Ok(outcomes.pop().unwrap_or(Outcome::OutOfTurn))
+        }
+        Task::Create(run) => create(connection, run).await,
+        Task::KeepPlan(plan) => keep_plan(connection, plan).await,
+        Task::SweepPlans(now) => {
+            sqlx::query(plans::EMPTY).bind(now.as_millisecond()).execute(&mut *connection).await?;
+            let before = plans::forgotten_before(*now);
+            sqlx::query(plans::FORGET).bind(before).execute(connection).await?;
+            Ok(Outcome::Done)
+        }
+        Task::RequestCancel(run) => {
+            sqlx::query("UPDATE run SET cancel_requested = 1 WHERE id = ?1")
+                .bind(run.to_string())
+                .execute(connection)
+                .await?;
+            Ok(Outcome::Done)
+        }
+        Task::MarkReported(runs) => {
+            sqlx::query(
+                "UPDATE run SET reported = 1 WHERE id IN (SELECT value FROM json_each(?1))",
+            )
+            .bind(serde_json::json!(runs).to_string())
+            .execute(connection)
+            .await?;
+            Ok(Outcome::Done)
+        }
+        Task::Delete(run) => {
+            let over = "SELECT id FROM run WHERE id = ?1 AND ended_at IS NOT NULL";
+            let ids = sqlx::query_scalar(over).bind(run.to_string());
+            delete(connection, ids).await
+        }
+        Task::Forget { before, limit } => {
+            let over = "SELECT id FROM run WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2";
+            let ids = sqlx::query_scalar(over).bind(before.as_millisecond());
+            let ids = ids.bind(i64::try_from(*limit).unwrap_or(i64::MAX));
+            delete(connection, ids).await
+        }
+        Task::Claim { lease, live, limit } => claim(connection, *lease, live, *limit).await,
+        Task::Renew { lease, live } => renew(connection, *lease, live).await,
+        Task::Release { owner } => {
+            sqlx::query(
+                "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1
+                 WHERE owner = ?1",
+            )
+            .bind(owner.to_string())
+            .execute(connection)
+            .await?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
+    // Nobody writes meanwhile, so what is looked at first is so until the end.
+    let existing: Option<(String, String)> =
+        sqlx::query_as("SELECT id, request_digest FROM run WHERE idempotency_key = ?1")
+            .bind(&run.key)
+            .fetch_optional(&mut *connection)
+            .await?;
+    if let Some((id, digest)) = existing {
+        let (id, digest) = parse_owner_of_key(&id, &digest)
+            .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        return Ok(Outcome::Created(Created::Existing(id, digest)));
+    }
+    if let Some(plan) = run.plan {
+        let used = sqlx::query(plans::USE_UP)
+            .bind(plan.to_string())
+            .bind(run.first.run.to_string())
+            .bind(run.first.at.as_millisecond())
+            .execute(&mut *connection)
+            .await?;
+        if used.rows_affected() == 0 {
+            return Ok(Outcome::Created(Created::PlanGone));
+        }
+    }
+    sqlx::query(concat!(
+        "INSERT INTO run
+             (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name)
+         VALUES (?1, 'running', ?2, ?3, ?4 + ",
+        now!(),
+        ", ?5, ?6, ?7, ?8)",
+    ))
+    .bind(run.first.run.to_string())
+    .bind(&run.choices)
+    .bind(run.lease.owner.to_string())
+    .bind(milliseconds(run.lease.length))
+    .bind(Epoch::FIRST.0)
+    .bind(&run.key)
+    .bind(run.request_digest.to_string())
+    .bind(run.name.as_str())
+    .execute(&mut *connection)
+    .await?;
+    for (digest, source) in &run.documents {
+        sqlx::query("INSERT INTO document (digest, source) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+            .bind(digest.to_string())
+            .bind(source)
+            .execute(&mut *connection)
+            .await?;
+    }
+    add_first(connection, &run.first, run.sealed.as_ref()).await?;
+    Ok(Outcome::Created(Created::New))
+}
+
+/// Deletes the runs that a query names.
+async fn delete(
+    connection: &mut SqliteConnection,
+    over: QueryScalar<'_, Sqlite, String, SqliteArguments>,
+) -> Result<Outcome, sqlx::Error> {
+    let ids = over.fetch_all(&mut *connection).await?;
+    let list = serde_json::json!(ids).to_string();
+    for sql in [
+        "DELETE FROM sealed WHERE run IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM exchange WHERE run IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM event WHERE run IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM run WHERE id IN (SELECT value FROM json_each(?1))",
+    ] {
+        sqlx::query(sql).bind(&list).execute(&mut *connection).await?;
+    }
+    parse_ids(&ids)
+}
+
+async fn claim(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    live: &[Uuid],
+    limit: usize,
+) -> Result<Outcome, sqlx::Error> {
+    let claimed: Vec<(String, i64)> = sqlx::query_as(concat!(
+        "UPDATE run SET owner = ?1, lease_until = ?2 + ",
+        now!(),
+        ", epoch = epoch + 1
+         WHERE id IN (SELECT id FROM run
+                      WHERE status = 'running' AND (owner IS NULL OR lease_until < ",
+        now!(),
+        ")
+                        AND id NOT IN (SELECT value FROM json_each(?3))
+                      ORDER BY id LIMIT ?4)
+         RETURNING id, epoch",
+    ))
+    .bind(lease.owner.to_string())
+    .bind(milliseconds(lease.length))
+    .bind(serde_json::json!(live).to_string())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await?;
+    to_claimed(&claimed)
+}
+
+async fn renew(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    live: &[(Uuid, Epoch)],
+) -> Result<Outcome, sqlx::Error> {
+    let live: Vec<_> = live.iter().map(|(run, epoch)| (run, epoch.0)).collect();
+    let held: Vec<(String, i64)> = sqlx::query_as(concat!(
+        "UPDATE run SET lease_until = ?1 + ",
+        now!(),
+        "
+         WHERE status = 'running'
+           AND (id, epoch) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))
+         RETURNING id, cancel_requested",
+    ))
+    .bind(milliseconds(lease.length))
+    .bind(serde_json::json!(live).to_string())
+    .fetch_all(connection)
+    .await?;
+    to_held(&held)
+}
+
+async fn keep_plan(
+    connection: &mut SqliteConnection,
+    plan: &NewPlan,
+) -> Result<Outcome, sqlx::Error> {
+    let NewPlan { id, now, expires_at, sealed, most } = plan;
+    let kept = sqlx::query(plans::KEEP)
+        .bind(id.to_string())
+        .bind(expires_at.as_millisecond())
+        .bind(&sealed.key_id)
+        .bind(&sealed.nonce)
+        .bind(&sealed.bytes)
+        .bind(now.as_millisecond())
+        .bind(i64::try_from(*most).unwrap_or(i64::MAX))
+        .execute(connection)
+        .await?;
+    Ok(if kept.rows_affected() == 0 { Outcome::Full } else { Outcome::Done })
+}

@@ -1,0 +1,59 @@
+//! What runs tell: events and exchanges.
+
+use std::sync::Arc;
+
+use a2s::api::{Event, EventKind, RunStatus};
+use serde::Serialize;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::Epoch;
+use crate::run::exchange::Exchange;
+use crate::vault::Sealed;
+
+/// Something that a run tells.
+#[derive(Debug)]
+pub(super) enum Told {
+    Event {
+        event: Box<Event>,
+        epoch: Epoch,
+        sealed: Option<Sealed>,
+        committed: Arc<watch::Sender<u64>>,
+    },
+    Exchange {
+        run: Uuid,
+        epoch: Epoch,
+        step: String,
+        exchange: Box<Exchange>,
+    },
+}
+
+impl Told {
+    /// Whether an event or exchange is all that it writes. What changes a run besides is told alone:
+    /// whatever comes behind it is held to what it changed.
+    pub(super) fn is_plain(&self) -> bool {
+        match self {
+            Self::Event { event, sealed, .. } => sealed.is_none() && status_after(event).is_none(),
+            Self::Exchange { .. } => true,
+        }
+    }
+}
+
+/// The state of a run behind an event, when that changes it.
+pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
+    match &event.kind {
+        EventKind::RunFinished { status, .. } => Some(*status),
+        EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
+        // For whoever claims it first.
+        EventKind::StepResolved { .. } => Some(RunStatus::Running),
+        _ => None,
+    }
+}
+
+pub(super) fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+pub(super) fn text_of(value: &impl Serialize) -> Result<String, sqlx::Error> {
+    serde_json::to_string(value).map_err(|error| sqlx::Error::Encode(Box::new(error)))
+}
