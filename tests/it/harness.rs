@@ -226,6 +226,19 @@ impl Server {
         &self.url
     }
 
+    /// Sends the process a signal: `KILL`, `STOP`, `CONT`, `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        self.signal("TERM");
+        assert!(self.child.wait().unwrap().success());
+    }
+
     /// Runs the command against it.
     pub(crate) fn a2s(&self, arguments: &[&str]) -> Ran {
         let environment = [("A2S_URL", self.url()), ("A2S_DATA_DIR", self.data.to_str().unwrap())];

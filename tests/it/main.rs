@@ -17,6 +17,7 @@ mod contract;
 mod crash;
 mod documents;
 mod embedders;
+mod executors;
 mod guardian;
 mod language;
 mod life;

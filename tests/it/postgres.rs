@@ -12,16 +12,16 @@ use crate::harness::{RUNTIME, Ran, Server, a2s_in, shipped};
 use crate::http::get;
 
 /// A database of its own on the server; dropped with this.
-struct Database {
+pub(crate) struct Database {
     server: String,
-    address: Url,
+    pub(crate) address: Url,
 }
 
 impl Database {
     /// None without a server, said aloud.
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     #[expect(clippy::disallowed_methods, reason = "a server may have databases of other tests")]
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let Ok(server) = std::env::var("A2S_TEST_POSTGRES_URL") else {
             eprintln!("SKIPPED: A2S_TEST_POSTGRES_URL names no server");
             return None;

@@ -305,6 +305,8 @@ impl Store {
     pub(crate) async fn expire(&self, owner: Uuid) {
         const SQL: &str = "UPDATE run SET lease_until = 0 WHERE owner = $1";
         let Pool::Postgres(pool) = &self.reads else { return };
+        // Behind whatever is prolonged just now.
+        self.renew(Lease { owner, length: Duration::ZERO }, Vec::new()).await.unwrap();
         sqlx::query(SQL).bind(owner.to_string()).execute(pool).await.unwrap();
     }
 

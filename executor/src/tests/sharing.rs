@@ -168,6 +168,7 @@ async fn a_run_that_is_given_back_is_taken_at_once() {
     world.service.arrived("GET /hold/a", 1).await;
     one.shutdown(Duration::ZERO).await;
     world.service.arrived("GET /hold/a", 2).await;
+    world.service.idle_but(1).await;
     world.service.release("a");
     events(&other, id).await;
     assert_succeeded(&read(&other, id).await);

@@ -63,6 +63,8 @@ impl World {
             url(registry_at, "/"),
             Guardian::At(vec![guardian_config]),
         );
+        // Where its key is, wherever its database is.
+        std::fs::create_dir(folder.path().join("data")).unwrap();
         let (database, made) = make(folder.path().join("data/executor.sqlite")).await;
         config.database = database;
         config.upstreams.insert(Domain::new("api.example").unwrap(), url(service_at, "/"));

@@ -118,8 +118,6 @@ impl World {
 
     /// A file in the folder of the executor.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        let folder = self.folder.path().join("data");
-        std::fs::create_dir_all(&folder).unwrap();
-        folder.join(name)
+        self.folder.path().join("data").join(name)
     }
 }
