@@ -49,6 +49,14 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        let mut world = Self::in_file().await;
+        let file = world.folder.path().join("data/executor.sqlite");
+        (world.config.database, world._made) = make(file).await;
+        world
+    }
+
+    /// One with the database in a file, whatever the environment says.
+    pub(crate) async fn in_file() -> Self {
         let folder = TempDir::new().unwrap();
         let registry = Arc::new(RegistryDouble::default());
         let (guardian, guardian_config) = start_guardian().await;
@@ -65,8 +73,6 @@ impl World {
         );
         // Where its key is, wherever its database is.
         std::fs::create_dir(folder.path().join("data")).unwrap();
-        let (database, made) = make(folder.path().join("data/executor.sqlite")).await;
-        config.database = database;
         config.upstreams.insert(Domain::new("api.example").unwrap(), url(service_at, "/"));
         // Pauses between attempts are not what is tested here.
         config.limits.max_pause = Duration::ZERO;
@@ -79,7 +85,7 @@ impl World {
             clock,
             metrics: Mutex::default(),
             folder,
-            _made: made,
+            _made: None,
         }
     }
 
