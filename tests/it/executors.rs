@@ -249,7 +249,7 @@ fn kill_one_of_two(runs: usize) -> Option<std::time::Duration> {
         let expected = if n % 2 == 0 && n % 3 != 0 { 2 } else { 1 };
         assert_eq!(service.count(&format!("GET /rates/{n}")), expected, "rate {n}");
     }
-    let mut different = ids.clone();
+    let mut different = ids;
     different.sort();
     different.dedup();
     assert_eq!(different.len(), runs);
@@ -264,7 +264,6 @@ fn runs_of_an_executor_that_was_killed_go_on_in_another_and_write_nothing_twice(
 /// `A2S_TEST_POSTGRES_URL=… cargo test --test it -- --ignored --nocapture two_hundred`
 #[test]
 #[ignore = "takes long; docs/operations.md has its figures"]
-#[expect(clippy::print_stderr, reason = "the figures are what it is for")]
 fn two_hundred_runs_go_on_when_one_of_two_executors_is_killed() {
     if let Some(took) = kill_one_of_two(200) {
         eprintln!("200 runs, one of two executors killed: all at rest after {took:?}");
