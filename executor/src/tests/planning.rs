@@ -534,7 +534,8 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
-            let world = World::new().await;
+            // Hundreds of them would be made on a server.
+            let world = World::in_file().await;
             publish(&world, "1.0.0");
             let app = world.open().await;
             let request = |city: &str, reversed: bool| {
