@@ -93,11 +93,11 @@ impl Catalog {
     }
 
     /// The versions that may lead to a capability, yanked ones left out, and whether there are
-    /// more. A damaged one leads nowhere.
+    /// more. A damaged one leads nowhere; a yanked one leads on for those that pin it.
     async fn above(&self, name: &CapabilityName) -> Result<(Vec<Known>, bool), Error> {
         let mut names = BTreeSet::from([name.clone()]);
         let mut fresh = vec![name.clone()];
-        let (mut seen, mut above) = (BTreeSet::new(), Vec::new());
+        let (mut seen, mut above, mut yanked) = (BTreeSet::new(), Vec::new(), 0);
         while !fresh.is_empty() {
             let most = MOST_ABOVE + 1;
             let entries = self.store.users(&fresh, u32::try_from(most).unwrap_or(u32::MAX)).await?;
@@ -106,13 +106,16 @@ impl Catalog {
             fresh = Vec::new();
             for (entry, opened) in self.documents.open(&entries).await? {
                 let Ok(opened) = opened else { continue };
-                if above.len() == MOST_ABOVE {
+                if above.len() + yanked == MOST_ABOVE {
                     return Ok((above, true));
                 }
                 if names.insert(entry.name.clone()) {
                     fresh.push(entry.name.clone());
                 }
-                above.push(Known { entry: entry.clone(), opened });
+                match entry.yanked {
+                    true => yanked += 1,
+                    false => above.push(Known { entry: entry.clone(), opened }),
+                }
             }
         }
         Ok((above, false))

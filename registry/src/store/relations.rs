@@ -66,8 +66,8 @@ pub(crate) trait RelationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Entry>, Error>;
 
-    /// At most `limit` versions that are not yanked and use one of these capabilities; newest
-    /// first.
+    /// At most `limit` versions that use one of these capabilities; those that are not yanked first,
+    /// and newer ones before older.
     async fn users(&self, names: &[CapabilityName], limit: u32) -> Result<Vec<Entry>, Error>;
 
     /// Services of live versions in order of host, behind a host; or one host alone.

@@ -125,6 +125,26 @@ async fn a_yank_is_told_before_it_happens() {
 }
 
 #[tokio::test]
+async fn what_pins_a_yanked_version_still_leads_through_it() {
+    let world = World::new().await;
+    let middle = node("Middle", "1.0.0", &[("Base", "^1.0.0", None)]);
+    let pinned = Some(digest_of(&middle));
+    let documents = [
+        node("Base", "1.0.0", &[]),
+        node("Base", "1.1.0", &[]),
+        middle,
+        node("Top", "1.0.0", &[("Middle", "*", pinned)]),
+    ];
+    for document in documents {
+        assert_eq!(world.publish(document).await.status, 201);
+    }
+    yank(&world, "Middle", "1.0.0").await;
+    let graph = world.get("/v1/capabilities/Base/1.1.0/graph?impact=true&depth=2").await.json();
+    assert_eq!(ids(&graph["impact"]["moves"]), ["Top@1.0.0"]);
+    assert_eq!(ids(&graph["nodes"]), ["Base@1.1.0", "Middle@1.0.0", "Top@1.0.0"]);
+}
+
+#[tokio::test]
 async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
     let world = World::new().await;
     let describe = |name: &str, input: Value, output: (&str, Value), more: &Value| {

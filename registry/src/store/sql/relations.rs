@@ -59,9 +59,9 @@ impl RelationStore for Engine {
 
     async fn users(&self, names: &[CapabilityName], limit: u32) -> Result<Vec<Entry>, Error> {
         let rows = sqlx::query(concat_entry!(
-            "WHERE NOT yanked AND version.id IN (SELECT version FROM dependency WHERE uses ",
+            "WHERE version.id IN (SELECT version FROM dependency WHERE uses ",
             among!("$1"),
-            ") ORDER BY version.id DESC LIMIT $2"
+            ") ORDER BY yanked, version.id DESC LIMIT $2"
         ))
         .bind(list(names.iter().map(CapabilityName::as_str)))
         .bind(i64::from(limit))
