@@ -28,7 +28,7 @@ use crate::meaning::Meaning;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
 use crate::services::Services;
 use crate::store::life::Actor;
-use crate::store::{Entry, Heads, NewVersion, Publication, Store};
+use crate::store::{Entry, Heads, NewVersion, Publication, Seq, Store};
 use crate::{Clock, Error, Limits};
 
 /// Documents of one capability that are in memory together.
@@ -235,7 +235,7 @@ impl Catalog {
     /// # Errors
     /// When the store does not answer, or the index was not level with it yet.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
-        self.store.outbox(None, 0).await?;
+        self.store.outbox(Seq::default(), 0).await?;
         if self.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
     }
 

@@ -40,6 +40,7 @@ use crate::embed::{Embedder, Patience};
 use crate::live::Live;
 use crate::meaning::Meaning;
 use crate::metrics::Metrics;
+use crate::store::indexes::IndexId;
 use crate::store::relations::Which;
 use crate::store::{Seq, Store};
 use crate::vectors::{self, Change, Vectors};
@@ -115,6 +116,7 @@ impl Index {
             identity,
             progress: progress_sender,
             applied: None,
+            index: None,
             unflushed: 0,
             unchecked: 0,
             flush_at: None,
@@ -204,6 +206,8 @@ struct Indexer {
     progress: watch::Sender<Progress>,
     /// The last change that is in the index; nothing while there is no index that can answer.
     applied: Option<Seq>,
+    /// The index that this is about.
+    index: Option<IndexId>,
     /// Changes that are in the index but may not be on disk.
     unflushed: usize,
     /// Changes since the index was last asked whether it is worn.
@@ -294,7 +298,7 @@ impl Indexer {
     async fn follow(&mut self) -> Result<(), Error> {
         let Some(mut applied) = self.applied else { return Ok(()) };
         loop {
-            let outbox = self.points.store.outbox(Some(applied), BATCH).await?;
+            let outbox = self.points.store.outbox(applied, BATCH).await?;
             self.metrics.index_lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
             let capabilities: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
@@ -336,18 +340,29 @@ impl Indexer {
     /// Finds out how far the index on disk is, if it is one that can answer.
     async fn look(&mut self) -> Result<(), Error> {
         self.points.relate(Which::Unrelated).await?;
-        let outbox = self.points.store.outbox(None, 0).await?;
+        let outbox = self.points.store.outbox(Seq::default(), 0).await?;
         let status = self.vectors.status().await?;
-        let is_level = outbox.indexed == outbox.latest;
+        let index = self.vectors.answering().ok().map(|live| live.identity().id.clone());
+        let indexed = match &index {
+            Some(index) => self.points.store.indexed(index).await?,
+            None => None,
+        };
         // A damaged document has no point, so a store with one always looks incomplete: then
         // every start builds the index anew until it is mended.
-        let is_whole =
-            status.points.is_some_and(|points| !is_level || points as u64 == outbox.live);
-        if is_whole && outbox.indexed <= outbox.latest {
-            self.is_worn = status.is_worn;
-            self.note_applied(outbox.indexed);
-        } else {
-            tracing::info!(?status, live = outbox.live, "there is no search index to begin with");
+        let is_whole = |indexed: &Seq| {
+            let is_level = *indexed == outbox.latest;
+            *indexed <= outbox.latest
+                && status.points.is_some_and(|points| !is_level || points as u64 == outbox.live)
+        };
+        match indexed.filter(is_whole) {
+            Some(indexed) => {
+                (self.index, self.is_worn) = (index, status.is_worn);
+                self.note_applied(indexed);
+            }
+            None => {
+                let live = outbox.live;
+                tracing::info!(?status, ?indexed, live, "there is no search index to begin with");
+            }
         }
         Ok(())
     }
@@ -364,7 +379,9 @@ impl Indexer {
             self.flush_at = Some(Instant::now() + FLUSH_DELAY);
             return Ok(());
         }
-        self.points.store.advance(self.owed.settled(applied)).await?;
+        if let Some(index) = &self.index {
+            self.points.store.advance(index, self.owed.settled(applied)).await?;
+        }
         self.unchecked += self.unflushed;
         (self.unflushed, self.flush_at) = (0, None);
         if self.unchecked >= CHECK_CHANGES {

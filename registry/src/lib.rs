@@ -214,7 +214,7 @@ impl App {
     ) -> Result<Self, Error> {
         let metrics = Metrics::register(metrics);
         let store = store::open(&config.database).await?;
-        let identity = store.outbox(None, 0).await?.identity;
+        let identity = store.outbox(store::Seq::default(), 0).await?.identity;
         let vectors = vectors::open(&config.index, identity.clone()).await?;
         let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
         let live = Arc::new(Live::new(Arc::clone(&store)));

@@ -150,6 +150,7 @@ fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::embed::{CAPABILITIES, Described, Embedder, IndexText, index_text};
+    use crate::store::indexes::IndexId;
     use crate::vectors::{self, Change, Filter, Point};
 
     const INTENTS: [&str; 8] = [
@@ -175,6 +176,7 @@ mod tests {
         let embedder = BuiltIn::new();
         let folder = tempfile::tempdir().unwrap();
         let identity = vectors::Identity {
+            id: IndexId("test".to_owned()),
             store: "test".to_owned(),
             embedder: Embedder::built_in().id().to_owned(),
             dimensions: embedder.dimensions(),

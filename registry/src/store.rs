@@ -5,6 +5,7 @@
 //! published is decided in one place, [`crate::documents`].
 
 pub(crate) mod embeddings;
+pub(crate) mod indexes;
 pub(crate) mod life;
 #[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
 mod postgres;
@@ -25,6 +26,7 @@ use semver::Version;
 use uuid::Uuid;
 
 use self::embeddings::EmbeddingStore;
+use self::indexes::IndexStore;
 use self::life::{Actor, LifeStore};
 use self::relations::{RelationStore, Relations};
 use self::tokens::TokenStore;
@@ -239,13 +241,11 @@ pub(crate) enum Recorded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Seq(pub(crate) i64);
 
-/// What the index has yet to follow.
+/// What an index has yet to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outbox {
     /// Identity of this store; an index made from another one is worthless.
     pub(crate) identity: String,
-    /// The last change that the index has on disk.
-    pub(crate) indexed: Seq,
     /// The last change there is.
     pub(crate) latest: Seq,
     /// How many capabilities have a live version.
@@ -260,7 +260,7 @@ pub(crate) struct Outbox {
 /// nothing. Every method can be called by many at once.
 #[async_trait]
 pub(crate) trait Store:
-    EmbeddingStore + LifeStore + RelationStore + TokenStore + std::fmt::Debug
+    EmbeddingStore + IndexStore + LifeStore + RelationStore + TokenStore + std::fmt::Debug
 {
     /// Stores a version, makes it the live one where it is newest, and appends a change for it and
     /// for everything that leads to it; unless the version or the kebab-case name is taken, or the
@@ -285,11 +285,8 @@ pub(crate) trait Store:
     /// What is known of the runs of a version beside its [`Stats`].
     async fn record_of(&self, version: VersionId) -> Result<Record, Error>;
 
-    /// At most `limit` changes behind `after`, or behind what the index has on disk.
-    async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error>;
-
-    /// Remembers that the index has everything up to `indexed` on disk.
-    async fn advance(&self, indexed: Seq) -> Result<(), Error>;
+    /// At most `limit` changes behind `after`.
+    async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error>;
 
     /// Waits for what is under way and lets the database go; later calls fail.
     async fn close(&self);

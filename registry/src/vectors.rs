@@ -17,6 +17,7 @@ use semver::{Version, VersionReq};
 use crate::embed::Scale;
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
+use crate::store::indexes::IndexId;
 
 /// A capability as the index sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +125,8 @@ pub(crate) struct Status {
 /// What an index was made with.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Identity {
+    /// What its store calls it.
+    pub(crate) id: IndexId,
     /// The store that the points come from. An index of another one is worth nothing.
     pub(crate) store: String,
     /// The embedder of the dense vectors. An index of another one answers until there is a new one.
@@ -138,7 +141,7 @@ pub(crate) struct Identity {
 }
 
 /// The format of what is written now.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
 
 /// An engine that finds points.
 ///

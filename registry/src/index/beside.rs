@@ -10,6 +10,7 @@ use super::owed::Owed;
 use super::{BATCH, Indexer, PATIENCE};
 use crate::Error;
 use crate::embed::Embedder;
+use crate::store::Seq;
 use crate::vectors::{self, Change, Identity};
 
 impl Indexer {
@@ -19,7 +20,7 @@ impl Indexer {
             && let Some(embedder) = self.find_target()
         {
             // Read before the documents are: what changes meanwhile is followed afterwards.
-            let outbox = self.points.store.outbox(None, 0).await?;
+            let outbox = self.points.store.outbox(Seq::default(), 0).await?;
             let (name, total) = (embedder.id().to_owned(), outbox.live);
             tracing::info!(embedder = name, total, "a search index is built from the documents");
             self.build = Some(Build::start(self.points.clone(), embedder, outbox.latest));
@@ -67,7 +68,10 @@ impl Indexer {
         let Some(build) = &mut self.build else { return Ok(()) };
         match step {
             Step::Begin { dimensions, scale } => {
+                let id = self.points.store.name_index().await?;
+                build.id = Some(id.clone());
                 let identity = Identity {
+                    id,
                     store: self.identity.clone(),
                     embedder: build.embedder.id().to_owned(),
                     dimensions,
@@ -105,10 +109,11 @@ impl Indexer {
     /// old one.
     async fn finish_build(&mut self) -> Result<(), Error> {
         let Some(build) = &self.build else { return Ok(()) };
+        let id = build.id.clone().ok_or_else(|| Error::Internal("an index has no name".into()))?;
         let (embedder, mut at) = (Arc::clone(&build.embedder), build.from);
         let mut owed = Owed::default();
         loop {
-            let outbox = self.points.store.outbox(Some(at), BATCH).await?;
+            let outbox = self.points.store.outbox(at, BATCH).await?;
             let Some((last, _)) = outbox.changes.last().copied() else { break };
             let capabilities: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
             let capabilities: Vec<_> = capabilities.into_iter().collect();
@@ -120,16 +125,20 @@ impl Indexer {
             owed.note(&capabilities, first, is_whole);
             at = last;
         }
+        // Noted ahead: an index that answers has all that is said of it.
+        self.points.store.advance(&id, owed.settled(at)).await?;
         self.vectors.commit().await?;
-        // From here on the new index answers, whatever happens. The number that the store keeps is
-        // one that the old index had reached on disk, and the new one holds more.
+        // From here on the new index answers, whatever happens.
+        let replaced = self.index.replace(id);
         (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
         (self.failures, self.is_worn, self.is_broken) = (0, false, false);
         self.owed = owed;
         self.note_applied(at);
         self.metrics.index_rebuilds.inc();
         let build = self.build.take();
-        self.points.store.advance(self.owed.settled(at)).await?;
+        if let Some(replaced) = replaced {
+            self.points.store.forget_index(&replaced).await?;
+        }
         let points = self.vectors.status().await?.points.unwrap_or(0);
         tracing::info!(points, embedder = embedder.id(), "the search index is built");
         for waiting in build.into_iter().flat_map(|build| build.waiting) {

@@ -13,6 +13,7 @@ use super::pause::Pause;
 use super::points::Points;
 use crate::Error;
 use crate::embed::{Embedder, Patience, Scale};
+use crate::store::indexes::IndexId;
 use crate::store::{Heads, Seq};
 use crate::vectors::Point;
 
@@ -37,6 +38,8 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Build {
     pub(super) embedder: Arc<Embedder>,
+    /// What its store calls it, as soon as it has begun.
+    pub(super) id: Option<IndexId>,
     /// It holds every change up to this one; later ones have to be followed.
     pub(super) from: Seq,
     /// Who waits for it.
@@ -54,7 +57,7 @@ impl Build {
             // Nobody listens any more when the build was dropped.
             let _ = reader.read_all().await;
         });
-        Self { embedder, from, waiting: Vec::new(), steps, _task: task }
+        Self { embedder, id: None, from, waiting: Vec::new(), steps, _task: task }
     }
 
     /// The next step. Can be cut short at any time.

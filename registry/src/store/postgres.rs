@@ -17,6 +17,7 @@ macro_rules! among {
 }
 
 mod embeddings;
+mod indexes;
 mod open;
 mod outcomes;
 // Where the engines read the same SQL, it is written once, and compiled for each.
@@ -137,19 +138,18 @@ impl Store for Postgres {
         self.record_of(version).await
     }
 
-    async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error> {
+    async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error> {
         // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;
         let row = sqlx::query(
-            "SELECT identity, indexed, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
+            "SELECT identity, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
              (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live FROM registry",
         )
         .fetch_one(&mut *transaction)
         .await?;
-        let indexed = Seq(row.number("indexed")?);
         let changes =
             sqlx::query("SELECT seq, capability FROM change WHERE seq > $1 ORDER BY seq LIMIT $2")
-                .bind(after.unwrap_or(indexed).0)
+                .bind(after.0)
                 .bind(i64::from(limit))
                 .fetch_all(&mut *transaction)
                 .await?
@@ -158,16 +158,10 @@ impl Store for Postgres {
                 .collect::<Result<_, Error>>()?;
         Ok(Outbox {
             identity: row.text("identity")?,
-            indexed,
             latest: Seq(row.number("latest")?),
             live: row.count("live")?,
             changes,
         })
-    }
-
-    async fn advance(&self, indexed: Seq) -> Result<(), Error> {
-        sqlx::query("UPDATE registry SET indexed = $1").bind(indexed.0).execute(&self.pool).await?;
-        Ok(())
     }
 
     async fn close(&self) {

@@ -12,6 +12,7 @@ macro_rules! among {
 }
 
 mod embeddings;
+mod indexes;
 mod outcomes;
 // Where the engines read the same SQL, it is written once, and compiled for each.
 #[path = "sql/life.rs"]
@@ -175,19 +176,18 @@ impl Store for Sqlite {
         self.record_of(version).await
     }
 
-    async fn outbox(&self, after: Option<Seq>, limit: u32) -> Result<Outbox, Error> {
+    async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error> {
         // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;
         let row = sqlx::query(
-            "SELECT identity, indexed, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
+            "SELECT identity, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
              (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live FROM registry",
         )
         .fetch_one(&mut *transaction)
         .await?;
-        let indexed = Seq(row.try_get("indexed")?);
         let changes =
             sqlx::query("SELECT seq, capability FROM change WHERE seq > ? ORDER BY seq LIMIT ?")
-                .bind(after.unwrap_or(indexed).0)
+                .bind(after.0)
                 .bind(limit)
                 .fetch_all(&mut *transaction)
                 .await?
@@ -196,19 +196,10 @@ impl Store for Sqlite {
                 .collect::<Result<_, Error>>()?;
         Ok(Outbox {
             identity: row.try_get("identity")?,
-            indexed,
             latest: Seq(row.try_get("latest")?),
             live: row.try_get::<i64, _>("live")?.unsigned_abs(),
             changes,
         })
-    }
-
-    async fn advance(&self, indexed: Seq) -> Result<(), Error> {
-        sqlx::query("UPDATE registry SET indexed = ?")
-            .bind(indexed.0)
-            .execute(&self.writer)
-            .await?;
-        Ok(())
     }
 
     async fn close(&self) {

@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::database::{Behind, Folder};
 use super::world::{TOKEN, World, clock, document};
+use crate::store::Seq;
+use crate::store::indexes::IndexId;
 use crate::{App, Config};
 
 fn shelf() -> [String; 3] {
@@ -140,6 +142,43 @@ async fn an_index_of_another_database_is_not_used() {
     let world = World::open(one).await;
     assert_eq!(world.search("water the plants").await.names(), ["Alpha"]);
     assert!(!world.search("feed the cat").await.names().contains(&"Bravo".to_owned()));
+}
+
+/// How far an index is, is a number of its own: what another one has followed is news to it.
+#[tokio::test]
+async fn an_index_that_was_away_while_another_followed_catches_up() {
+    let world = World::new().await;
+    world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
+    let folder = world.close().await;
+    let other = folder.path().join("another index");
+    let world = World::open_with(folder, |config| config.index = other).await;
+    assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
+    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
+    // Their number stays the same, so only the place in the changes tells that something is missing.
+    world.turn("FeedCat/1.0.0", "yank").await;
+    world.publish_all([document("WaterPlants", "1.0.0", "Waters the plants")]).await;
+    let folder = world.close().await;
+
+    let world = World::open(folder).await;
+    assert_eq!(world.search("water the plants").await.names(), ["WaterPlants"]);
+    assert_eq!(world.search("give food to the cat").await.names(), [""; 0]);
+    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "0");
+}
+
+#[tokio::test]
+async fn a_store_knows_the_indexes_that_it_has_named() {
+    let world = World::new().await;
+    let store = &world.app.shared.catalog.store;
+    let (one, other) = (store.name_index().await.unwrap(), store.name_index().await.unwrap());
+    assert_ne!(one, other);
+    store.advance(&one, Seq(7)).await.unwrap();
+    // Somebody who is behind takes nothing back.
+    store.advance(&one, Seq(3)).await.unwrap();
+    let indexed = async |index: &IndexId| store.indexed(index).await.unwrap();
+    assert_eq!((indexed(&one).await, indexed(&other).await), (Some(Seq(7)), Some(Seq(0))));
+    store.forget_index(&one).await.unwrap();
+    store.advance(&one, Seq(9)).await.unwrap();
+    assert_eq!((indexed(&one).await, indexed(&other).await), (None, Some(Seq(0))));
 }
 
 #[tokio::test]

@@ -124,7 +124,7 @@ async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
     loop {
         let is_over = writers.iter().all(tokio::task::JoinHandle::is_finished);
         let after = changes.last().map_or(Seq(0), |(seq, _)| *seq);
-        changes.extend(stores[0].outbox(Some(after), 1000).await.unwrap().changes);
+        changes.extend(stores[0].outbox(after, 1000).await.unwrap().changes);
         let after = events.last().map_or(Seq(0), |seq: &u64| Seq(i64::try_from(*seq).unwrap()));
         let read = stores[1].history(History::FeedAfter(after), 1000).await.unwrap();
         events.extend(read.iter().map(|event| event.seq));
@@ -136,7 +136,7 @@ async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
         writer.await.unwrap();
     }
     // Nothing came behind the reader's back.
-    assert_eq!(changes, stores[0].outbox(Some(Seq(0)), 1000).await.unwrap().changes);
+    assert_eq!(changes, stores[0].outbox(Seq(0), 1000).await.unwrap().changes);
     assert_eq!((changes.len(), events.len()), (200, 200));
 }
 
@@ -147,7 +147,7 @@ async fn a_new_database_is_made_once_by_many() {
     let opened = join_all((0..6).map(|_| open(&made))).await;
     let mut identities = Vec::new();
     for store in &opened {
-        identities.push(store.outbox(None, 0).await.unwrap().identity);
+        identities.push(store.outbox(Seq(0), 0).await.unwrap().identity);
     }
     identities.dedup();
     assert_eq!(identities.len(), 1, "{identities:?}");

@@ -6,6 +6,7 @@ use semver::Version;
 
 use super::*;
 use crate::embed::BuiltIn;
+use crate::store::indexes::IndexId;
 use crate::tests::endpoint::SOON;
 use crate::tests::world::copy_files;
 use crate::vectors::FORMAT;
@@ -17,6 +18,7 @@ const RESTLESS: Habits = Habits { from: 1, few: 1, rest: Duration::from_millis(1
 
 fn identity() -> Identity {
     Identity {
+        id: IndexId("test".to_owned()),
         store: "test".to_owned(),
         embedder: "test".to_owned(),
         dimensions: DIMENSIONS,

@@ -1,0 +1,38 @@
+//! The search indexes that follow a store, and how far each of them is.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Seq};
+
+/// So many indexes are remembered. One that is forgotten is made anew at the next start.
+pub(super) const MOST_INDEXES: i64 = 1_000;
+
+/// The name of a search index, which its store has given it: no two have the same, not even those of
+/// two copies of a store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct IndexId(pub(crate) String);
+
+impl std::fmt::Display for IndexId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Remembers what each index has on disk.
+#[async_trait]
+pub(crate) trait IndexStore: Send + Sync {
+    /// A name for a new index, which has no change yet.
+    async fn name_index(&self) -> Result<IndexId, Error>;
+
+    /// The last change that an index has on disk; none when the store does not know it.
+    async fn indexed(&self, index: &IndexId) -> Result<Option<Seq>, Error>;
+
+    /// Remembers that an index has everything up to `indexed` on disk, if the store knows it. Of
+    /// several registries that share an index, none takes back what another has said.
+    async fn advance(&self, index: &IndexId, indexed: Seq) -> Result<(), Error>;
+
+    /// Forgets an index.
+    async fn forget_index(&self, index: &IndexId) -> Result<(), Error>;
+}
