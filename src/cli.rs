@@ -381,6 +381,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     #[command(flatten)]
+    pub(crate) qdrant: QdrantArgs,
+    #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) guarding: GuardingArgs,
@@ -416,6 +418,8 @@ pub(crate) struct RegistryArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     #[command(flatten)]
+    pub(crate) qdrant: QdrantArgs,
+    #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
@@ -437,6 +441,21 @@ impl std::fmt::Debug for DatabaseArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DatabaseArgs").finish_non_exhaustive()
     }
+}
+
+/// Where the registry keeps its search index.
+#[derive(Debug, Args)]
+pub(crate) struct QdrantArgs {
+    #[arg(
+        long,
+        env = "A2S_QDRANT",
+        hide_env_values = true,
+        value_name = "URL",
+        help = "The gRPC address of a Qdrant server for the search index, such as \
+                https://qdrant.example:6334 [default: the folder `index` in the data folder]. Its key \
+                is in A2S_QDRANT_KEY (docs/operations.md)"
+    )]
+    pub(crate) qdrant: Option<String>,
 }
 
 #[derive(Debug, Args)]

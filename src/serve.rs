@@ -8,6 +8,7 @@ mod guardians;
 mod keyring;
 mod linger;
 mod logs;
+mod qdrant;
 mod settings;
 mod shipped;
 mod stack;
@@ -49,7 +50,11 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
     }
     let database = file.database(arguments.database);
     let parts = Parts {
-        registry: Some(file.registry_part(database.clone(), &arguments.embedder)?),
+        registry: Some(file.registry_part(
+            database.clone(),
+            arguments.qdrant,
+            &arguments.embedder,
+        )?),
         executor: Some(ExecutorPart {
             registry: None,
             // A file is the registry's: the two have tables of their own.
@@ -72,7 +77,7 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT);
     let database = file.database(arguments.database);
-    let registry = Some(file.registry_part(database, &arguments.embedder)?);
+    let registry = Some(file.registry_part(database, arguments.qdrant, &arguments.embedder)?);
     let parts = Parts { registry, executor: None, guardian: None, agent: None, ship: true };
     serve(global, "registry", parts, common).await
 }
@@ -132,7 +137,11 @@ pub(crate) async fn reindex(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let file = File::read_from(arguments.config.as_deref())?;
-    let part = file.registry_part(file.database(arguments.database), &arguments.embedder)?;
+    let part = file.registry_part(
+        file.database(arguments.database),
+        arguments.qdrant,
+        &arguments.embedder,
+    )?;
     let folder = Folder::open(&data_dir(global), "registry")?;
     let indexed = stack::reindex(&folder, part).await?;
     if output.is_json() {

@@ -260,7 +260,7 @@ pub fn of_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embedding 
 }
 
 /// Enough of a digest to tell one embedder from another.
-fn short_digest(text: &str) -> String {
+pub(crate) fn short_digest(text: &str) -> String {
     a2s::Digest::of_bytes(text.as_bytes()).to_hex().chars().take(12).collect()
 }
 

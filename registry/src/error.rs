@@ -65,6 +65,7 @@ codes! {
     INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
     EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Name `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
+    INDEX_SERVER_UNUSABLE = "A2S265", "search index server cannot be used", "Check address, key and version of the Qdrant server: `docs/operations.md` tells what it has to be. The port is that of its gRPC API, usually 6334.";
     // Tokens and owners.
     BAD_TOKEN = "A2S270", "token that cannot be made", "Correct the member that the message names.";
     TOKEN_TAKEN = "A2S271", "name of a token already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
@@ -310,7 +311,8 @@ impl Error {
             },
             Self::Vectors(error) => match error {
                 vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
-                vectors::Error::Failed(_) => (&INDEX_UNAVAILABLE, 503),
+                vectors::Error::Failed(_) | vectors::Error::Away(_) => (&INDEX_UNAVAILABLE, 503),
+                vectors::Error::Unusable(_) => (&INDEX_SERVER_UNUSABLE, 503),
                 vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
                 vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
             },
@@ -346,7 +348,8 @@ fn store_text(error: &store::Error) -> &'static str {
 fn vectors_text(error: &vectors::Error) -> &'static str {
     match error {
         vectors::Error::NotReady => "the search index is being built from the stored documents",
-        vectors::Error::Failed(_) => "the search index did not answer",
+        vectors::Error::Failed(_) | vectors::Error::Away(_) => "the search index did not answer",
+        vectors::Error::Unusable(_) => "the server of the search index cannot be used",
         vectors::Error::InUse(_) => "the index folder is in use by another process",
         vectors::Error::Folder { .. } => "the index folder cannot be used",
     }
@@ -379,6 +382,8 @@ mod tests {
             Error::Internal(secret.into()),
             Error::Store(store::Error::unavailable(secret)),
             Error::Vectors(vectors::Error::Failed(secret.to_owned())),
+            Error::Vectors(vectors::Error::Away(secret.to_owned())),
+            Error::Vectors(vectors::Error::Unusable(secret.to_owned())),
             Error::Embedder(embed::Error::Unavailable(secret.to_owned())),
         ] {
             let problem = serde_json::to_string(&error.to_problem()).unwrap();

@@ -16,6 +16,7 @@
 
 mod beside;
 mod build;
+mod look;
 mod owed;
 mod pause;
 mod points;
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::build::{Build, Step};
+use self::look::LOOK_AROUND;
 use self::owed::Owed;
 use self::pause::Pause;
 use self::points::Points;
@@ -108,6 +110,7 @@ impl Index {
         let (progress_sender, progress) = watch::channel(Progress::default());
         let (wishes, inbox) = mpsc::channel(64);
         let stop = CancellationToken::new();
+        let around_at = (store.is_shared() || vectors.is_shared()).then(Instant::now);
         let indexer = Indexer {
             points: Points { store, documents, meaning },
             live,
@@ -117,6 +120,8 @@ impl Index {
             progress: progress_sender,
             applied: None,
             index: None,
+            settled: Seq::default(),
+            around_at,
             unflushed: 0,
             unchecked: 0,
             flush_at: None,
@@ -208,6 +213,11 @@ struct Indexer {
     applied: Option<Seq>,
     /// The index that this is about.
     index: Option<IndexId>,
+    /// The last change that this index has on disk, as the store knew last: up to it, others have
+    /// done the work.
+    settled: Seq,
+    /// When to look for what others have done, if there are any.
+    around_at: Option<Instant>,
     /// Changes that are in the index but may not be on disk.
     unflushed: usize,
     /// Changes since the index was last asked whether it is worn.
@@ -239,11 +249,18 @@ impl Indexer {
             let wake = match &result {
                 Ok(()) => {
                     (self.failures, pause) = (0, Pause::default());
-                    self.flush_at
+                    [self.flush_at, self.around_at].into_iter().flatten().min()
                 }
                 Err(error) => {
                     self.note_failure(error);
-                    Some(Instant::now() + pause.next())
+                    let pause = match error {
+                        // Asking costs a server nothing that is not there.
+                        Error::Vectors(vectors::Error::Away(_)) => {
+                            pause.next().min(2 * LOOK_AROUND)
+                        }
+                        _ => pause.next(),
+                    };
+                    Some(Instant::now() + pause)
                 }
             };
             event = tokio::select! {
@@ -284,6 +301,7 @@ impl Indexer {
                 self.owed.settle();
             }
         }
+        self.look_around().await?;
         if self.applied.is_none() && self.build.is_none() && !self.is_broken {
             self.look().await?;
         }
@@ -301,9 +319,16 @@ impl Indexer {
             let outbox = self.points.store.outbox(applied, BATCH).await?;
             self.metrics.index_lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
-            let capabilities: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
+            let touched: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
+            self.live.changed_all(&touched.into_iter().collect::<Vec<_>>());
+            let undone = outbox.changes.iter().filter(|(seq, _)| *seq > self.settled);
+            let capabilities: BTreeSet<_> = undone.map(|(_, id)| *id).collect();
             let capabilities: Vec<_> = capabilities.into_iter().collect();
-            self.live.changed_all(&capabilities);
+            if capabilities.is_empty() {
+                applied = last;
+                self.note_applied(applied);
+                continue;
+            }
             let first = outbox.changes.first().map_or(last, |(first, _)| *first);
             let (changes, is_whole) = match self.embedder_of_live() {
                 Some(embedder) => {
@@ -334,36 +359,6 @@ impl Indexer {
         self.unflushed += changes.len();
         self.vectors.apply(changes).await?;
         self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
-        Ok(())
-    }
-
-    /// Finds out how far the index on disk is, if it is one that can answer.
-    async fn look(&mut self) -> Result<(), Error> {
-        self.points.relate(Which::Unrelated).await?;
-        let outbox = self.points.store.outbox(Seq::default(), 0).await?;
-        let status = self.vectors.status().await?;
-        let index = self.vectors.answering().ok().map(|live| live.identity().id.clone());
-        let indexed = match &index {
-            Some(index) => self.points.store.indexed(index).await?,
-            None => None,
-        };
-        // A damaged document has no point, so a store with one always looks incomplete: then
-        // every start builds the index anew until it is mended.
-        let is_whole = |indexed: &Seq| {
-            let is_level = *indexed == outbox.latest;
-            *indexed <= outbox.latest
-                && status.points.is_some_and(|points| !is_level || points as u64 == outbox.live)
-        };
-        match indexed.filter(is_whole) {
-            Some(indexed) => {
-                (self.index, self.is_worn) = (index, status.is_worn);
-                self.note_applied(indexed);
-            }
-            None => {
-                let live = outbox.live;
-                tracing::info!(?status, ?indexed, live, "there is no search index to begin with");
-            }
-        }
         Ok(())
     }
 
@@ -410,8 +405,17 @@ impl Indexer {
         self.metrics.index_failures.inc();
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(%error, cause, "the search index could not follow the store; trying again");
+        if self.build.is_none()
+            && let Error::Vectors(error) = error
+        {
+            for asked in self.asked.drain(..) {
+                let _ = asked.send(Err(Error::Vectors(error.again())));
+            }
+        }
         self.failures = match error {
             Error::Vectors(vectors::Error::NotReady) => FAILURES_BEFORE_REBUILD,
+            // Nor a server of the index that does not.
+            Error::Vectors(vectors::Error::Away(_) | vectors::Error::Unusable(_)) => self.failures,
             Error::Vectors(_) => self.failures + 1,
             // Building anew does not help a store that does not answer.
             _ => self.failures,

@@ -2,7 +2,7 @@
 //!
 //! [`App::open`] takes a folder, a clock and a metrics registry, and gives a router. Everything
 //! runs in this process: documents in SQLite unless a PostgreSQL server is named, the search index in
-//! Qdrant Edge, and an embedder in the binary.
+//! Qdrant Edge unless a Qdrant server is named, and an embedder in the binary.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -104,7 +104,7 @@ mod tally;
 mod tokens;
 mod vectors;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ use crate::metrics::Metrics;
 use crate::services::Services;
 pub use crate::store::{Database, Error as StoreError, ErrorKind as StoreErrorKind};
 use crate::tokens::Tokens;
-pub use crate::vectors::Error as VectorsError;
+pub use crate::vectors::{Error as VectorsError, IndexPlace, QdrantConfig};
 
 /// Tells the time. Given from outside, so that nothing here depends on when it runs.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -142,10 +142,10 @@ pub const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Config {
     /// The database of documents, outcomes and tokens.
     pub database: Database,
-    /// The folder of the search index. Made when it is missing, and made anew when what is in it
-    /// belongs to another database: it is derived from the documents. One of another embedder
-    /// answers until there is a new one.
-    pub index: PathBuf,
+    /// Where the search index is. Made when it is missing, and made anew when what is there belongs
+    /// to another database: it is derived from the documents. One of another embedder answers until
+    /// there is a new one.
+    pub index: IndexPlace,
     /// What turns text into vectors.
     pub embedder: Embedder,
     /// How long a search waits for its vectors; then it is answered by words alone.
@@ -162,7 +162,7 @@ impl Config {
     pub fn in_folder(folder: &Path, token: Option<Secret>) -> Self {
         Self {
             database: folder.join("registry.sqlite").to_string_lossy().into_owned().into(),
-            index: folder.join("index"),
+            index: IndexPlace::Folder(folder.join("index")),
             embedder: Embedder::built_in(),
             query_timeout: QUERY_TIMEOUT,
             token,
@@ -204,8 +204,8 @@ impl App {
     /// Opens the database and the index, and starts to make the index level with the documents.
     ///
     /// # Errors
-    /// When the database cannot be opened or was made by a newer version, or the index folder
-    /// cannot be used. An index that is merely missing or broken is no error: it is built anew. Nor
+    /// When the database cannot be opened or was made by a newer version, or the index folder or
+    /// server cannot be used. A server of the index that is away may come back, and is waited for. An index that is merely missing or broken is no error: it is built anew. Nor
     /// is an embedder that does not answer: the built-in one stands in for it.
     pub async fn open(
         config: Config,
@@ -215,7 +215,14 @@ impl App {
         let metrics = Metrics::register(metrics);
         let store = store::open(&config.database).await?;
         let identity = store.outbox(store::Seq::default(), 0).await?.identity;
-        let vectors = vectors::open(&config.index, identity.clone()).await?;
+        let meaning = Arc::new(Meaning::new(
+            config.embedder,
+            config.query_timeout,
+            Arc::clone(&store),
+            metrics.clone(),
+        ));
+        let embedders = [meaning.wanted(), meaning.built_in()].map(|e| e.id().to_owned());
+        let vectors = vectors::open(config.index, identity.clone(), embedders.into()).await?;
         let documents = Arc::new(Documents::new(Arc::clone(&store), metrics.damaged.clone()));
         let live = Arc::new(Live::new(Arc::clone(&store)));
         tokio::spawn({
@@ -226,12 +233,6 @@ impl App {
                 }
             }
         });
-        let meaning = Arc::new(Meaning::new(
-            config.embedder,
-            config.query_timeout,
-            Arc::clone(&store),
-            metrics.clone(),
-        ));
         let index = Index::start(
             Arc::clone(&store),
             Arc::clone(&live),

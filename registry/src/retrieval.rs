@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::embed::{CAPABILITIES, Described, Embedder, IndexText, index_text};
     use crate::store::indexes::IndexId;
-    use crate::vectors::{self, Change, Filter, Point};
+    use crate::vectors::{self, Change, Filter, IndexPlace, Point};
 
     const INTENTS: [&str; 8] = [
         "pooch kinds",
@@ -183,7 +183,13 @@ mod tests {
             scale: embedder.scale(),
             format: vectors::FORMAT,
         };
-        let engine = vectors::open(folder.path(), identity.store.clone()).await.unwrap();
+        let engine = vectors::open(
+            IndexPlace::Folder(folder.path().to_owned()),
+            identity.store.clone(),
+            Vec::new(),
+        )
+        .await
+        .unwrap();
         let mut scan = Scan::default();
         let mut points = Vec::new();
         for (capability, text) in texts() {

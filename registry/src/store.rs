@@ -288,6 +288,9 @@ pub(crate) trait Store:
     /// At most `limit` changes behind `after`.
     async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error>;
 
+    /// Whether other registries may use this database at the same time.
+    fn is_shared(&self) -> bool;
+
     /// Waits for what is under way and lets the database go; later calls fail.
     async fn close(&self);
 }

@@ -12,6 +12,7 @@ mod outcomes;
 mod paging;
 mod postgres;
 mod publishing;
+mod qdrant;
 mod reading;
 mod searching;
 mod services;

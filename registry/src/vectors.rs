@@ -5,9 +5,11 @@
 //! scores become one is decided in [`crate::fuse`], so every engine ranks alike.
 
 mod edge;
+mod filter;
+pub(crate) mod qdrant;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use a2s::Format;
@@ -18,6 +20,17 @@ use crate::embed::Scale;
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
 use crate::store::indexes::IndexId;
+
+pub use self::qdrant::QdrantConfig;
+
+/// Where a search index is.
+#[derive(Debug, Clone)]
+pub enum IndexPlace {
+    /// In a folder of this machine, with the engine in this process.
+    Folder(PathBuf),
+    /// On a server.
+    Qdrant(QdrantConfig),
+}
 
 /// A capability as the index sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,6 +171,12 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     /// [`Error::NotReady`] when there is none yet.
     fn answering(&self) -> Result<Arc<dyn Answering>, Error>;
 
+    /// Finds out which index answers by now: on a server, others may have put one in place.
+    async fn refresh(&self) -> Result<(), Error>;
+
+    /// Whether others may change it, or put another in its place.
+    fn is_shared(&self) -> bool;
+
     /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;
 
@@ -204,13 +223,24 @@ pub(crate) trait Answering: Send + Sync + std::fmt::Debug {
     ) -> Result<BTreeMap<CapabilityId, String>, Error>;
 }
 
-/// Opens the index of a store in a folder, whatever embedder it was made with. It is usable even
-/// when nothing in the folder is: then `status` says so, and a new index mends it.
+/// Opens the index of a store, whatever embedder it was made with. It is usable even when nothing in
+/// its place is: then `status` says so, and a new index mends it. Where there are several, that of the
+/// first of `embedders` answers that has one.
 ///
 /// # Errors
-/// When the folder cannot be used, or another process uses it.
-pub(crate) async fn open(folder: &Path, store: String) -> Result<Arc<dyn Vectors>, Error> {
-    Ok(Arc::new(edge::Edge::open(folder.to_owned(), store).await?))
+/// When the folder cannot be used, or another process uses it; when the server can never be used as
+/// it is configured. One that is away may come back.
+pub(crate) async fn open(
+    place: IndexPlace,
+    store: String,
+    embedders: Vec<String>,
+) -> Result<Arc<dyn Vectors>, Error> {
+    Ok(match place {
+        IndexPlace::Folder(folder) => Arc::new(edge::Edge::open(folder, store).await?),
+        IndexPlace::Qdrant(config) => {
+            Arc::new(qdrant::Qdrant::open(config, store, embedders).await?)
+        }
+    })
 }
 
 /// Why the index failed. What the engine said is for the log, not for callers.
@@ -222,6 +252,12 @@ pub enum Error {
     /// The engine failed.
     #[error("{0}")]
     Failed(String),
+    /// The server does not answer; it may later.
+    #[error("{0}")]
+    Away(String),
+    /// The server will not answer until somebody mends it, or how it is asked.
+    #[error("{0}")]
+    Unusable(String),
     /// Another process uses the folder.
     #[error("another process holds `{0}`")]
     InUse(String),
@@ -233,4 +269,18 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// The same for somebody else who waits.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::NotReady => Self::NotReady,
+            Self::Away(text) => Self::Away(text.clone()),
+            Self::Unusable(text) => Self::Unusable(text.clone()),
+            Self::Failed(_) | Self::InUse(_) | Self::Folder { .. } => {
+                Self::Failed(self.to_string())
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Deserialize;
 use url::Url;
 
-use super::DatabaseArgs;
+use super::{DatabaseArgs, QdrantArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedderArgs {
@@ -34,6 +34,8 @@ pub(crate) struct EmbedderArgs {
 pub(crate) struct ReindexArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
+    pub(crate) qdrant: QdrantArgs,
     #[command(flatten)]
     pub(crate) embedder: EmbedderArgs,
     /// Settings in TOML, those of the service; flags and environment win

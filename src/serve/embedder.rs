@@ -70,7 +70,11 @@ impl Section {
         let embedder = embedder.map_err(|error| {
             wrong(error.to_string()).with_hint("`docs/search.md` tells which embedders there are.")
         })?;
-        Ok(RegistryPart { database: None, embedder, query_timeout: self.query_timeout()? })
+        Ok(RegistryPart {
+            embedder,
+            query_timeout: self.query_timeout()?,
+            ..RegistryPart::default()
+        })
     }
 
     fn query_timeout(&self) -> Result<Duration, Failure> {

@@ -15,11 +15,11 @@ use url::Url;
 use super::agent::AgentPart;
 use super::guardians::{self, Guardians};
 use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
-use super::{agent, embedder, telemetry};
+use super::{agent, embedder, qdrant, telemetry};
 use crate::cli::{
     AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode,
     GuardianChoice, GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs,
-    ServeArgs,
+    QdrantArgs, ServeArgs,
 };
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -46,6 +46,8 @@ pub(super) struct File {
     shadow: Option<PathBuf>,
     registry: Option<Url>,
     database: Option<Secret>,
+    #[serde(default)]
+    qdrant: qdrant::Section,
     #[serde(default)]
     upstreams: BTreeMap<Domain, Url>,
     #[serde(default)]
@@ -127,10 +129,12 @@ impl File {
     pub(super) fn registry_part(
         &self,
         database: Option<String>,
+        qdrant: QdrantArgs,
         embedder: &EmbedderArgs,
     ) -> Result<RegistryPart, Failure> {
         let database = database.map(Into::into);
-        Ok(RegistryPart { database, ..self.embedder.read(embedder, variable)? })
+        let qdrant = self.qdrant.read(qdrant.qdrant, variable)?;
+        Ok(RegistryPart { database, qdrant, ..self.embedder.read(embedder, variable)? })
     }
 
     /// What the agent is told.

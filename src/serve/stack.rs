@@ -58,6 +58,8 @@ pub(crate) struct Parts {
 pub(crate) struct RegistryPart {
     /// Where it keeps documents; none for the file in the data folder.
     pub(crate) database: Option<registry::Database>,
+    /// The server of its search index; none for the folder in the data folder.
+    pub(crate) qdrant: Option<registry::QdrantConfig>,
     pub(crate) embedder: Embedder,
     /// How long a search waits for its vectors.
     pub(crate) query_timeout: Duration,
@@ -67,6 +69,7 @@ impl Default for RegistryPart {
     fn default() -> Self {
         Self {
             database: None,
+            qdrant: None,
             embedder: Embedder::built_in(),
             query_timeout: registry::QUERY_TIMEOUT,
         }
@@ -343,6 +346,7 @@ async fn open_registry(
     let usual = registry::Config::in_folder(folder.path(), secret);
     let config = registry::Config {
         database: part.database.unwrap_or(usual.database),
+        index: part.qdrant.map_or(usual.index, registry::IndexPlace::Qdrant),
         embedder: part.embedder,
         query_timeout: part.query_timeout,
         ..usual

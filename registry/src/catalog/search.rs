@@ -26,7 +26,7 @@ use crate::metrics::{SearchLabels, SearchResult};
 use crate::rank::{self, Chosen, Merits, Strategy};
 use crate::retrieval::{CANDIDATES, Candidate, fuse, query_vector, to_texts};
 use crate::store::{CapabilityId, Entry, VersionId};
-use crate::vectors::{Answers, Filter, Probe};
+use crate::vectors::{self, Answers, Filter, Probe};
 
 /// How many are named when nothing fits.
 const NEAREST: usize = 3;
@@ -86,6 +86,13 @@ impl Catalog {
     pub(crate) async fn search(&self, request: &SearchRequest) -> Result<SearchReply, Error> {
         let started = (self.clock)();
         let asked = Asked::of(request, &self.identity)?;
+        if !self.index.is_ready()
+            && let Err(error @ (vectors::Error::Away(_) | vectors::Error::Unusable(_))) =
+                self.vectors.answering()
+        {
+            // Nobody knows when it is back.
+            return Err(error.into());
+        }
         if !self.index.wait_until_ready(self.limits.index_wait).await {
             return Err(Error::IndexNotReady);
         }

@@ -56,10 +56,13 @@ impl Indexer {
     /// Takes a step in the making of the new index.
     pub(super) async fn take(&mut self, step: Step) -> Result<(), Error> {
         let result = self.try_take(step).await;
-        if result.is_err()
+        if let Err(error) = &result
             && let Some(mut build) = self.build.take()
         {
-            build.fail(|| Error::IndexNotReady);
+            build.fail(|| match error {
+                Error::Vectors(error) => Error::Vectors(error.again()),
+                _ => Error::IndexNotReady,
+            });
         }
         result
     }
@@ -130,6 +133,7 @@ impl Indexer {
         self.vectors.commit().await?;
         // From here on the new index answers, whatever happens.
         let replaced = self.index.replace(id);
+        self.settled = Seq::default();
         (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
         (self.failures, self.is_worn, self.is_broken) = (0, false, false);
         self.owed = owed;

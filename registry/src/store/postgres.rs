@@ -164,6 +164,10 @@ impl Store for Postgres {
         })
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn close(&self) {
         self.pool.close().await;
     }

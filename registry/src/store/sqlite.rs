@@ -202,6 +202,10 @@ impl Store for Sqlite {
         })
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;

@@ -1,5 +1,6 @@
 //! Where the registries of tests keep what they are told: in a file, or, with
-//! `A2S_TEST_POSTGRES_URL`, in a database of their own on that server.
+//! `A2S_TEST_POSTGRES_URL`, in a database of their own on that server; and their search index: in a
+//! folder, or, with `A2S_TEST_QDRANT_URL`, on that server, where each database has indexes of its own.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,12 +11,21 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 use tempfile::TempDir;
 
 use super::world::copy_files;
-use crate::{Config, Secret};
+use crate::{Config, IndexPlace, QdrantConfig, Secret};
 
 /// The server of `A2S_TEST_POSTGRES_URL`.
 #[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
 pub(crate) fn server() -> Option<String> {
     std::env::var("A2S_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty())
+}
+
+/// The server of `A2S_TEST_QDRANT_URL`, with the key of `QDRANT_KEY`.
+#[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
+pub(crate) fn qdrant() -> Option<QdrantConfig> {
+    let url = std::env::var("A2S_TEST_QDRANT_URL").ok().filter(|url| !url.is_empty())?;
+    let key = std::env::var("QDRANT_KEY").ok().filter(|key| !key.is_empty());
+    let url = reqwest::Url::parse(&url).unwrap();
+    Some(QdrantConfig { url, key: key.map(Secret::new), shards: None, replicas: None })
 }
 
 /// A database of its own on a server; dropped with this.
@@ -84,20 +94,26 @@ impl Drop for Made {
 pub(crate) struct Folder {
     folder: TempDir,
     made: Option<Made>,
+    qdrant: Option<QdrantConfig>,
 }
 
 impl Folder {
+    /// One whose index is in it, whatever the environment says: for tests that look at its files.
+    pub(crate) async fn with_index() -> Self {
+        Self { qdrant: None, ..Self::new().await }
+    }
+
     pub(crate) async fn new() -> Self {
         let made = match server() {
             Some(server) => Some(Made::on(&server).await),
             None => None,
         };
-        Self { made, ..Self::with_file() }
+        Self { made, qdrant: qdrant(), ..Self::with_file() }
     }
 
     /// One with the database in a file, whatever the environment says.
     pub(crate) fn with_file() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), made: None }
+        Self { folder: tempfile::tempdir().unwrap(), made: None, qdrant: None }
     }
 
     /// A folder whose database is there already.
@@ -114,6 +130,9 @@ impl Folder {
         let mut config = Config::in_folder(self.path(), token.map(Secret::new));
         if let Some(made) = &self.made {
             config.database = made.address().into();
+        }
+        if let Some(qdrant) = &self.qdrant {
+            config.index = IndexPlace::Qdrant(qdrant.clone());
         }
         config
     }
@@ -132,8 +151,9 @@ impl Folder {
                 std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
             }
         }
+        assert!(self.qdrant.is_none(), "an index on a server is not copied with its folder");
         copy_files(&self.path().join("index"), &folder.path().join("index"));
-        Self { folder, made }
+        Self { folder, made, qdrant: None }
     }
 
     /// The database, as someone with a shell on the machine has it.

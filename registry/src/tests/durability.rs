@@ -4,7 +4,7 @@ use super::database::{Behind, Folder};
 use super::world::{TOKEN, World, clock, document};
 use crate::store::Seq;
 use crate::store::indexes::IndexId;
-use crate::{App, Config};
+use crate::{App, Config, IndexPlace};
 
 fn shelf() -> [String; 3] {
     [
@@ -45,7 +45,7 @@ async fn everything_is_still_there_after_a_restart() {
 
 #[tokio::test]
 async fn after_a_crash_what_was_acknowledged_is_found() {
-    let world = World::new().await;
+    let world = World::with_index().await;
     world.publish_all(shelf()).await;
     world.app.reindex().await.unwrap();
     // In the index, but not brought to disk yet: one is withdrawn and one is new. Their number
@@ -76,7 +76,7 @@ async fn dropping_without_closing_loses_nothing() {
 
 #[tokio::test]
 async fn an_index_that_is_gone_or_broken_or_foreign_or_worn_is_built_anew() {
-    let world = World::new().await;
+    let world = World::with_index().await;
     world.publish_all(shelf()).await;
     world.app.close().await;
     let World { app, mut folder, .. } = world;
@@ -129,7 +129,7 @@ async fn an_index_that_is_gone_or_broken_or_foreign_or_worn_is_built_anew() {
 
 #[tokio::test]
 async fn an_index_of_another_database_is_not_used() {
-    let (one, other) = (World::new().await, World::new().await);
+    let (one, other) = (World::with_index().await, World::with_index().await);
     one.publish_all([document("Alpha", "1.0.0", "Waters the plants")]).await;
     other.publish_all([document("Bravo", "1.0.0", "Feeds the cat")]).await;
     one.app.close().await;
@@ -147,11 +147,11 @@ async fn an_index_of_another_database_is_not_used() {
 /// How far an index is, is a number of its own: what another one has followed is news to it.
 #[tokio::test]
 async fn an_index_that_was_away_while_another_followed_catches_up() {
-    let world = World::new().await;
+    let world = World::with_index().await;
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
     let folder = world.close().await;
     let other = folder.path().join("another index");
-    let world = World::open_with(folder, |config| config.index = other).await;
+    let world = World::open_with(folder, |config| config.index = IndexPlace::Folder(other)).await;
     assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
     assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
     // Their number stays the same, so only the place in the changes tells that something is missing.
@@ -183,7 +183,7 @@ async fn a_store_knows_the_indexes_that_it_has_named() {
 
 #[tokio::test]
 async fn a_changed_letter_is_noticed_everywhere() {
-    let world = World::new().await;
+    let world = World::with_index().await;
     world.publish_all(shelf()).await;
     assert_eq!(world.search("which breeds of dogs are there").await.names()[0], "ListDogBreeds");
     world.tamper("list of dog breeds", "list of dog breads").await;

@@ -29,6 +29,11 @@ impl World {
         Self::reopen(Folder::new().await, embedder).await
     }
 
+    /// The same with the index in its folder, whatever the environment says.
+    async fn with_files(embedder: Embedder) -> Self {
+        Self::reopen(Folder::with_index().await, embedder).await
+    }
+
     async fn reopen(folder: Folder, embedder: Embedder) -> Self {
         Self::open_with(folder, |config| {
             config.embedder = embedder;
@@ -106,7 +111,7 @@ async fn an_endpoint_gives_vectors_for_documents_and_queries() {
 #[tokio::test]
 async fn nothing_is_embedded_twice() {
     let endpoint = StandIn::start().await;
-    let world = World::with(endpoint.embedder("mini")).await;
+    let world = World::with_files(endpoint.embedder("mini")).await;
     world.built().await;
     world.publish_all(shelf()).await;
     let asked = endpoint.texts();
@@ -266,7 +271,7 @@ async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice(
         })
         .chain(shelf())
         .collect();
-    let world = World::new().await;
+    let world = World::with_index().await;
     world.publish_all(many).await;
     let folder = world.close().await;
 
@@ -299,7 +304,7 @@ async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice(
 #[tokio::test]
 async fn what_is_published_while_the_endpoint_is_down_gets_its_vector_later() {
     let endpoint = StandIn::start().await;
-    let world = World::with(endpoint.embedder("mini")).await;
+    let world = World::with_files(endpoint.embedder("mini")).await;
     world.built().await;
     endpoint.set(Mood::Says(503, None));
     world.publish_all(shelf()).await;

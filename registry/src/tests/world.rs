@@ -70,6 +70,11 @@ impl World {
         Self::open(Folder::new().await).await
     }
 
+    /// One whose index is in its folder, whatever the environment says.
+    pub(crate) async fn with_index() -> Self {
+        Self::open(Folder::with_index().await).await
+    }
+
     pub(crate) async fn open(folder: Folder) -> Self {
         Self::open_with(folder, |_| {}).await
     }

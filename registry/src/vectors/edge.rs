@@ -32,6 +32,7 @@ use self::filter::Conditions;
 use self::folder::Folder;
 use self::graph::Habits;
 use self::owner::{Order, Owner};
+use super::filter::CARD;
 use super::{Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
@@ -100,6 +101,15 @@ impl Vectors for Edge {
     fn answering(&self) -> Result<Arc<dyn super::Answering>, Error> {
         let generation = self.current.get().ok_or(Error::NotReady)?;
         Ok(Arc::new(Reader { generation, readers: Arc::clone(&self.readers) }))
+    }
+
+    async fn refresh(&self) -> Result<(), Error> {
+        // The folder is locked: nobody else puts anything into it.
+        Ok(())
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
@@ -185,17 +195,16 @@ impl super::Answering for Reader {
     ) -> Result<BTreeMap<CapabilityId, String>, Error> {
         self.read(move |shard| {
             let ids: Vec<_> = capabilities.into_iter().map(point_id).collect();
-            let card = filter::CARD.parse::<JsonPath>().map_err(|()| failed("malformed field"))?;
+            let card = CARD.parse::<JsonPath>().map_err(|()| failed("malformed field"))?;
             let wanted = WithPayloadInterface::Fields(vec![card]);
             let records = guard(|| shard.retrieve(&ids, Some(wanted), None))?;
-            let cards = records.into_iter().filter_map(|record| {
-                match record.payload?.0.remove(filter::CARD)? {
+            let cards =
+                records.into_iter().filter_map(|record| match record.payload?.0.remove(CARD)? {
                     serde_json::Value::String(card) => {
                         Some(to_capability(record.id).map(|id| (id, card)))
                     }
                     _ => None,
-                }
-            });
+                });
             cards.collect()
         })
         .await

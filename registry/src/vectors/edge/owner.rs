@@ -16,7 +16,8 @@ use qdrant_edge::{
 };
 use tokio::sync::oneshot;
 
-use super::filter;
+use super::super::filter::{FIELDS, payload};
+use super::filter::to_type;
 use super::folder::Folder;
 use super::graph::{Graph, Habits};
 use super::{
@@ -188,10 +189,10 @@ impl State {
         let path = self.folder.generation(number);
         let config = config(identity.dimensions);
         let shard = guard(|| EdgeShard::new(&path, config))?;
-        for (field, kind) in filter::FIELDS {
+        for (field, kind) in FIELDS {
             let index = CreateIndex {
                 field_name: field.parse::<JsonPath>().map_err(|()| failed("malformed field"))?,
-                field_schema: Some(PayloadFieldSchema::FieldType(kind)),
+                field_schema: Some(PayloadFieldSchema::FieldType(to_type(kind))),
             };
             let operation = FieldIndexOperations::CreateIndex(index);
             guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
@@ -294,7 +295,7 @@ fn change(shard: &EdgeShard, changes: Vec<Change>) -> Result<(), Error> {
 }
 
 fn to_point(point: Point) -> Result<PointStruct, Error> {
-    let payload = filter::payload(&point);
+    let payload = payload(&point);
     let mut vectors: Vec<(String, Vector)> = Vec::new();
     if let Some(dense) = point.dense {
         vectors.push((DENSE.to_owned(), Vector::new_dense(dense)));

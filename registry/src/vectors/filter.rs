@@ -1,0 +1,107 @@
+//! What points carry, most of it to be chosen by, and what a filter asks of that: the same for every
+//! engine.
+//!
+//! The engine evaluates it while it searches, so that a filter leaves as many hits as there are.
+
+use semver::Version;
+use serde_json::{Value, json};
+
+use super::{Filter, Point};
+
+/// The type of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Keyword,
+    Bool,
+    Integer,
+}
+
+/// What points are chosen by, and its type; each has an index of its own.
+pub(super) const FIELDS: [(&str, Kind); 7] = [
+    (DOMAINS, Kind::Keyword),
+    (PERMISSIONS, Kind::Keyword),
+    (READ_ONLY, Kind::Bool),
+    (FORMATS, Kind::Keyword),
+    (COMPLEXITY, Kind::Integer),
+    (AUTHORS, Kind::Keyword),
+    (VERSION, Kind::Keyword),
+];
+
+const DOMAINS: &str = "domains";
+const PERMISSIONS: &str = "permissions";
+const READ_ONLY: &str = "read_only";
+const FORMATS: &str = "formats";
+const COMPLEXITY: &str = "complexity";
+const AUTHORS: &str = "authors";
+const VERSION: &str = "version";
+
+/// The most values of a field that are chosen among; there is one for each point at most.
+pub(super) const MOST_VALUES: usize = 1_000_000;
+
+/// What a point brings along for searches to tell.
+pub(super) const CARD: &str = "card";
+
+/// What a point carries.
+pub(super) fn payload(point: &Point) -> Value {
+    json!({
+        DOMAINS: point.domains,
+        // The whole set is one value.
+        PERMISSIONS: json!(point.permissions).to_string(),
+        READ_ONLY: point.read_only,
+        FORMATS: point.formats,
+        COMPLEXITY: point.complexity,
+        AUTHORS: point.authors,
+        VERSION: point.version,
+        CARD: point.card,
+    })
+}
+
+/// Whether a value of a field will do.
+pub(super) type Passes<'f> = Box<dyn Fn(&str) -> bool + Send + Sync + 'f>;
+
+/// What must hold of a field.
+pub(super) enum Demand<'f> {
+    /// It has one of these values.
+    AnyOf(&'static str, Vec<String>),
+    /// It is this.
+    Is(&'static str, bool),
+    /// It is this number at most.
+    AtMost(&'static str, u8),
+    /// It has a value that passes. The engine tells which values there are, and we choose: what lies
+    /// in a range is for [`semver`] to say, and what a caller may run is a question of sets, for
+    /// which no engine has words. Where no value passes, no point will do.
+    Passing(&'static str, Passes<'f>),
+}
+
+/// What a filter asks for; all of it must hold.
+pub(super) fn demands(filter: &Filter) -> Vec<Demand<'_>> {
+    let mut demands = Vec::new();
+    if !filter.domains.is_empty() {
+        demands.push(Demand::AnyOf(DOMAINS, filter.domains.clone()));
+    }
+    if let Some(held) = &filter.held {
+        let may_run = |set: &str| {
+            let needed = serde_json::from_str::<Vec<String>>(set);
+            needed.is_ok_and(|needed| needed.iter().all(|needed| held.contains(needed)))
+        };
+        demands.push(Demand::Passing(PERMISSIONS, Box::new(may_run)));
+    }
+    if filter.read_only {
+        demands.push(Demand::Is(READ_ONLY, true));
+    }
+    if !filter.formats.is_empty() {
+        let formats = filter.formats.iter().map(|format| format.as_str().to_owned());
+        demands.push(Demand::AnyOf(FORMATS, formats.collect()));
+    }
+    if let Some(most) = filter.max_complexity {
+        demands.push(Demand::AtMost(COMPLEXITY, most));
+    }
+    if let Some(author) = &filter.author {
+        demands.push(Demand::AnyOf(AUTHORS, vec![author.clone()]));
+    }
+    if let Some(range) = &filter.version {
+        let lies_within = |text: &str| Version::parse(text).is_ok_and(|v| range.matches(&v));
+        demands.push(Demand::Passing(VERSION, Box::new(lies_within)));
+    }
+    demands
+}

@@ -1,0 +1,203 @@
+//! The way to the server: one connection over HTTP/2, made when it is needed and again when it broke.
+//!
+//! The messages and clients are those of `qdrant-client`; the connection is ours, so that answers are
+//! bounded, every call has its time, and no error repeats the key.
+
+use std::time::Duration;
+
+use a2s::Secret;
+use qdrant_client::qdrant::HealthCheckRequest;
+use qdrant_client::qdrant::collections_client::CollectionsClient;
+use qdrant_client::qdrant::points_client::PointsClient;
+use qdrant_client::qdrant::qdrant_client::QdrantClient;
+use reqwest::Url;
+use semver::Version;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request, Response, Status};
+
+use super::super::Error;
+
+const KEY_HEADER: &str = "api-key";
+/// The largest answer.
+const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// An idle connection is asked for a sign of life so often, and given up after so long without one.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long what somebody waits for may take.
+pub(super) const FOR_QUERIES: Duration = Duration::from_secs(5);
+/// How long changes may take.
+pub(super) const FOR_CHANGES: Duration = Duration::from_secs(30);
+/// How long the making, naming and removing of collections may take: a cluster agrees on it.
+pub(super) const FOR_COLLECTIONS: Duration = Duration::from_secs(60);
+
+/// The oldest server that keeps what a collection is beside it.
+const OLDEST: Version = Version::new(1, 16, 0);
+
+/// A Qdrant server or cluster that keeps the search index.
+#[derive(Debug, Clone)]
+pub struct QdrantConfig {
+    /// Where its gRPC API answers, such as `https://qdrant.example:6334`. The port of its REST API,
+    /// usually 6333, is another one.
+    pub url: Url,
+    /// Goes along with every request.
+    pub key: Option<Secret>,
+    /// How many shards a new index is spread over; the server decides without it.
+    pub shards: Option<u32>,
+    /// How many copies of each shard a new index has; the server decides without it.
+    pub replicas: Option<u32>,
+}
+
+/// A service of the server with the key.
+type Keyed = InterceptedService<Channel, Key>;
+
+/// Puts the key onto requests.
+#[derive(Debug, Clone)]
+pub(super) struct Key(Option<MetadataValue<Ascii>>);
+
+impl Interceptor for Key {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(key) = &self.0 {
+            request.metadata_mut().insert(KEY_HEADER, key.clone());
+        }
+        Ok(request)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    channel: Channel,
+    key: Key,
+}
+
+impl Link {
+    /// Nobody is asked yet.
+    ///
+    /// # Errors
+    /// When no request could be made as it is configured.
+    pub(super) fn new(config: &QdrantConfig) -> Result<Self, Error> {
+        let unusable = |why: &str| Error::Unusable(format!("the Qdrant server: {why}"));
+        let url = &config.url;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(unusable("its address is no HTTP address"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(unusable("its address has a name or password in it; a key goes elsewhere"));
+        }
+        if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+            return Err(unusable("its address has more than a host and a port"));
+        }
+        if config.shards == Some(0) || config.replicas == Some(0) {
+            return Err(unusable("an index has one shard and one replica at least"));
+        }
+        let is_tls = url.scheme() == "https";
+        let key = match &config.key {
+            Some(key) => {
+                let mut key: MetadataValue<Ascii> =
+                    key.reveal().parse().map_err(|_| unusable("its key fits into no header"))?;
+                key.set_sensitive(true);
+                if !is_tls && !is_loopback(url) {
+                    tracing::warn!(
+                        "the key of the Qdrant server is sent without TLS: anybody on the way can read it"
+                    );
+                }
+                Some(key)
+            }
+            None => None,
+        };
+        let mut endpoint = Endpoint::from_shared(url.to_string())
+            .and_then(|endpoint| {
+                endpoint.user_agent(concat!("a2s-registry/", env!("CARGO_PKG_VERSION")))
+            })
+            .map_err(|error| unusable(&error.to_string()))?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true);
+        if is_tls {
+            endpoint = endpoint
+                .tls_config(ClientTlsConfig::new().with_native_roots())
+                .map_err(|error| unusable(&error.to_string()))?;
+        }
+        Ok(Self { channel: endpoint.connect_lazy(), key: Key(key) })
+    }
+
+    fn keyed(&self) -> Keyed {
+        InterceptedService::new(self.channel.clone(), self.key.clone())
+    }
+
+    pub(super) fn points(&self) -> PointsClient<Keyed> {
+        PointsClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(super) fn collections(&self) -> CollectionsClient<Keyed> {
+        CollectionsClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    /// Asks the server who it is.
+    ///
+    /// # Errors
+    /// When it does not answer, or is too old.
+    pub(super) async fn check(&self) -> Result<(), Error> {
+        let mut client = QdrantClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER);
+        let told = within(FOR_QUERIES, client.health_check(HealthCheckRequest {})).await?;
+        // One that is built from no release says no version that could be compared.
+        if let Ok(version) = Version::parse(&told.version)
+            && version < OLDEST
+        {
+            let why =
+                format!("the Qdrant server is {version}, and {OLDEST} is the oldest that will do");
+            return Err(Error::Unusable(why));
+        }
+        Ok(())
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        None => false,
+    }
+}
+
+/// What a call gives, as long as it comes in time.
+pub(super) async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) => Err(to_error(&status)),
+        Err(_) => Err(Error::Away(format!("the Qdrant server did not answer within {limit:?}"))),
+    }
+}
+
+/// What a failure means. What the other end says may repeat the key, unless it is about the request
+/// itself; what went wrong at this end has a source.
+fn to_error(status: &Status) -> Error {
+    let text = || format!("{:?}: {}", status.code(), status.message());
+    let away = || match std::error::Error::source(status) {
+        Some(cause) => format!("{}: {cause}", text()),
+        None => format!("the Qdrant server says {:?}", status.code()),
+    };
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied => {
+            Error::Unusable("the Qdrant server refuses the key, or what the key may do".to_owned())
+        }
+        Code::NotFound => Error::NotReady,
+        // It understood, and this is wrong: asking again gives the same.
+        Code::InvalidArgument
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::OutOfRange => Error::Failed(text()),
+        _ => Error::Away(away()),
+    }
+}

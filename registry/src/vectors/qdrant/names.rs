@@ -1,0 +1,79 @@
+//! What collections and aliases are called. Pure.
+//!
+//! `a2s-STORE-FORMAT-EMBEDDER` is the alias of the index that answers, for each store, format and
+//! embedder one: so registries with different databases, and a new version beside the old one, share
+//! a server without meeting. Collections have its name and that of the index behind it.
+
+use super::super::FORMAT;
+use crate::embed::short_digest;
+use crate::store::indexes::IndexId;
+
+/// The names of the indexes of one store.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(super) fn of(store: &str) -> Self {
+        Self { prefix: format!("a2s-{store}-{FORMAT}-") }
+    }
+
+    /// The alias of the index that answers for an embedder.
+    pub(super) fn alias(&self, embedder: &str) -> String {
+        format!("{}{}", self.prefix, short_digest(embedder))
+    }
+
+    /// Whether an alias is one of this store and format.
+    pub(super) fn is_ours(&self, alias: &str) -> bool {
+        alias.starts_with(&self.prefix)
+    }
+
+    /// The collection of an index behind an alias.
+    pub(super) fn collection(alias: &str, index: &IndexId) -> String {
+        format!("{alias}-{index}")
+    }
+
+    /// Whether a collection was made for an alias.
+    pub(super) fn is_behind(alias: &str, collection: &str) -> bool {
+        collection.strip_prefix(alias).is_some_and(|rest| rest.starts_with('-'))
+    }
+
+    /// The aliases of this store that could answer, the best first: those of the embedders at hand,
+    /// in their order, and then any.
+    pub(super) fn order<'a>(&self, aliases: &'a [String], embedders: &[String]) -> Vec<&'a str> {
+        let at_hand: Vec<_> = embedders.iter().map(|embedder| self.alias(embedder)).collect();
+        let mut ours: Vec<_> =
+            aliases.iter().map(String::as_str).filter(|alias| self.is_ours(alias)).collect();
+        let place = |alias: &str| at_hand.iter().position(|known| known == alias);
+        ours.sort_unstable_by_key(|alias| (place(alias).unwrap_or(usize::MAX), *alias));
+        ours
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wanted_embedder_comes_first_and_other_stores_never() {
+        let names = Names::of("store");
+        let [wanted, built_in, gone] = ["wanted", "built in", "gone"].map(|e| names.alias(e));
+        let foreign = Names::of("other").alias("wanted");
+        let aliases = [foreign, gone.clone(), built_in.clone(), wanted.clone()];
+        let at_hand = ["wanted".to_owned(), "built in".to_owned()];
+        assert_eq!(names.order(&aliases, &at_hand), [&wanted, &built_in, &gone]);
+        assert_eq!(names.order(&aliases[..2], &at_hand), [&gone]);
+        // A store whose name begins like another's is not that one.
+        assert_eq!(Names::of("sto").order(&aliases, &at_hand), [""; 0]);
+    }
+
+    #[test]
+    fn a_collection_belongs_to_one_alias() {
+        let alias = Names::of("store").alias("e");
+        let collection = Names::collection(&alias, &IndexId("1".to_owned()));
+        assert!(Names::is_behind(&alias, &collection));
+        assert!(!Names::is_behind(&alias[..alias.len() - 1], &collection));
+        assert!(!Names::is_behind(&alias, &alias));
+    }
+}
