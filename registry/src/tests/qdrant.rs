@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -19,7 +20,6 @@ use crate::vectors::{
     self, Answering, Change, Filter, Found, Identity, IndexPlace, Point, QdrantConfig, Vectors,
 };
 use crate::{App, Secret};
-use std::sync::Arc;
 
 /// The server that tests are told, or nothing, said aloud.
 fn told() -> Option<QdrantConfig> {
