@@ -18,6 +18,10 @@ lint:
 test:
     cargo test --locked
 
+# Try many other cases of the properties than the gate does.
+properties cases="20000":
+    PROPTEST_CASES={{cases}} PROPTEST_MAX_GLOBAL_REJECTS=1000000 cargo test --locked --workspace --no-fail-fast
+
 # Build the documentation, private items included.
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked

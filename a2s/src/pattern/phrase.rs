@@ -233,11 +233,13 @@ impl Phrase {
             end = quote;
         }
         let mut phrase = Self { words: (start, end), lead, quoted: false, points: false };
-        phrase.trim(words, |word| {
-            matches!(word.kind, Kind::Break(_)) || COURTESY.contains(&word.norm.as_str())
-        });
+        let is_break = |word: &Word<'_>| matches!(word.kind, Kind::Break(_));
+        phrase.trim(words, is_break);
+        let outright = phrase;
+        phrase.trim(words, |word| is_break(word) || COURTESY.contains(&word.norm.as_str()));
         if lead == Lead::Name {
-            return phrase.some();
+            // `key: or` names a value, though elsewhere `or` would belong to nothing.
+            return phrase.some().or_else(|| outright.some());
         }
         match lead {
             _ if is_list => phrase.cut_name(words, false),

@@ -48,6 +48,14 @@ fn a_name_ends_before_a_time_and_goes_on_in_capital_letters() {
 }
 
 #[test]
+fn what_is_named_outright_may_be_any_word() {
+    check_text("look it up, thing: or", &[], Some("or"));
+    check_text("look it up, thing = thank you", &[], Some("thank you"));
+    check_text("look it up, thing: Paris please.", &[], Some("Paris"));
+    check_text("look it up, thing: .", &[], None);
+}
+
+#[test]
 fn what_is_quoted_counts_before_what_is_only_said() {
     let patterns = ["tweet *", "say *"];
     check_text("tweet hello world saying 'Hi'", &patterns, Some("Hi"));

@@ -569,6 +569,8 @@ proptest! {
         text in "[a-zA-Z ,.:;!?(){}]{1,40}", open in 0..3_usize, lead in 0..3_usize,
     ) {
         prop_assume!(text.trim() == text);
+        // In rock 'n' roll nothing is quoted.
+        prop_assume!(open != 2 || !text.eq_ignore_ascii_case("n"));
         let (open, close) = [("\"", "\""), ("“", "”"), ("'", "'")][open];
         let lead = ["tweet", "say", "can you tweet it saying"][lead];
         let sentence = format!("{lead} {open}{text}{close} in Paris");
@@ -578,7 +580,17 @@ proptest! {
     }
 
     #[test]
-    fn what_is_named_outright_is_the_value(value in "[A-Za-z0-9]{1,12}", sign in 0..2_usize) {
+    fn what_is_named_outright_is_the_value(
+        value in prop_oneof![
+            "[A-Za-z0-9]{1,12}".boxed(),
+            // Words that end a value, or are none, where nothing names it.
+            proptest::sample::select(vec![
+                "or", "and", "then", "also", "please", "thanks", "you", "it", "the", "is", "in",
+                "for", "on", "tomorrow", "weather", "tweet", "find", "what", "free", "place", "mean",
+            ]).prop_map(str::to_owned).boxed(),
+        ],
+        sign in 0..2_usize,
+    ) {
         let sentence = format!("tweet hello in Oslo, free{} {value}, place{}{value}", [":", " ="][sign], ["=", ": "][sign]);
         let inputs = read_inputs(&sentence, &mixed());
         prop_assert_eq!(&inputs["free"], &json!(value), "{}", sentence);
