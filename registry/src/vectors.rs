@@ -115,6 +115,25 @@ pub struct Found {
     pub bm25: f32,
 }
 
+/// One list of what a probe found, in which every point has both scores: by its meaning, and by its
+/// words. A point without a meaning has no cosine.
+fn merge(
+    near: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
+    best: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
+) -> Result<Vec<Found>, Error> {
+    let mut found: BTreeMap<CapabilityId, Found> = BTreeMap::new();
+    let nothing = |capability| Found { capability, cosine: 0.0, bm25: 0.0 };
+    for point in near {
+        let (capability, cosine) = point?;
+        found.entry(capability).or_insert_with(|| nothing(capability)).cosine = cosine;
+    }
+    for point in best {
+        let (capability, bm25) = point?;
+        found.entry(capability).or_insert_with(|| nothing(capability)).bm25 = bm25;
+    }
+    Ok(found.into_values().collect())
+}
+
 /// What an index answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answers {

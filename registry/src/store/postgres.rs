@@ -16,11 +16,19 @@ macro_rules! among {
     };
 }
 
+/// An id that nothing else has.
+macro_rules! random_id {
+    () => {
+        "replace(gen_random_uuid()::text, '-', '')"
+    };
+}
+
 mod embeddings;
-mod indexes;
 mod open;
 mod outcomes;
 // Where the engines read the same SQL, it is written once, and compiled for each.
+#[path = "sql/indexes.rs"]
+mod indexes;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/publishing.rs"]
@@ -54,6 +62,11 @@ type Engine = Postgres;
 
 impl Postgres {
     fn readers(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Where single statements change something.
+    fn writer(&self) -> &PgPool {
         &self.pool
     }
 

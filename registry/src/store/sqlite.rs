@@ -11,10 +11,18 @@ macro_rules! among {
     };
 }
 
+/// An id that nothing else has.
+macro_rules! random_id {
+    () => {
+        "lower(hex(randomblob(16)))"
+    };
+}
+
 mod embeddings;
-mod indexes;
 mod outcomes;
 // Where the engines read the same SQL, it is written once, and compiled for each.
+#[path = "sql/indexes.rs"]
+mod indexes;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/publishing.rs"]
@@ -98,6 +106,11 @@ impl Sqlite {
 
     fn readers(&self) -> &SqlitePool {
         &self.readers
+    }
+
+    /// Where single statements change something.
+    fn writer(&self) -> &SqlitePool {
+        &self.writer
     }
 
     /// A transaction that reads everything as of one moment.

@@ -33,7 +33,9 @@ use self::folder::Folder;
 use self::graph::Habits;
 use self::owner::{Order, Owner};
 use super::filter::CARD;
-use super::{Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors};
+use super::{
+    Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors, merge,
+};
 use crate::keywords::SparseVector;
 use crate::store::CapabilityId;
 
@@ -180,7 +182,7 @@ impl super::Answering for Reader {
                     || nearest(shard, probe.dense.clone(), filter.clone(), limit),
                     || best(shard, &probe.sparse, filter.clone(), limit),
                 );
-                merge(shard, probe.dense, nearest?, best?)
+                with_cosines(shard, probe.dense, nearest?, best?)
             };
             let found = probes.into_par_iter().map(find).collect::<Result<_, _>>()?;
             let among = guard(|| shard.count(CountRequest { filter, exact: false }))?;
@@ -253,8 +255,8 @@ fn best(
     search(shard, SPARSE, VectorInternal::Sparse(to_sparse(probe)?), filter, limit)
 }
 
-/// One list of both, in which every point has both scores.
-fn merge(
+/// Everything that a probe found, with the cosines of what was found by its words alone.
+fn with_cosines(
     shard: &EdgeShard,
     probe: Option<Vec<f32>>,
     nearest: Vec<ScoredPoint>,
@@ -263,7 +265,6 @@ fn merge(
     let near: BTreeSet<_> = nearest.iter().map(|point| point.id).collect();
     let others: Vec<_> =
         best.iter().map(|point| point.id).filter(|id| !near.contains(id)).collect();
-    // Of what was found by its words alone, the engine is asked for the cosine.
     let far = match others.len() {
         0 => Vec::new(),
         count => {
@@ -271,18 +272,8 @@ fn merge(
             self::nearest(shard, probe, Some(qdrant_edge::Filter::new_must(those)), count)?
         }
     };
-    let mut found = BTreeMap::new();
-    for point in nearest.into_iter().chain(far) {
-        let capability = to_capability(point.id)?;
-        found.insert(capability, Found { capability, cosine: point.score, bm25: 0.0 });
-    }
-    for point in best {
-        let capability = to_capability(point.id)?;
-        // A point without a meaning has no cosine.
-        let nothing = Found { capability, cosine: 0.0, bm25: 0.0 };
-        found.entry(capability).or_insert(nothing).bm25 = point.score;
-    }
-    Ok(found.into_values().collect())
+    let to_pair = |point: ScoredPoint| Ok((to_capability(point.id)?, point.score));
+    merge(nearest.into_iter().chain(far).map(to_pair), best.into_iter().map(to_pair))
 }
 
 fn search(

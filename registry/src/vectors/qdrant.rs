@@ -58,9 +58,8 @@ pub(super) struct Qdrant {
     names: Names,
     /// The embedders whose indexes are of use, the wanted one first.
     embedders: Vec<String>,
-    live: RwLock<Option<Arc<Live>>>,
-    /// Why none is known, when the server did not say that there is none.
-    missing: RwLock<Option<Error>>,
+    /// The index that answers, or why none does.
+    live: RwLock<Result<Arc<Live>, Error>>,
     /// The index that is being built, and its collection.
     next: Mutex<Option<(String, Identity)>>,
 }
@@ -78,8 +77,7 @@ impl Qdrant {
             names: Names::of(&store),
             store,
             embedders,
-            live: RwLock::default(),
-            missing: RwLock::default(),
+            live: RwLock::new(Err(Error::NotReady)),
             next: Mutex::default(),
         };
         let first = async {
@@ -90,24 +88,21 @@ impl Qdrant {
             Ok(()) => {}
             Err(error @ Error::Away(_)) => {
                 tracing::warn!(%error, "the search index is away; searches fail until it is back");
-                qdrant.miss(Some(error));
+                qdrant.answer_from(Err(error));
             }
             Err(error) => return Err(error),
         }
         Ok(qdrant)
     }
 
-    fn live(&self) -> Option<Arc<Live>> {
-        // An `Option` is replaced whole or not at all, so a panic elsewhere harms nothing.
-        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn live(&self) -> Result<Arc<Live>, Error> {
+        // It is replaced whole or not at all, so a panic elsewhere harms nothing.
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        live.as_ref().map(Arc::clone).map_err(Error::again)
     }
 
-    fn answer_from(&self, live: Option<Live>) {
+    fn answer_from(&self, live: Result<Live, Error>) {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = live.map(Arc::new);
-    }
-
-    fn miss(&self, why: Option<Error>) {
-        *self.missing.write().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     async fn change(&self, collection: &str, changes: Vec<Change>) -> Result<(), Error> {
@@ -200,17 +195,16 @@ impl Qdrant {
         let names: Vec<_> = behind.keys().cloned().collect();
         for alias in self.names.order(&names, &self.embedders) {
             let Some(collection) = behind.remove(alias) else { continue };
-            if self.live().is_some_and(|live| live.alias == alias && live.collection == collection)
-            {
+            if self.live().is_ok_and(|live| live.alias == alias && live.collection == collection) {
                 return Ok(());
             }
             if let Some(identity) = self.identify(&collection).await? {
-                self.answer_from(Some(Live { alias: alias.to_owned(), collection, identity }));
+                self.answer_from(Ok(Live { alias: alias.to_owned(), collection, identity }));
                 return Ok(());
             }
             tracing::warn!(alias, collection, "this is no search index that can be used");
         }
-        self.answer_from(None);
+        self.answer_from(Err(Error::NotReady));
         Ok(())
     }
 }
@@ -237,16 +231,17 @@ impl Batch {
 #[async_trait]
 impl super::Vectors for Qdrant {
     fn answering(&self) -> Result<Arc<dyn super::Answering>, Error> {
-        let live = self.live().ok_or_else(|| {
-            let missing = self.missing.read().unwrap_or_else(PoisonError::into_inner);
-            missing.as_ref().map_or(Error::NotReady, Error::again)
-        })?;
-        Ok(Arc::new(Reader { link: self.link.clone(), live }))
+        Ok(Arc::new(Reader { link: self.link.clone(), live: self.live()? }))
     }
 
     async fn refresh(&self) -> Result<(), Error> {
         let found = self.find().await;
-        self.miss(found.as_ref().err().map(Error::again));
+        // An index that is known answers again when the server does.
+        if let Err(error) = &found
+            && self.live().is_err()
+        {
+            self.answer_from(Err(error.again()));
+        }
         found
     }
 
@@ -255,7 +250,7 @@ impl super::Vectors for Qdrant {
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
-        let live = self.live().ok_or(Error::NotReady)?;
+        let live = self.live()?;
         self.change(&live.alias, changes).await
     }
 
@@ -305,11 +300,8 @@ impl super::Vectors for Qdrant {
         let actions = [delete, create].map(|action| AliasOperations { action: Some(action) });
         let change = ChangeAliases { actions: actions.into(), timeout: None };
         within(FOR_COLLECTIONS, self.link.collections().update_aliases(change)).await?;
-        self.answer_from(Some(Live {
-            alias: alias.clone(),
-            collection: collection.clone(),
-            identity,
-        }));
+        let live = Live { alias: alias.clone(), collection: collection.clone(), identity };
+        self.answer_from(Ok(live));
         if let Err(error) = self.remove_others(&alias, &collection).await {
             // They are in nobody's way, and the next new index tries again.
             tracing::warn!(%error, "old search indexes could not be removed");
@@ -318,7 +310,7 @@ impl super::Vectors for Qdrant {
     }
 
     async fn status(&self) -> Result<Status, Error> {
-        let Some(live) = self.live() else {
+        let Ok(live) = self.live() else {
             return Ok(Status { points: None, fresh: 0, is_worn: false });
         };
         let count = CountPoints {

@@ -10,7 +10,7 @@ use qdrant_client::qdrant::{
 };
 
 use super::super::filter::{CARD, Demand, MOST_VALUES, Passes, demands};
-use super::super::{Answering, Answers, Error, Filter, Found, Identity, Probe};
+use super::super::{Answering, Answers, Error, Filter, Identity, Probe, merge};
 use super::Live;
 use super::link::{FOR_QUERIES, Link, within};
 use super::words::{self, failed, point_id, to_capability};
@@ -64,8 +64,10 @@ impl Answering for Reader {
             })
             .collect();
         let far = self.far(&probes, &lists).await?;
-        let merged =
-            lists.into_iter().zip(far).map(|((nearest, best), far)| merge(nearest, best, far));
+        let merged = lists.into_iter().zip(far).map(|((nearest, best), far)| {
+            let near = nearest.into_iter().chain(far);
+            merge(near.map(to_pair), best.into_iter().map(to_pair))
+        });
         Ok(Answers { found: merged.collect::<Result<_, _>>()?, among })
     }
 
@@ -234,22 +236,7 @@ impl Reader {
     }
 }
 
-/// One list of all, in which every point has both scores.
-fn merge(
-    nearest: Vec<ScoredPoint>,
-    best: Vec<ScoredPoint>,
-    far: Vec<ScoredPoint>,
-) -> Result<Vec<Found>, Error> {
-    let mut found = BTreeMap::new();
-    for point in nearest.into_iter().chain(far) {
-        let capability = to_capability(point.id)?;
-        found.insert(capability, Found { capability, cosine: point.score, bm25: 0.0 });
-    }
-    for point in best {
-        let capability = to_capability(point.id)?;
-        // A point without a meaning has no cosine.
-        let nothing = Found { capability, cosine: 0.0, bm25: 0.0 };
-        found.entry(capability).or_insert(nothing).bm25 = point.score;
-    }
-    Ok(found.into_values().collect())
+/// A point that was found, with its score.
+fn to_pair(point: ScoredPoint) -> Result<(CapabilityId, f32), Error> {
+    Ok((to_capability(point.id)?, point.score))
 }
