@@ -4,13 +4,15 @@
 //! server says comes out, so that every message passes the one place where guardians are asked.
 
 use std::fmt::Display;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{FutureExt as _, maybe_done};
 use futures::poll;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use rmcp::model::{
-    ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcError, JsonRpcMessage, JsonRpcResponse,
+    RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -25,6 +27,10 @@ mod tests;
 
 /// How many messages of the client may be under way to the server; further ones wait to be read.
 const MOST_UNDER_WAY: usize = 1_024;
+
+/// How long a client that says nothing more waits for answers: what is piped in is answered, and one
+/// that has gone does not keep the server at work.
+const ANSWERING: Duration = Duration::from_secs(5);
 
 /// How long the server has to hear that the conversation is over.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -41,7 +47,7 @@ pub enum BridgeError {
 }
 
 /// Joins standard input and output to the MCP server of the services that `client` reaches, until
-/// standard input ends.
+/// standard input ends and what was asked is answered, or five seconds have gone since.
 ///
 /// # Errors
 /// When the other side of either ends first.
@@ -50,7 +56,7 @@ pub async fn bridge(client: &Client) -> Result<(), BridgeError> {
     let near =
         AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(MAX_MESSAGE);
     let far = StreamableHttpClientTransport::with_client(client.http(), config(client));
-    join(near, far).await
+    join(near, far, ANSWERING).await
 }
 
 fn config(client: &Client) -> StreamableHttpClientTransportConfig {
@@ -60,17 +66,30 @@ fn config(client: &Client) -> StreamableHttpClientTransportConfig {
     config
 }
 
-/// Carries messages both ways. What the server cannot be told is answered as an error.
+/// Carries messages both ways. What the server cannot be told is answered as an error. Behind the end
+/// of the client's messages it waits for answers as long as `answering`.
 async fn join(
     mut near: impl Transport<RoleServer>,
     mut far: impl Transport<RoleClient>,
+    answering: Duration,
 ) -> Result<(), BridgeError> {
     let mut under_way = FuturesUnordered::new();
+    let mut unanswered = Vec::new();
+    let mut speaks = true;
+    let mut patience = pin!(tokio::time::sleep(answering));
     let ended = loop {
+        if !speaks && under_way.is_empty() && unanswered.is_empty() {
+            break Ok(());
+        }
         let answer = tokio::select! {
-            message = near.receive(), if under_way.len() < MOST_UNDER_WAY => {
-                let Some(message) = message else { break Ok(()) };
+            message = near.receive(), if speaks && under_way.len() < MOST_UNDER_WAY => {
+                let Some(message) = message else {
+                    speaks = false;
+                    patience.as_mut().reset(tokio::time::Instant::now() + answering);
+                    continue;
+                };
                 let id = request_id(&message);
+                unanswered.extend(id.clone());
                 let mut sent = Box::pin(maybe_done(far.send(message)));
                 // It takes its place in the queue before the next one is read: a server that
                 // hears a call before `initialized` ends the conversation.
@@ -81,6 +100,7 @@ async fn join(
                 });
                 continue;
             }
+            () = &mut patience, if !speaks => break Ok(()),
             Some(told) = under_way.next() => match undelivered(told) {
                 Some(answer) => answer,
                 None => continue,
@@ -98,6 +118,11 @@ async fn join(
                 }
             },
         };
+        if let JsonRpcMessage::Response(JsonRpcResponse { id, .. })
+        | JsonRpcMessage::Error(JsonRpcError { id: Some(id), .. }) = &answer
+        {
+            unanswered.retain(|waiting| waiting != id);
+        }
         if let Err(error) = near.send(answer).await {
             break Err(BridgeError::Output(error.to_string()));
         }

@@ -9,8 +9,12 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// A server that takes messages into a queue of one place, or none at all.
-struct Far(Option<mpsc::Sender<ClientJsonRpcMessage>>);
+/// A server that takes messages into a queue of one place, or none at all, and says what comes out of
+/// another queue, or nothing.
+struct Far {
+    heard: Option<mpsc::Sender<ClientJsonRpcMessage>>,
+    says: Option<mpsc::Receiver<ServerJsonRpcMessage>>,
+}
 
 impl Transport<RoleClient> for Far {
     type Error = io::Error;
@@ -19,7 +23,7 @@ impl Transport<RoleClient> for Far {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let queue = self.0.clone();
+        let queue = self.heard.clone();
         async move {
             let queue = queue.ok_or_else(|| io::Error::other("nobody is there"))?;
             queue.send(message).await.map_err(io::Error::other)
@@ -27,7 +31,10 @@ impl Transport<RoleClient> for Far {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        std::future::pending().await
+        match &mut self.says {
+            Some(says) => says.recv().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -37,10 +44,18 @@ impl Transport<RoleClient> for Far {
 
 /// A bridge to `far`, and its client's side.
 fn bridged(far: Far) -> (DuplexStream, JoinHandle<Result<(), BridgeError>>) {
+    bridged_for(far, Duration::from_secs(60))
+}
+
+/// The same, which waits so long for answers when its client says nothing more.
+fn bridged_for(
+    far: Far,
+    answering: Duration,
+) -> (DuplexStream, JoinHandle<Result<(), BridgeError>>) {
     let (client, side) = duplex(1 << 10);
     let (input, output) = tokio::io::split(side);
     let near = AsyncRwTransport::<RoleServer, _, _>::new(input, output);
-    (client, tokio::spawn(join(near, far)))
+    (client, tokio::spawn(join(near, far, answering)))
 }
 
 /// A call with this number.
@@ -52,7 +67,7 @@ fn call(id: usize) -> Value {
 async fn the_server_hears_in_the_order_in_which_the_client_speaks() {
     const CALLS: usize = 3_000;
     let (queue, mut heard) = mpsc::channel(1);
-    let (mut client, joined) = bridged(Far(Some(queue)));
+    let (mut client, joined) = bridged(Far { heard: Some(queue), says: None });
     let speaking = tokio::spawn(async move {
         for id in 0..CALLS {
             client.write_all(format!("{}\n", call(id)).as_bytes()).await.unwrap();
@@ -64,12 +79,12 @@ async fn the_server_hears_in_the_order_in_which_the_client_speaks() {
         assert_eq!(message["id"], id);
     }
     drop(speaking.await.unwrap());
-    joined.await.unwrap().unwrap();
+    joined.abort();
 }
 
 #[tokio::test]
 async fn a_request_that_does_not_reach_the_server_is_answered() {
-    let (client, joined) = bridged(Far(None));
+    let (client, joined) = bridged(Far { heard: None, says: None });
     let (read, mut write) = tokio::io::split(client);
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     write.write_all(format!("{ready}\n{}\n", call(7)).as_bytes()).await.unwrap();
@@ -81,5 +96,34 @@ async fn a_request_that_does_not_reach_the_server_is_answered() {
     let words = answer["error"]["message"].as_str().unwrap();
     assert!(words.contains("cannot be reached: nobody is there"), "{words}");
     write.shutdown().await.unwrap();
+    joined.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_was_asked_before_the_end_of_the_input_is_answered() {
+    let (queue, mut heard) = mpsc::channel(1);
+    let (say, says) = mpsc::channel(1);
+    let (client, joined) = bridged(Far { heard: Some(queue), says: Some(says) });
+    let (read, mut write) = tokio::io::split(client);
+    write.write_all(format!("{}\n", call(7)).as_bytes()).await.unwrap();
+    write.shutdown().await.unwrap();
+    heard.recv().await.unwrap();
+    let result = json!({"jsonrpc": "2.0", "id": 7, "result": {"content": []}});
+    say.send(serde_json::from_value(result).unwrap()).await.unwrap();
+    let mut line = String::new();
+    BufReader::new(read).read_line(&mut line).await.unwrap();
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(answer["id"], 7);
+    joined.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_has_gone_is_not_waited_for_without_end() {
+    let (queue, mut heard) = mpsc::channel(1);
+    let far = Far { heard: Some(queue), says: None };
+    let (mut client, joined) = bridged_for(far, Duration::ZERO);
+    client.write_all(format!("{}\n", call(7)).as_bytes()).await.unwrap();
+    client.shutdown().await.unwrap();
+    heard.recv().await.unwrap();
     joined.await.unwrap().unwrap();
 }
