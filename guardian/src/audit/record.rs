@@ -87,7 +87,7 @@ impl Entry {
                 details["user"] = cut_text(&user.id).into();
             }
             if let Some(capability) = context.extra.get("capability") {
-                details["capability"] = cut(&capability.clone().into());
+                details["capability"] = cut(capability.clone().into());
             }
         }
         match call {
@@ -164,15 +164,18 @@ pub(super) fn subject_of(details: &Object) -> Value {
 
 /// The params of a message without its context, cut to what a record may hold.
 fn content(call: &Call) -> Value {
-    let mut params = call.to_params();
-    if let Value::Object(params) = &mut params {
-        params.shift_remove("context");
-    }
-    let content = cut(&params);
+    let params = || {
+        let mut params = call.to_params();
+        if let Value::Object(params) = &mut params {
+            params.shift_remove("context");
+        }
+        params
+    };
+    let content = cut(params());
     if length(&content) <= MAX_CONTENT {
         content
     } else {
-        json!({"cut": describe(&params.to_string())})
+        json!({"cut": describe(&params().to_string())})
     }
 }
 
@@ -194,66 +197,80 @@ fn length(value: &Value) -> usize {
 }
 
 /// The value with secrets replaced and long texts and lists cut.
-fn cut(value: &Value) -> Value {
-    cut_within(value, MAX_DEPTH)
+fn cut(mut value: Value) -> Value {
+    cut_within(&mut value, MAX_DEPTH);
+    value
 }
 
 /// A text cut if it is long. JSON inside it is cut as JSON, since it may name secrets.
 fn cut_text(text: &str) -> String {
-    cut_text_within(text, MAX_DEPTH)
+    cut_text_within(text, MAX_DEPTH).unwrap_or_else(|| text.to_owned())
 }
 
-fn cut_within(value: &Value, depth: usize) -> Value {
-    let Some(depth) = depth.checked_sub(1) else { return describe(&value.to_string()).into() };
+/// Cuts in place: most of a message stays as it is.
+fn cut_within(value: &mut Value, depth: usize) {
+    let Some(depth) = depth.checked_sub(1) else {
+        *value = describe(&value.to_string()).into();
+        return;
+    };
     match value {
-        Value::String(text) => cut_text_within(text, depth).into(),
+        Value::String(text) => {
+            if let Some(kept) = cut_text_within(text, depth) {
+                *text = kept;
+            }
+        }
         Value::Array(items) => {
-            let mut kept: Vec<_> =
-                items.iter().take(MAX_ITEMS).map(|item| cut_within(item, depth)).collect();
-            if MAX_ITEMS < items.len() {
-                kept.push(format!("[{} more]", items.len() - MAX_ITEMS).into());
+            let more = items.len().saturating_sub(MAX_ITEMS);
+            items.truncate(MAX_ITEMS);
+            items.iter_mut().for_each(|item| cut_within(item, depth));
+            if more != 0 {
+                items.push(format!("[{more} more]").into());
             }
-            kept.into()
         }
-        Value::Object(members) => {
-            // An input of a tool is a pair of members: its name says what its value is.
-            let is_secret_input =
-                members.get("name").and_then(Value::as_str).is_some_and(names_secret);
-            let keep = |(name, value): (&String, &Value)| {
-                let is_secret = names_secret(name) || (is_secret_input && name == "value");
-                let kept = if is_secret && !value.is_null() {
-                    "[secret]".into()
-                } else {
-                    cut_within(value, depth)
-                };
-                (cut_plain(name), kept)
-            };
-            let mut kept: Object = members.iter().take(MAX_ITEMS).map(keep).collect();
-            if MAX_ITEMS < members.len() {
-                kept.insert("…".to_owned(), format!("[{} more]", members.len() - MAX_ITEMS).into());
-            }
-            kept.into()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::Object(members) => cut_members(members, depth),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn cut_text_within(text: &str, depth: usize) -> String {
+fn cut_members(members: &mut Object, depth: usize) {
+    let more = members.len().saturating_sub(MAX_ITEMS);
+    if more != 0 || members.keys().any(|name| MAX_TEXT < name.len()) {
+        let kept = std::mem::take(members).into_iter().take(MAX_ITEMS);
+        *members = kept.map(|(name, value)| (cut_plain(&name).unwrap_or(name), value)).collect();
+    }
+    // An input of a tool is a pair of members: its name says what its value is.
+    let is_secret_input = members.get("name").and_then(Value::as_str).is_some_and(names_secret);
+    for (name, value) in members.iter_mut() {
+        let is_secret = names_secret(name) || (is_secret_input && name == "value");
+        match is_secret && !value.is_null() {
+            true => *value = "[secret]".into(),
+            false => cut_within(value, depth),
+        }
+    }
+    if more != 0 {
+        members.insert("…".to_owned(), format!("[{more} more]").into());
+    }
+}
+
+/// A text cut, if it is not kept as it is.
+fn cut_text_within(text: &str, depth: usize) -> Option<String> {
     let inner = match text.trim_start().as_bytes().first() {
         Some(b'{' | b'[') => serde_json::from_str::<Value>(text).ok(),
         _ => None,
     };
-    let Some(inner) = inner else { return cut_plain(text) };
-    let kept = cut_within(&inner, depth).to_string();
-    if kept.len() <= MAX_CONTENT / 4 { kept } else { describe(text) }
+    let Some(mut inner) = inner else { return cut_plain(text) };
+    cut_within(&mut inner, depth);
+    let kept = inner.to_string();
+    Some(if kept.len() <= MAX_CONTENT / 4 { kept } else { describe(text) })
 }
 
-fn cut_plain(text: &str) -> String {
+/// The start of a text that is long.
+fn cut_plain(text: &str) -> Option<String> {
     if text.len() <= MAX_TEXT {
-        return text.to_owned();
+        return None;
     }
     let end = (0..=TEXT_START).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
-    format!("{}… {}", &text[..end], describe(text))
+    Some(format!("{}… {}", &text[..end], describe(text)))
 }
 
 /// The length and digest of a text, by which it can be recognised later.
@@ -276,6 +293,9 @@ fn names_secret(name: &str) -> bool {
         "cookie",
         "credential",
     ];
+    if name.len() < WORDS.iter().map(|word| word.len()).min().unwrap_or_default() {
+        return false;
+    }
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     WORDS.iter().any(|word| plain.contains(word))
@@ -287,7 +307,7 @@ mod tests {
 
     #[track_caller]
     fn check(value: &Value, expected: &Value) {
-        assert_eq!(cut(value), *expected);
+        assert_eq!(cut(value.clone()), *expected);
     }
 
     #[test]
