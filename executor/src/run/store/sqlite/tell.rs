@@ -27,7 +27,8 @@ const EVENT_COLUMNS: usize = 5;
 struct Statements {
     size: usize,
     /// Inserts exchanges, then events, if all of those are in turn, and tells how many were inserted.
-    /// An event is in turn when it follows the last one of its run, whose epoch is the event's.
+    /// An event is in turn when it follows the last one of its run, whose epoch is the event's: that is
+    /// looked at for the first of each run, since the others follow it (see [`insert_together`]).
     insert: String,
     /// The same with a transaction around it: one change of thread for the whole of it.
     commit: String,
@@ -46,8 +47,8 @@ static STATEMENTS: LazyLock<[Statements; SIZES.len()]> = LazyLock::new(|| {
              WITH told (run, epoch, seq, event, before) AS MATERIALIZED (VALUES {}),
                   late AS (
                       SELECT 1 FROM told
-                      WHERE run IS NOT NULL
-                        AND (seq - before IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = told.run)
+                      WHERE before = 0
+                        AND (seq IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = told.run)
                              OR NOT EXISTS (SELECT 1 FROM run WHERE id = told.run AND epoch = told.epoch
                                             AND status IN ('running', 'waiting'))))
              INSERT INTO event (run, seq, type, event)
@@ -143,16 +144,17 @@ async fn insert_together(
         query = query.bind(None::<i64>);
     }
     let mut events = 0;
-    let mut before: BTreeMap<Uuid, (u64, i64)> = BTreeMap::new();
+    let mut before: BTreeMap<Uuid, (u64, Epoch, i64)> = BTreeMap::new();
     for told in crowd {
-        let Told::Event { event, epoch: Epoch(epoch), .. } = told else { continue };
-        let (first, count) = before.entry(event.run).or_insert((event.seq, 0));
-        if event.seq.checked_sub(*first) != u64::try_from(*count).ok() {
+        let Told::Event { event, epoch, .. } = told else { continue };
+        let (first, of_first, count) = before.entry(event.run).or_insert((event.seq, *epoch, 0));
+        let follows = event.seq.checked_sub(*first) == u64::try_from(*count).ok();
+        if !follows || epoch != of_first {
             return Ok(false);
         }
         query = query
             .bind(event.run.to_string())
-            .bind(epoch)
+            .bind(epoch.0)
             .bind(number(event.seq))
             .bind(text_of(event)?)
             .bind(*count);
