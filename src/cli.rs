@@ -462,6 +462,10 @@ pub(crate) struct QdrantArgs {
 pub(crate) struct GuardianArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    /// A token that may ask about steps and do nothing else; the owner's may approve, too. Executors
+    /// are given the same one
+    #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
+    pub(crate) guardian_token: Option<String>,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
 }

@@ -1,6 +1,7 @@
 //! `a2s up` and `a2s serve`: the services behind a listener.
 
 mod agent;
+mod asking;
 mod embedder;
 mod folder;
 mod front;
@@ -16,6 +17,7 @@ mod telemetry;
 
 use std::sync::Arc;
 
+use a2s::Secret;
 use tokio::net::TcpListener;
 use tokio::signal;
 use url::Url;
@@ -31,7 +33,9 @@ use crate::output::{BOLD, DIM, NAME, Output};
 pub(crate) use folder::Folder;
 pub(crate) use guardians::{Guardians, read_token};
 pub(crate) use shipped::shipped;
-pub(crate) use stack::{ExecutorPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack};
+pub(crate) use stack::{
+    ExecutorPart, GuardianPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack,
+};
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -124,9 +128,11 @@ fn run_database(address: Option<String>) -> Result<Option<executor::Database>, F
 pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT);
-    let rules = file.rules(arguments.policy);
-    let parts =
-        Parts { registry: None, executor: None, guardian: Some(rules), agent: None, ship: false };
+    let guardian = Some(GuardianPart {
+        rules: file.rules(arguments.policy),
+        asking: arguments.guardian_token.map(Secret::new),
+    });
+    let parts = Parts { registry: None, executor: None, guardian, agent: None, ship: false };
     serve(global, "guardian", parts, common).await
 }
 

@@ -22,6 +22,7 @@ use url::Url;
 use utoipa::OpenApi as _;
 
 use super::agent::{AgentPart, outside};
+use super::asking::Asking;
 use super::folder::Folder;
 use super::front::{Access, front, problem};
 use super::guardians::Guardians;
@@ -46,7 +47,7 @@ pub(crate) struct Parts {
     pub(crate) registry: Option<RegistryPart>,
     pub(crate) executor: Option<ExecutorPart>,
     /// A guardian on its own.
-    pub(crate) guardian: Option<Rules>,
+    pub(crate) guardian: Option<GuardianPart>,
     /// The agent, beside registry and executor.
     pub(crate) agent: Option<AgentPart>,
     /// Whether the shipped documents are published when the registry is empty.
@@ -119,6 +120,14 @@ pub(crate) enum SecretKey {
     Keyring,
 }
 
+/// What a guardian on its own is told.
+#[derive(Debug)]
+pub(crate) struct GuardianPart {
+    pub(crate) rules: Rules,
+    /// The token of those who may ask and not approve.
+    pub(crate) asking: Option<Secret>,
+}
+
 /// The files of our own guardian's rules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
@@ -142,7 +151,8 @@ impl Parts {
     /// The rules of the guardian that runs in this process, when one does.
     fn own_guardian(&self) -> Option<Rules> {
         let beside = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
-        self.guardian.clone().or_else(|| beside.map(|part| part.rules.clone()))
+        let alone = self.guardian.as_ref().map(|part| &part.rules);
+        alone.or_else(|| beside.map(|part| &part.rules)).cloned()
     }
 }
 
@@ -191,7 +201,10 @@ impl Stack {
                 let client = client(&at, Some(token.clone()), None)?;
                 Some(Arc::new(agent::Callers::new(client, outside())))
             }
-            None => None,
+            None => match parts.guardian.as_ref().and_then(|part| part.asking.clone()) {
+                Some(asking) => Some(Arc::new(Asking::new(asking, &token)?)),
+                None => None,
+            },
         };
         let own_guardian = parts.own_guardian();
         let registry = match parts.registry {

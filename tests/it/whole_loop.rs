@@ -238,6 +238,27 @@ fn the_demo_holds_every_claim() {
 }
 
 #[test]
+fn whoever_asks_a_guardian_cannot_approve() {
+    let world = World::down(&[]);
+    let guardian = world.service("guardian", &["--guardian-token", "for those who ask"]);
+    let approvals = format!("{}v1/approvals", guardian.url());
+    let owner = std::fs::read_to_string(world.data().join("token")).unwrap();
+    let ask = |token: &str| {
+        let shown = format!("Bearer {}", token.trim());
+        get(&approvals, &[("authorization", &shown)]).0
+    };
+    assert_eq!(ask("for those who ask"), 401);
+    assert_eq!(ask(&owner), 200);
+    drop(guardian);
+    let same = crate::harness::a2s_in(
+        std::path::Path::new("."),
+        &[("A2S_DATA_DIR", world.data().to_str().unwrap()), ("A2S_GUARDIAN_TOKEN", owner.trim())],
+        &["serve", "guardian", "--listen", "127.0.0.1:0"],
+    );
+    assert!(same.exits(2).transcript().contains("the owner's"));
+}
+
+#[test]
 fn three_services_apart_do_what_one_process_does() {
     let world = World::down(&[]);
     let guardian = world.service("guardian", &[]);

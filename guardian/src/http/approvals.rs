@@ -139,7 +139,10 @@ async fn decide(
 /// Whoever may ask whether a step is allowed may not say that it is.
 fn check_token(app: &App, headers: &HeaderMap) -> Result<(), Code> {
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer "));
+    // The name of the scheme is in any case (RFC 9110, section 11.1).
+    let given = given.and_then(|value| value.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let given = given.map(|(_, token)| token.trim());
     let token = app.config.token.as_ref();
     let is_known = given.is_some_and(|given| token.is_some_and(|token| token.matches(given)));
     if is_known { Ok(()) } else { Err(Code::Unauthorized) }
