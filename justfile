@@ -34,6 +34,14 @@ snapshots:
 checksums:
     for file in capabilities/*.yaml; do cargo run --locked --quiet -- checksum --write "$file"; done
 
+# Check licences, sources and known faults of dependencies (needs cargo-deny).
+deny:
+    cargo deny --locked check
+
+# Make the archive of a release for this machine.
+release:
+    tools/release
+
 # Measure the time per step beside a bare client.
 bench:
     cargo bench --locked
