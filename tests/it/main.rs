@@ -15,6 +15,7 @@ mod cli;
 mod connections;
 mod contract;
 mod crash;
+mod deploy;
 mod documents;
 mod embedders;
 mod executors;
