@@ -297,6 +297,9 @@ pub struct Limits {
     /// over.
     #[serde(with = "span")]
     pub lease: Duration,
+    /// How often a run is taken over from executors that are gone, without a step of it having
+    /// finished in between; then it waits for a person.
+    pub max_takeovers: u32,
     /// How long a connection may take to be made.
     #[serde(with = "span")]
     pub connect_timeout: Duration,
@@ -338,6 +341,7 @@ impl Default for Limits {
             max_run_time: Duration::from_secs(3_600),
             max_parallel: 16,
             lease: Duration::from_secs(30),
+            max_takeovers: 5,
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(60),

@@ -227,7 +227,8 @@ impl Secrets {
                     self.mask_run_error(error);
                 }
             }
-            EventKind::RunResumed {}
+            EventKind::RunQueued {}
+            | EventKind::RunResumed {}
             | EventKind::StepStarted { .. }
             | EventKind::BranchTaken { .. }
             | EventKind::ItemsTaken { .. }

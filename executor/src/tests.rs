@@ -21,6 +21,7 @@ mod matrix;
 mod mcp;
 mod memory;
 mod planning;
+mod poison;
 mod previewing;
 mod remembering;
 mod replaying;

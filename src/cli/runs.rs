@@ -10,6 +10,7 @@ sending it again could do the same thing twice. Ask the service, then say:
   --repeat  it did not take effect: send it again
   --skip    go on, without what the step would have set
   --set     it did take effect: go on with these outputs
+One that was set aside, because its executors do not survive it (A2S374), goes on with --repeat.
 
 Examples:
   a2s runs resume 01981f3c-… --repeat
@@ -46,7 +47,7 @@ pub(crate) struct RunsArgs {
 /// What is done about a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// Go on with a run that waits, because the outcome of a request is not known
+    /// Go on with a run that waits for a person
     #[command(after_help = AFTER_RESUME)]
     Resume(ResumeArgs),
     /// Walk a run again with the answers that were recorded, and show what departs from them

@@ -84,7 +84,8 @@ pub struct TriggerEvent {
     pub id: String,
 }
 
-/// Go on with a run that waits, because the outcome of a request is not known.
+/// Go on with a run that waits: because the outcome of a request is not known, or because it was set
+/// aside, which `repeat` without a step ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRequest {
@@ -189,7 +190,8 @@ pub enum RunStatus {
     Denied,
     /// Ended on request.
     Cancelled,
-    /// Waits for a person: the outcome of a step is unknown and repeating it is not safe.
+    /// Waits for a person: the outcome of a step is unknown and repeating it is not safe, or its
+    /// executors do not survive it.
     Waiting,
 }
 
@@ -420,6 +422,8 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<Box<TraceContext>>,
     },
+    /// A person lets a run go on that was set aside: the next executor with room takes it.
+    RunQueued {},
     /// An executor went on with a run that another one left.
     RunResumed {},
     /// A person said what became of a request whose outcome is not known. The run goes on.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
-use super::store::Word;
+use super::store::{Claimed, Word};
 use super::tenure::Tenure;
 use super::{Live, POLL, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
@@ -262,12 +262,39 @@ impl Runs {
         // A run that is driven here is not taken over from here, however late its lease is renewed.
         let live = lock(&self.live).keys().copied().collect();
         let (asked, lease) = (Instant::now(), self.lease());
-        for (run, epoch) in self.store.claim(lease, live, room).await? {
+        for Claimed { run, epoch, takeovers } in self.store.claim(lease, live, room).await? {
             let tenure = Tenure::since(asked, lease, epoch);
-            if let Err(error) = self.resume(run, tenure).await {
+            let taken = if takeovers <= self.config.limits.max_takeovers {
+                self.resume(run, tenure).await
+            } else {
+                self.set_aside(run, tenure, takeovers).await
+            };
+            if let Err(error) = taken {
                 tracing::error!(%run, %error, "a run could not be resumed");
             }
         }
+        Ok(())
+    }
+
+    /// Lets a run wait for a person that one executor after the other did not survive: driven again, it
+    /// would take this one along, and all that runs here with it.
+    async fn set_aside(&self, run: Uuid, tenure: Tenure, takeovers: u32) -> Result<(), Error> {
+        let events = self.read_all(run).await?;
+        let state = RunState::of(&events).ok_or_else(|| no_beginning(run))?;
+        let start = Start::of(&events).ok_or_else(|| no_beginning(run))?;
+        let progress = Progress::of(&events);
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        let repeat_safe = progress.effects() == 0;
+        let stop = if row.cancel_requested {
+            Stop::Halted(Why::Cancelled)
+        } else {
+            let error = not_survived(takeovers, &progress);
+            tracing::error!(%run, %error, "a run is set aside");
+            Stop::Waiting(error.to_run_error(None, None, repeat_safe))
+        };
+        let duration_ms = milliseconds_between(start.at, self.clock.now());
+        let live = self.enter(state, tenure, Arc::default());
+        self.leave(run, live, last_event(Err(stop), repeat_safe, duration_ms)).await;
         Ok(())
     }
 
@@ -355,6 +382,20 @@ impl Runs {
 
 fn no_beginning(run: Uuid) -> Error {
     Error::new(Kind::Internal, format!("run {run} has no beginning"))
+}
+
+/// Why nobody goes on with a run by himself any more, and what it was at.
+fn not_survived(takeovers: u32, progress: &Progress) -> Error {
+    let steps: Vec<_> = progress.under_way().map(|step| format!("`{step}`")).collect();
+    let at = match steps.as_slice() {
+        [] => "between two steps".to_owned(),
+        steps => format!("at {}", steps.join(", ")),
+    };
+    let message = format!(
+        "{takeovers} executors in a row were gone while they drove this run, and finished no step \
+         of it; it is {at}"
+    );
+    Error::new(Kind::TakenOverTooOften, message)
 }
 
 /// Why a run cannot go on when its secrets do not open, and what it may have done.

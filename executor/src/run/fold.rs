@@ -132,7 +132,7 @@ impl RunState {
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
-            EventKind::RunResumed {} => {
+            EventKind::RunQueued {} | EventKind::RunResumed {} => {
                 self.run.status = RunStatus::Running;
                 self.run.error = None;
             }
@@ -334,6 +334,15 @@ impl Progress {
         self.steps.iter().filter(counts).count()
     }
 
+    /// Tasks that have begun, and of whose end nothing is known.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &str> {
+        let open = |(_, step): &(&String, &Recorded)| {
+            let has_ended = step.outputs.is_some() || step.error.is_some() || step.skipped;
+            step.is_work && !has_ended
+        };
+        self.steps.iter().filter(open).map(|(path, _)| path.as_str())
+    }
+
     /// Requests whose outcome is not known and that are not safe to repeat, by step.
     pub(crate) fn doubts(&self) -> impl Iterator<Item = (&str, &Doubt)> {
         let doubts = self.steps.iter();
@@ -349,6 +358,7 @@ impl Progress {
     fn apply(&mut self, event: &Event) {
         match &event.kind {
             EventKind::RunStarted { .. }
+            | EventKind::RunQueued {}
             | EventKind::RunResumed {}
             | EventKind::Decided { .. }
             | EventKind::Throttled { .. }

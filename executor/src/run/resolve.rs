@@ -1,4 +1,5 @@
-//! Going on with a run that waits, because a person says what became of a request.
+//! Going on with a run that waits, because a person says what became of a request, or lets it be tried
+//! again.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::request::one_line;
 use crate::secrets::Secrets;
 
 impl Runs {
-    /// Records what became of a request whose outcome is not known, and lets the run go on.
+    /// Records what became of a request whose outcome is not known, and lets the run go on. One that was
+    /// set aside goes on without that.
     ///
     /// # Errors
     /// [`Kind::WrongState`] when the run does not wait, [`Kind::BadRequest`] when the step is not in
@@ -35,6 +37,15 @@ impl Runs {
         }
         let mut events = self.read_all(run).await?;
         let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
+        let why = state.to_run().error.and_then(|error| Kind::of_code(&error.code));
+        if why == Some(Kind::TakenOverTooOften) && request.step.is_none() {
+            check_again(&request)?;
+            let journal = self.journal_aside(state, row.epoch, Arc::default());
+            tracing::info!(%run, "a run that was set aside goes on");
+            journal.commit(EventKind::RunQueued {}).await?;
+            self.take_over().await?;
+            return self.get(run).await;
+        }
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         reveal(&mut events, &sealed, &self.vault, &secrets)?;
@@ -51,6 +62,17 @@ impl Runs {
         self.take_over().await?;
         self.get(run).await
     }
+}
+
+/// Refuses everything but that a run is tried again as it is. What is not safe to repeat in it is asked
+/// about when it comes to that.
+fn check_again(request: &ResumeRequest) -> Result<(), Error> {
+    if request.decision == Resolution::Repeat && request.outputs.is_empty() {
+        return Ok(());
+    }
+    let message = "this run was set aside as a whole, so nothing of a step can be decided";
+    let hint = "Let it go on with `repeat`, or name the step that is meant with `step`.";
+    Err(Error::new(Kind::BadRequest, message).hint(hint))
 }
 
 /// The step that is meant, among those that are in doubt.

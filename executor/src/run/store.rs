@@ -9,6 +9,18 @@
 //! given to one, its epoch grows, and nothing is written for an older epoch: that is decided by the
 //! database itself, in the statement that writes.
 
+/// What is set when a run is given to an executor, in front of what that adds to its takeovers. A step
+/// that has finished since the last time shows that they were not the fault of the run.
+macro_rules! give {
+    () => {
+        "epoch = epoch + 1,
+         taken_at = (SELECT max(seq) FROM event WHERE event.run = run.id),
+         takeovers = CASE WHEN EXISTS (SELECT 1 FROM event WHERE event.run = run.id
+                                       AND seq > taken_at AND type = 'step_finished')
+                          THEN 0 ELSE takeovers END + "
+    };
+}
+
 mod listen;
 mod plans;
 mod postgres;
@@ -100,6 +112,17 @@ pub(crate) struct Epoch(i64);
 impl Epoch {
     /// That of a new run.
     pub(crate) const FIRST: Self = Self(1);
+}
+
+/// A run that was taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Claimed {
+    /// The run.
+    pub(crate) run: Uuid,
+    /// What is written to it now, is written for this epoch.
+    pub(crate) epoch: Epoch,
+    /// How many executors in a row were gone while they drove it, and finished no step of it.
+    pub(crate) takeovers: u32,
 }
 
 /// A run that was prolonged.
@@ -259,13 +282,13 @@ impl Store {
 
     /// Takes over at most `limit` runs under way that nobody drives: nobody ever did, or whoever did
     /// was not heard of for longer than its lease. Runs in `live` are left alone. The epoch of each
-    /// grows.
+    /// grows; from somebody else who was not heard of, it is a takeover that counts.
     pub(crate) async fn claim(
         &self,
         lease: Lease,
         live: Vec<Uuid>,
         limit: usize,
-    ) -> Result<Vec<(Uuid, Epoch)>, Error> {
+    ) -> Result<Vec<Claimed>, Error> {
         match self.ask(Task::Claim { lease, live, limit }).await? {
             Outcome::Claimed(runs) => Ok(runs),
             _ => Err(lost()),
@@ -349,10 +372,13 @@ fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
     ids.iter().map(|id| parse_id(id)).collect::<Result<_, _>>().map(Outcome::Runs)
 }
 
-/// Of ids and epochs.
-fn to_claimed(rows: &[(String, i64)]) -> Result<Outcome, sqlx::Error> {
-    let rows = rows.iter().map(|(id, epoch)| Ok((parse_id(id)?, Epoch(*epoch))));
-    rows.collect::<Result<_, _>>().map(Outcome::Claimed)
+/// Of ids, epochs and takeovers.
+fn to_claimed(rows: &[(String, i64, i64)]) -> Result<Outcome, sqlx::Error> {
+    let claimed = |(id, epoch, takeovers): &(String, i64, i64)| {
+        let takeovers = u32::try_from(*takeovers).unwrap_or(u32::MAX);
+        Ok(Claimed { run: parse_id(id)?, epoch: Epoch(*epoch), takeovers })
+    };
+    rows.iter().map(claimed).collect::<Result<_, _>>().map(Outcome::Claimed)
 }
 
 /// Of ids, and whether each is to be cancelled.

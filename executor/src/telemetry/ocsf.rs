@@ -218,6 +218,7 @@ impl<'e> Folding<'e> {
                 }
             }
             EventKind::RunStarted { .. }
+            | EventKind::RunQueued {}
             | EventKind::RunResumed {}
             | EventKind::StepStarted { .. }
             | EventKind::BranchTaken { .. }

@@ -124,6 +124,7 @@ impl<'e> Folding<'e> {
         let at = event.at;
         match &event.kind {
             EventKind::RunStarted { .. } => {}
+            EventKind::RunQueued {} => self.spans[0].tell(at, "a2s.queued", vec![]),
             EventKind::RunResumed {} => {
                 let open: Vec<_> = self.steps.iter().filter_map(|(_, step)| step.attempt).collect();
                 open.into_iter().for_each(|attempt| self.give_up(attempt, at, "interrupted"));

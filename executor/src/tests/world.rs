@@ -307,6 +307,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         EventKind::RunStarted { capability, .. } => {
             format!("run {} {}", capability.name, capability.version)
         }
+        EventKind::RunQueued {} => "queued".to_owned(),
         EventKind::RunResumed {} => "resumed".to_owned(),
         EventKind::StepResolved { step, decision, .. } => format!("{step}: {decision:?}"),
         EventKind::StepStarted { step, kind, .. } => format!("{step}: {kind}"),

@@ -50,7 +50,10 @@ struct View<'o> {
 impl View<'_> {
     fn take(&mut self, event: &Event) {
         // What is about the run as a whole stands above the tree, as it does without one.
-        if matches!(event.kind, EventKind::RunStarted { .. } | EventKind::RunResumed {}) {
+        if matches!(
+            event.kind,
+            EventKind::RunStarted { .. } | EventKind::RunQueued {} | EventKind::RunResumed {}
+        ) {
             self.painter.erase(Size::now(), self.output);
             print_event(event, self.output);
         }

@@ -154,7 +154,7 @@ impl Tree {
                 self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
             }
             EventKind::RunStarted { guarding, .. } => self.several_guardians = guarding.len() > 1,
-            EventKind::RunResumed {} => {}
+            EventKind::RunQueued {} | EventKind::RunResumed {} => {}
         }
     }
 

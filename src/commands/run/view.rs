@@ -55,6 +55,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 ));
             }
         }
+        EventKind::RunQueued {} => output.line(format_args!("  {WARN}queued{WARN:#}")),
         EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
         EventKind::StepResolved { step, decision, .. } => {
             let decided = match decision {

@@ -16,6 +16,7 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
     let any_error =
         move || any_error().prop_map(|(safe, kind, step)| error(kind, step.as_deref(), safe));
     prop_oneof![
+        Just(EventKind::RunQueued {}),
         Just(EventKind::RunResumed {}),
         step().prop_map(|step| EventKind::StepStarted {
             step,

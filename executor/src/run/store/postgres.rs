@@ -228,14 +228,16 @@ async fn claim(
     limit: usize,
 ) -> Result<Outcome, sqlx::Error> {
     // Those that another executor is just claiming are left to it.
-    let claimed: Vec<(String, i64)> = sqlx::query_as(
-        "UPDATE run SET owner = $1, lease_until = now_ms() + $2, epoch = epoch + 1
+    let claimed: Vec<(String, i64, i64)> = sqlx::query_as(concat!(
+        "UPDATE run SET owner = $1, lease_until = now_ms() + $2, ",
+        give!(),
+        "CASE WHEN owner IS NULL OR owner = $1 THEN 0 ELSE 1 END
          WHERE id IN (SELECT id FROM run
                       WHERE status = 'running' AND (owner IS NULL OR lease_until < now_ms())
                         AND id <> ALL($3)
                       ORDER BY id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED)
-         RETURNING id, epoch",
-    )
+         RETURNING id, epoch, takeovers",
+    ))
     .bind(lease.owner.to_string())
     .bind(milliseconds(lease.length))
     .bind(texts(live))

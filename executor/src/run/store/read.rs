@@ -76,7 +76,7 @@ impl Store {
                              AND ($3 IS NULL OR status = $3)
                              AND ($4 IS NULL OR name = $4)
                            ORDER BY id DESC LIMIT $2)
-               AND type IN ('run_started', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
+               AND type IN ('run_started', 'run_queued', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
              ORDER BY run DESC, seq";
         let before = filter.before.map(|run| run.to_string());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);

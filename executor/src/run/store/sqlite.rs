@@ -38,7 +38,7 @@ macro_rules! now {
 ///
 /// A lock file beside it tells whether another process uses the database. When none does, the leases
 /// in it belong to dead processes and are dropped, so that a restart need not wait for them to run
-/// out.
+/// out. Their runs are taken over by that, which counts.
 pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, Error> {
     let unusable = |why: &dyn std::fmt::Display| {
         Error::new(
@@ -67,10 +67,11 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
     if alone {
-        sqlx::query(
-            "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1
-             WHERE owner IS NOT NULL",
-        )
+        sqlx::query(concat!(
+            "UPDATE run SET owner = NULL, lease_until = NULL, ",
+            give!(),
+            "1 WHERE owner IS NOT NULL",
+        ))
         .execute(&mut writer)
         .await
         .map_err(|error| unusable(&error))?;
@@ -275,17 +276,19 @@ async fn claim(
     live: &[Uuid],
     limit: usize,
 ) -> Result<Outcome, sqlx::Error> {
-    let claimed: Vec<(String, i64)> = sqlx::query_as(concat!(
+    let claimed: Vec<(String, i64, i64)> = sqlx::query_as(concat!(
         "UPDATE run SET owner = ?1, lease_until = ?2 + ",
         now!(),
-        ", epoch = epoch + 1
+        ", ",
+        give!(),
+        "CASE WHEN owner IS NULL OR owner = ?1 THEN 0 ELSE 1 END
          WHERE id IN (SELECT id FROM run
                       WHERE status = 'running' AND (owner IS NULL OR lease_until < ",
         now!(),
         ")
                         AND id NOT IN (SELECT value FROM json_each(?3))
                       ORDER BY id LIMIT ?4)
-         RETURNING id, epoch",
+         RETURNING id, epoch, takeovers",
     ))
     .bind(lease.owner.to_string())
     .bind(milliseconds(lease.length))

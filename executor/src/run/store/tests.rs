@@ -92,7 +92,7 @@ impl Fixture {
 async fn claim(store: &Store, owner: Uuid) -> Vec<(u128, i64)> {
     let mut claimed = store.claim(lease(owner), Vec::new(), 10).await.unwrap();
     claimed.sort();
-    claimed.iter().map(|(run, epoch)| (run.as_u128(), epoch.0)).collect()
+    claimed.iter().map(|claimed| (claimed.run.as_u128(), claimed.epoch.0)).collect()
 }
 
 fn at(second: i64) -> Timestamp {
@@ -132,6 +132,11 @@ fn started() -> EventKind {
 
 fn step() -> EventKind {
     EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned(), capability: None }
+}
+
+fn step_finished() -> EventKind {
+    let outputs = serde_json::Map::new();
+    EventKind::StepFinished { step: "a".to_owned(), outputs, duration_ms: 0 }
 }
 
 fn finished(status: RunStatus) -> EventKind {
@@ -209,6 +214,47 @@ async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
     assert_eq!(fixture.append_in(epoch, 1, 2, waiting()).await, Ok(()));
     assert_eq!(fixture.append_in(epoch, 2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
     assert_eq!(fixture.claim(OTHER).await, []);
+}
+
+#[tokio::test]
+async fn takeovers_are_counted_until_a_step_finishes_or_a_person_looks() {
+    let fixture = Fixture::new().await;
+    fixture.create(1, None).await;
+    let mut owners = (10..).map(Uuid::from_u128);
+    let mut lose = async |count: u32| {
+        let mut epoch = Epoch::FIRST;
+        for number in 1..=count {
+            fixture.expire(1).await;
+            let lease = lease(owners.next().unwrap());
+            let claimed = fixture.store.claim(lease, Vec::new(), 10).await.unwrap();
+            assert_eq!(claimed.len(), 1);
+            assert_eq!(claimed[0].takeovers, number);
+            epoch = claimed[0].epoch;
+        }
+        (epoch, owners.next().unwrap())
+    };
+    let count = async |owner: Uuid| {
+        let claimed = fixture.store.claim(lease(owner), Vec::new(), 10).await.unwrap();
+        claimed.iter().map(|claimed| claimed.takeovers).collect::<Vec<_>>()
+    };
+    let (epoch, other) = lose(3).await;
+    // That it was begun is no progress.
+    fixture.append_in(epoch, 1, 2, step()).await.unwrap();
+    fixture.append_in(epoch, 1, 3, EventKind::RunResumed {}).await.unwrap();
+    fixture.expire(1).await;
+    assert_eq!(count(other).await, [4]);
+    // It was away itself, and nobody else has come.
+    fixture.expire(1).await;
+    assert_eq!(count(other).await, [4]);
+    // Given back in order.
+    fixture.store.release(other).await.unwrap();
+    assert_eq!(count(ONE).await, [4]);
+    let epoch = fixture.read(1).await.epoch;
+    fixture.append_in(epoch, 1, 4, step_finished()).await.unwrap();
+    let (epoch, other) = lose(2).await;
+    fixture.append_in(epoch, 1, 5, waiting()).await.unwrap();
+    fixture.append_in(epoch, 1, 6, EventKind::RunQueued {}).await.unwrap();
+    assert_eq!(count(other).await, [0]);
 }
 
 #[tokio::test]
@@ -430,7 +476,8 @@ async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
     taken.extend(fixture.store.claim(lease(ONE), Vec::new(), 60).await.unwrap());
     taken.sort();
     // Created in the first epoch, given back in the second, taken in the third, once.
-    let expected: Vec<_> = (1..=60).map(|run| (Uuid::from_u128(run), Epoch(3))).collect();
+    let taken: Vec<_> = taken.iter().map(|taken| (taken.run.as_u128(), taken.epoch)).collect();
+    let expected: Vec<_> = (1..=60).map(|run| (run, Epoch(3))).collect();
     assert_eq!(taken, expected);
 }
 

@@ -45,7 +45,7 @@ pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
         EventKind::RunFinished { status, .. } => Some(*status),
         EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
         // For whoever claims it first.
-        EventKind::StepResolved { .. } => Some(RunStatus::Running),
+        EventKind::StepResolved { .. } | EventKind::RunQueued {} => Some(RunStatus::Running),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::told::Told;
-use super::{Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
+use super::{Claimed, Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
 use crate::database::failed;
 use crate::error::Error;
 
@@ -94,7 +94,7 @@ pub(super) enum Outcome {
     /// There are as many as there may be.
     Full,
     Runs(Vec<Uuid>),
-    Claimed(Vec<(Uuid, Epoch)>),
+    Claimed(Vec<Claimed>),
     Held(Vec<Held>),
 }
 

@@ -209,7 +209,7 @@ async fn set_status(
 ) -> Result<(), sqlx::Error> {
     let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
     sqlx::query(
-        "UPDATE run SET status = ?2, ended_at = ?3, owner = NULL, lease_until = NULL
+        "UPDATE run SET status = ?2, ended_at = ?3, owner = NULL, lease_until = NULL, takeovers = 0
          WHERE id = ?1",
     )
     .bind(event.run.to_string())
