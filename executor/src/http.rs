@@ -11,10 +11,10 @@ use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
-use a2s::{CapabilityName, Identified, Refusal, Scope};
+use a2s::{Caller, CapabilityName, Identified, Refusal, Scope};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Extension, Path, Query, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
@@ -133,17 +133,19 @@ fn probe_routes() -> OpenApiRouter<App> {
 )]
 async fn start_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let request: ExecutionRequest = read_json(body)?;
     let key = headers.get("idempotency-key").map(read_key).transpose()?;
-    start(app, request, None, key, &headers).await
+    start(app, caller, request, None, key, &headers).await
 }
 
 /// Starts a run, because of an event when there is one.
 async fn start(
     app: App,
+    caller: Caller,
     request: ExecutionRequest,
     event: Option<TriggerEvent>,
     key: Option<String>,
@@ -154,7 +156,7 @@ async fn start(
     // A task of its own: a caller who goes away in the middle leaves no half-started run.
     let started = tokio::spawn({
         let app = app.clone();
-        async move { app.runs().start(request, event, key, trace).await }
+        async move { app.runs().start(request, event, key, trace, caller.subject).await }
     });
     let run =
         started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
@@ -410,15 +412,20 @@ async fn check_readiness(State(app): State<App>) -> Response {
     }
 }
 
+/// Lets those in who may do it, and tells the handlers who they are.
 async fn require_scope(
     State((app, scope)): State<(App, Scope)>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let shown = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
     let known = request.extensions().get::<Identified>();
-    let Err(refusal) = app.runs().door().admit(known, shown, scope).await else {
-        return next.run(request).await;
+    let refusal = match app.runs().door().admit(known, shown, scope).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(Identified(caller));
+            return next.run(request).await;
+        }
+        Err(refusal) => refusal,
     };
     let kind = match &refusal {
         Refusal::Missing | Refusal::Unknown => Kind::Unauthorized,

@@ -34,6 +34,7 @@ mod secrecy;
 mod security;
 mod several;
 mod sharing;
+mod tenants;
 mod tracing;
 mod triggering;
 mod walking;

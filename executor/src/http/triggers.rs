@@ -1,10 +1,11 @@
 //! Events that start runs, over HTTP.
 
+use a2s::Identified;
 use a2s::api::{PROBLEM_JSON, Problem, Run, TriggerRequest};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 
 use super::{read_json, start};
@@ -36,6 +37,7 @@ const MAX_EVENT: usize = 100;
 )]
 pub(super) async fn trigger_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
@@ -56,5 +58,5 @@ pub(super) async fn trigger_execution(
     };
     // No header can have such a key.
     let key = format!("trigger\n{}\n{}\n{name}", event.kind, event.id);
-    start(app, execution, Some(event), Some(key), &headers).await
+    start(app, caller, execution, Some(event), Some(key), &headers).await
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2s::Digest;
 use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext, TriggerEvent};
+use a2s::{Digest, Subject};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -22,14 +22,15 @@ use crate::error::{Error, Kind};
 use crate::secrets::{Secrets, hidden};
 
 impl Runs {
-    /// Starts a run for a caller who is in `trace`, or finds the one that `key` has started. An
-    /// `event` that has started it is told to the guardian first.
+    /// Starts a run of `tenant` for a caller who is in `trace`, or finds the one that `key` has started.
+    /// An `event` that has started it is told to the guardian first.
     pub(crate) async fn start(
         self: &Arc<Self>,
         request: ExecutionRequest,
         event: Option<TriggerEvent>,
         key: Option<String>,
         trace: Option<TraceContext>,
+        tenant: Subject,
     ) -> Result<Run, Error> {
         self.check_open()?;
         // A plan is looked at before the key: one that is used by then was used together with the
@@ -98,6 +99,7 @@ impl Runs {
             .store
             .create(NewRun {
                 name: plan.root.pin.name.clone(),
+                tenant,
                 choices: serde_json::json!(library.choices).to_string(),
                 documents: library.sources.into_iter().collect(),
                 key,

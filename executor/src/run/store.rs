@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, RunStatus};
-use a2s::{CapabilityName, Digest};
+use a2s::{CapabilityName, Digest, Subject};
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
@@ -78,6 +78,8 @@ pub(crate) struct Store {
 pub(crate) struct NewRun {
     /// The capability.
     pub(crate) name: CapabilityName,
+    /// Who starts it.
+    pub(crate) tenant: Subject,
     /// Which document each dependency means, as JSON.
     pub(crate) choices: String,
     /// The documents, as the registry sent them.

@@ -150,8 +150,9 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
     // Of several with one key at once the first is waited for, and seen then.
     let inserted = sqlx::query(
         "INSERT INTO run
-             (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name)
-         VALUES ($1, 'running', $2, $3, now_ms() + $4, $5, $6, $7, $8)
+             (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name,
+              tenant)
+         VALUES ($1, 'running', $2, $3, now_ms() + $4, $5, $6, $7, $8, $9)
          ON CONFLICT (idempotency_key) DO NOTHING",
     )
     .bind(run.first.run.to_string())
@@ -162,6 +163,7 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
+    .bind(run.tenant.as_str())
     .execute(&mut *connection)
     .await?;
     if inserted.rows_affected() == 0 {

@@ -226,10 +226,11 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     }
     sqlx::query(concat!(
         "INSERT INTO run
-             (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name)
+             (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name,
+              tenant)
          VALUES (?1, 'running', ?2, ?3, ?4 + ",
         now!(),
-        ", ?5, ?6, ?7, ?8)",
+        ", ?5, ?6, ?7, ?8, ?9)",
     ))
     .bind(run.first.run.to_string())
     .bind(&run.choices)
@@ -239,6 +240,7 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
+    .bind(run.tenant.as_str())
     .execute(&mut *connection)
     .await?;
     for (digest, source) in &run.documents {

@@ -49,6 +49,7 @@ impl Fixture {
         let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
+            tenant: Subject::owner(),
             choices: "{}".to_owned(),
             documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
             key: key.map(str::to_owned),
