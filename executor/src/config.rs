@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Identify, Secret};
+use a2s::{Domain, Identify, Secret, Subject};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -39,6 +39,8 @@ pub struct Config {
     pub check_answers: CheckAnswers,
     /// The bounds of a run.
     pub limits: Limits,
+    /// Tenants that have other limits than all have in common: those whose tokens stand for these names.
+    pub tenants: BTreeMap<Subject, TenantLimits>,
     /// How politely the hosts of services are treated.
     pub hosts: Hosts,
     /// Where the key for stored credentials comes from.
@@ -72,6 +74,7 @@ impl Config {
             allowed_addresses: Vec::new(),
             check_answers: CheckAnswers::default(),
             limits: Limits::default(),
+            tenants: BTreeMap::new(),
             hosts: Hosts::default(),
             token: None,
             others: None,
@@ -266,12 +269,27 @@ impl Default for HostLimits {
     }
 }
 
+/// What one tenant has other limits for than all tenants have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TenantLimits {
+    /// Runs under way at the same time, in the place of `max-tenant-runs`.
+    pub max_runs: Option<NonZeroU32>,
+    /// Runs that wait for room, in the place of `max-tenant-queued`.
+    pub max_queued: Option<u32>,
+}
+
 /// The bounds of a run. Each is there so that a document or a service cannot take the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
-    /// Runs under way at the same time.
+    /// Runs under way at the same time; more wait for room.
     pub max_runs: usize,
+    /// Runs of one tenant under way at the same time, at all executors of a database; more wait. Without
+    /// it they are as many as there is room for.
+    pub max_tenant_runs: Option<NonZeroU32>,
+    /// Runs of one tenant that wait for room; more are refused.
+    pub max_tenant_queued: u32,
     /// Task and capability steps of one run, those of its dependencies and every iteration
     /// included.
     pub max_steps: usize,
@@ -331,6 +349,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_runs: 1_000,
+            max_tenant_runs: None,
+            max_tenant_queued: 1_000,
             max_steps: 2_000,
             max_variable_bytes: 64 << 20,
             max_traffic_bytes: 1 << 30,

@@ -69,7 +69,7 @@ table! {
     KeyReused = "A2S303", 422, Caller, ChangeRequest, Failed, "idempotency key used for another request", "Use a new `Idempotency-Key` for a new request, or repeat the old request exactly.";
     BodyTooLarge = "A2S304", 413, Caller, ChangeRequest, Failed, "request too large", "Send smaller inputs.";
     RunEnded = "A2S305", 409, Caller, Nothing, Failed, "run has already ended", "Nothing is left to be done; read the run for its result.";
-    Busy = "A2S306", 503, Executor, Repeat, Unreachable, "too many runs under way", "Try again when other runs have ended, or raise the limit.";
+    Busy = "A2S306", 429, Executor, Repeat, Unreachable, "too many runs wait for room", "Try again when others have begun; the header `Retry-After` says when. More may wait with `--limit max-tenant-queued`, and more run with `max-runs` and `max-tenant-runs`.";
     Closing = "A2S307", 503, Executor, Repeat, Unreachable, "executor is shutting down", "Try again when it is back.";
     StateNotFound = "A2S308", 404, Caller, ChangeRequest, Failed, "value not remembered", "List what is remembered with `a2s state list`.";
     WrongState = "A2S309", 409, Caller, Nothing, Failed, "run is in another state", "Read the run: one that waits can be resumed, one that is over can be deleted.";

@@ -15,7 +15,7 @@ use a2s::{Caller, CapabilityName, Identified, Refusal, Scope};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Extension, Path, Query, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -43,6 +43,8 @@ const MAX_KEY: usize = 255;
 const DEFAULT_PAGE: usize = 20;
 /// The most runs on a page.
 const MAX_PAGE: usize = 100;
+/// When to try again, in seconds, where too many runs wait for room.
+const BUSY_FOR: &str = "5";
 /// Keeps proxies from closing a stream in which nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -115,7 +117,8 @@ fn probe_routes() -> OpenApiRouter<App> {
 /// Answers at once with the run as it begins, or with the finished run when `wait` is true. With the
 /// token of a plan, exactly what the plan has shown is run, once; when anything would differ, the
 /// answer is 409 with the code A2S378 and all that differs, and the token is not used. The
-/// same `Idempotency-Key` with the same request gives the same run, however often it is sent.
+/// same `Idempotency-Key` with the same request gives the same run, however often it is sent. Where no
+/// executor has room, the run is `queued` until one has and it is its tenant's turn.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
@@ -126,7 +129,8 @@ fn probe_routes() -> OpenApiRouter<App> {
     request_body = ExecutionRequest,
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
-        (status = 202, description = "The run, under way", body = Run),
+        (status = 202, description = "The run, under way or waiting for room", body = Run),
+        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again", body = Problem, content_type = PROBLEM_JSON),
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
         (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
@@ -161,10 +165,7 @@ async fn start(
     let run =
         started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
     let run = if wait { app.runs().wait(run.id).await? } else { run };
-    let status = match run.status {
-        RunStatus::Running => StatusCode::ACCEPTED,
-        _ => StatusCode::OK,
-    };
+    let status = if run.status.is_under_way() { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((status, Json(run)))
 }
 
@@ -442,7 +443,11 @@ async fn require_scope(
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        problem_response(&self.to_problem())
+        let mut response = problem_response(&self.to_problem());
+        if self.kind == Kind::Busy {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(BUSY_FOR));
+        }
+        response
     }
 }
 

@@ -107,7 +107,7 @@ pub use a2s::Secret;
 pub use crate::config::{
     CheckAnswers, ClientCertificate, Config, Database, Durability, EventFile, Export, FailMode,
     FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits, SecretKey,
-    Telemetry,
+    Telemetry, TenantLimits,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 pub use crate::example::{Difference, Fault, Outcome, Trial};

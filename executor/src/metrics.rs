@@ -18,6 +18,7 @@ pub(crate) struct Metrics {
     run_seconds: Histogram,
     live: Gauge,
     resumed: Counter,
+    queued: Counter,
     steps: Family<StepLabel, Counter>,
     step_seconds: Family<KindLabel, Histogram>,
     requests: Family<StatusLabel, Counter>,
@@ -81,6 +82,7 @@ impl Metrics {
             run_seconds: seconds(),
             live: Gauge::default(),
             resumed: Counter::default(),
+            queued: Counter::default(),
             steps: Family::default(),
             step_seconds: Family::new_with_constructor(seconds),
             requests: Family::default(),
@@ -95,6 +97,7 @@ impl Metrics {
         registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
         registry.register("runs_live", "Runs under way here", metrics.live.clone());
         registry.register("runs_resumed", "Runs taken over", metrics.resumed.clone());
+        registry.register("runs_queued", "Runs that had to wait for room", metrics.queued.clone());
         registry.register("steps", "Steps that ended, by outcome", metrics.steps.clone());
         registry.register("step_seconds", "How long steps took", metrics.step_seconds.clone());
         registry.register(
@@ -125,6 +128,11 @@ impl Metrics {
         if resumed {
             self.resumed.inc();
         }
+    }
+
+    /// A run has to wait for room.
+    pub(crate) fn run_queued(&self) {
+        self.queued.inc();
     }
 
     /// A run is not under way here any more.

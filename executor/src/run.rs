@@ -3,6 +3,7 @@
 //! A run is its journal. This module decides who writes to which journal and when; what is written
 //! in between is the business of [`crate::engine`].
 
+mod arrivals;
 mod beginning;
 mod drive;
 mod drivers;
@@ -11,6 +12,7 @@ pub(crate) mod fold;
 mod follow;
 mod hidden;
 pub(crate) mod journal;
+mod places;
 mod plan;
 mod planned;
 mod prepare;
@@ -28,9 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use a2s::Door;
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
-use tokio::sync::{Notify, Semaphore};
+use a2s::{Door, Subject};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -49,11 +51,13 @@ use crate::source::RegistryClient;
 use crate::state::States;
 use crate::telemetry::Listeners;
 use crate::vault::Vault;
+use arrivals::Arrivals;
 use drivers::Drivers;
 use fold::{Progress, RunState, fold};
 use journal::Journal;
+use places::Places;
 pub(crate) use store::RunFilter;
-use store::{Epoch, Lease, Store};
+use store::{Caps, Epoch, Lease, Room, Store};
 use tenure::Tenure;
 
 /// How often a run that another executor drives is looked at.
@@ -91,13 +95,15 @@ pub(crate) struct Runs {
     drivers: Drivers,
     /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
     tasks: Mutex<JoinSet<()>>,
-    /// One permit for each run that may be driven at the same time.
-    slots: Arc<Semaphore>,
+    /// One place for each run that may be driven at the same time.
+    places: Arc<Places>,
     closing: AtomicBool,
     /// Tells that a run of another executor may have ended.
     stirred: Notify,
-    /// Tells that there may be runs which nobody drives.
-    freed: Notify,
+    /// How many runs of each tenant may have begun.
+    caps: Arc<Caps>,
+    /// Who looks at runs that are not driven here yet.
+    arrivals: Arc<Arrivals>,
     /// This executor, in leases.
     owner: Uuid,
 }
@@ -153,10 +159,11 @@ impl Runs {
             live: Mutex::default(),
             drivers: Drivers::start()?,
             tasks: Mutex::default(),
-            slots: Arc::new(Semaphore::new(slots_of(&config) as usize)),
+            places: Places::new(config.limits.max_runs),
             closing: AtomicBool::new(false),
             stirred: Notify::new(),
-            freed: Notify::new(),
+            caps: Arc::new(caps_of(&config)),
+            arrivals: Arc::default(),
             owner: Uuid::from_bytes(ids.random()),
             clock,
             ids,
@@ -203,7 +210,9 @@ impl Runs {
 
     /// Waits until nothing more will happen in a run by itself, whoever drives it, and gives it.
     pub(crate) async fn wait(&self, run: Uuid) -> Result<Run, Error> {
+        let look = self.arrivals.look(run);
         loop {
+            let more = look.more();
             let watched = |live: &Arc<Live>| (live.journal.watch(), Arc::clone(&live.ended));
             let watched = lock(&self.live).get(&run).map(watched);
             if let Some((mut watch, ended)) = watched {
@@ -215,11 +224,14 @@ impl Runs {
             }
             let stirred = self.stirred.notified();
             let found = self.get(run).await?;
-            if found.status != RunStatus::Running || self.closing.load(Ordering::SeqCst) {
+            if !found.status.is_under_way() || self.closing.load(Ordering::SeqCst) {
                 return Ok(found);
             }
             // Nobody drives it now, or another executor.
-            let _ = tokio::time::timeout(POLL, stirred).await;
+            tokio::select! {
+                () = more => {}
+                _ = tokio::time::timeout(POLL, stirred) => {}
+            }
         }
     }
 
@@ -263,32 +275,48 @@ impl Runs {
         let events = self.read_all(run).await?;
         let state = fold(&events).ok_or_else(|| not_found(run))?;
         match state.status {
-            RunStatus::Running => {
-                // On the disk first: whoever drives the run, now or after a restart, will see it.
-                self.store.request_cancel(run).await?;
-                let live = lock(&self.live).get(&run).cloned();
-                if let Some(live) = live {
-                    live.halt.stop(Why::Cancelled);
-                }
-                self.get(run).await
-            }
-            RunStatus::Waiting => {
-                let journal = RunState::of(&events).ok_or_else(|| not_found(run))?;
-                let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-                let journal = self.journal_aside(journal, row.epoch, Arc::default());
-                let duration_ms = milliseconds_between(state.started_at, self.clock.now());
-                let effects = Progress::of(&events).effects();
-                let finished = cancelled(effects == 0, duration_ms);
-                journal.commit(finished).await?;
-                self.metrics.run_ended(RunStatus::Cancelled, duration_ms);
-                let ended = journal.state().ok_or_else(|| not_found(run))?;
-                self.tell_end(run).await;
-                Ok(ended)
-            }
+            RunStatus::Running => self.request_cancel(run).await,
+            RunStatus::Waiting => self.end_aside(&events).await,
+            RunStatus::Queued => match self.end_aside(&events).await {
+                // It has just had its turn.
+                Err(error) if error.kind == Kind::LeaseLost => self.request_cancel(run).await,
+                ended => ended,
+            },
             RunStatus::Succeeded | RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled => {
                 Err(ended(run, state.status))
             }
         }
+    }
+
+    /// Lets whoever drives a run end it.
+    async fn request_cancel(&self, run: Uuid) -> Result<Run, Error> {
+        // On the disk first: whoever drives the run, now or after a restart, will see it.
+        self.store.request_cancel(run).await?;
+        let live = lock(&self.live).get(&run).cloned();
+        if let Some(live) = live {
+            live.halt.stop(Why::Cancelled);
+        }
+        self.get(run).await
+    }
+
+    /// Ends a run that nobody drives, as it was cancelled.
+    ///
+    /// # Errors
+    /// [`Kind::LeaseLost`] when somebody does by now.
+    async fn end_aside(&self, events: &[Event]) -> Result<Run, Error> {
+        let no_beginning = || Error::new(Kind::Internal, "a run has no beginning");
+        let state = RunState::of(events).ok_or_else(no_beginning)?;
+        let (run, started_at) = (state.id(), state.to_run().started_at);
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        let journal = self.journal_aside(state, row.epoch, Arc::default());
+        let duration_ms = milliseconds_between(started_at, self.clock.now());
+        let effects = Progress::of(events).effects();
+        journal.commit(cancelled(effects == 0, duration_ms)).await?;
+        self.metrics.run_ended(RunStatus::Cancelled, duration_ms);
+        let ended = journal.state().ok_or_else(no_beginning)?;
+        self.arrivals.tell(run);
+        self.tell_end(run).await;
+        Ok(ended)
     }
 
     /// Takes no more runs, gives those under way `grace` to end, then leaves the rest to whoever
@@ -337,8 +365,8 @@ impl Runs {
 
     /// Whether all runs have left within `limit`.
     async fn wait_until_idle(&self, limit: Duration) -> bool {
-        // Every run holds a slot until it has left.
-        tokio::time::timeout(limit, self.slots.acquire_many(slots_of(&self.config))).await.is_ok()
+        // Every run holds its place until it has left.
+        tokio::time::timeout(limit, self.places.empty()).await.is_ok()
     }
 
     fn check_open(&self) -> Result<(), Error> {
@@ -358,6 +386,16 @@ impl Runs {
             if ended {
                 return Ok(events);
             }
+        }
+    }
+
+    /// How many runs a tenant may have.
+    fn room_of(&self, tenant: &Subject) -> Room {
+        let own = self.config.tenants.get(tenant).copied().unwrap_or_default();
+        let limits = &self.config.limits;
+        Room {
+            most_begun: own.max_runs.or(limits.max_tenant_runs),
+            most_queued: own.max_queued.unwrap_or(limits.max_tenant_queued),
         }
     }
 
@@ -383,6 +421,7 @@ impl Runs {
         let (halt, ended) = (Halt::default(), Arc::default());
         let live = Arc::new(Live { tenure, journal, halt, secrets, ended });
         lock(&self.live).insert(run, Arc::clone(&live));
+        self.arrivals.tell(run);
         live
     }
 }
@@ -403,9 +442,11 @@ pub(crate) async fn make_database(config: &Config) -> Result<(), Error> {
     Store::open(&config.database, config.durability).await.map(drop)
 }
 
-/// How many runs there may be at the same time, as semaphores count.
-fn slots_of(config: &Config) -> u32 {
-    u32::try_from(config.limits.max_runs).unwrap_or(u32::MAX)
+/// How many runs of each tenant may have begun.
+fn caps_of(config: &Config) -> Caps {
+    let own = config.tenants.iter();
+    let own = own.filter_map(|(tenant, limits)| Some((tenant.clone(), limits.max_runs?)));
+    Caps { default: config.limits.max_tenant_runs, own: own.collect() }
 }
 
 fn ended(run: Uuid, status: RunStatus) -> Error {

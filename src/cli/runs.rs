@@ -36,7 +36,7 @@ pub(crate) struct RunsArgs {
     /// How many to list
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: usize,
-    /// Those in this state: running, waiting, succeeded, failed, denied or cancelled
+    /// Those in this state: queued, running, waiting, succeeded, failed, denied or cancelled
     #[arg(long, value_parser = parse_status)]
     pub(crate) status: Option<RunStatus>,
     /// Those of this capability
@@ -68,7 +68,7 @@ pub(crate) enum RunsCommand {
 
 fn parse_status(text: &str) -> Result<RunStatus, String> {
     serde_json::from_value(text.into()).map_err(|_| {
-        "a state is running, waiting, succeeded, failed, denied or cancelled".to_owned()
+        "a state is queued, running, waiting, succeeded, failed, denied or cancelled".to_owned()
     })
 }
 

@@ -191,6 +191,7 @@ pub(crate) fn exit_of(run: &Run) -> Option<Exit> {
         | RunStatus::Failed
         | RunStatus::Cancelled
         | RunStatus::Waiting
+        | RunStatus::Queued
         | RunStatus::Running => {
             Some(run.error.as_ref().map_or(Exit::Bad, |error| exit_of_code(&error.code)))
         }

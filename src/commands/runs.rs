@@ -83,7 +83,9 @@ async fn list_runs(
         let style = match run.status {
             RunStatus::Succeeded => GOOD,
             RunStatus::Failed | RunStatus::Denied => BAD,
-            RunStatus::Running | RunStatus::Cancelled | RunStatus::Waiting => WARN,
+            RunStatus::Queued | RunStatus::Running | RunStatus::Cancelled | RunStatus::Waiting => {
+                WARN
+            }
         };
         let status = format!("{:?}", run.status).to_lowercase();
         let code = run.error.as_ref().map_or_else(String::new, |error| format!("  {}", error.code));

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use a2s::{Domain, Secret};
-use executor::Hosts;
+use a2s::{Domain, Secret, Subject};
+use executor::{Hosts, TenantLimits};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -54,6 +54,8 @@ pub(super) struct File {
     allow_private_addresses: bool,
     #[serde(default)]
     limits: toml::Table,
+    #[serde(default)]
+    tenants: BTreeMap<Subject, TenantLimits>,
     #[serde(default)]
     host_limits: toml::Table,
     #[serde(default)]
@@ -178,6 +180,7 @@ impl File {
             allow_private_addresses: arguments.allow_private_addresses
                 || self.allow_private_addresses,
             limits: read_limits("limits", merged(&self.limits, pairs(&arguments.limits)))?,
+            tenants: self.tenants.clone(),
             hosts: Hosts {
                 own: own.collect::<Result<_, Failure>>()?,
                 default: read_limits("host-limits", shared.clone())?,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Door, Identify, Secret};
+use a2s::{Domain, Door, Identify, Secret, Subject};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -104,6 +104,7 @@ pub(crate) struct Outbound {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
     pub(crate) allow_private_addresses: bool,
     pub(crate) limits: executor::Limits,
+    pub(crate) tenants: BTreeMap<Subject, executor::TenantLimits>,
     pub(crate) hosts: executor::Hosts,
     pub(crate) secret_key: SecretKey,
     pub(crate) client_certificates: BTreeMap<Domain, Certificate>,
@@ -382,6 +383,7 @@ async fn open_executor(
         upstreams,
         allow_private_addresses,
         limits,
+        tenants,
         hosts,
         secret_key,
         client_certificates,
@@ -414,6 +416,7 @@ async fn open_executor(
         upstreams,
         allowed_addresses: private,
         limits,
+        tenants,
         hosts,
         check_answers,
         token: door.owner,

@@ -141,6 +141,10 @@ impl Shop {
     }
 
     fn executor(&self, name: &str) -> Server {
+        self.executor_with(name, &[])
+    }
+
+    fn executor_with(&self, name: &str, more: &[&str]) -> Server {
         let data = self.folder.path().join(name);
         write_key(&data);
         let flags = [
@@ -159,7 +163,7 @@ impl Shop {
             "--host-limit",
             "max-concurrency=1000",
         ];
-        Server::alone("executor", data, &flags)
+        Server::alone("executor", data, &[&flags[..], more].concat())
     }
 }
 
@@ -176,16 +180,30 @@ fn write_key(data: &Path) {
 }
 
 fn send(executor: &Server, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-    let owner = format!("Bearer {TOKEN}");
-    let headers = [("authorization", owner.as_str()), ("content-type", "application/json")];
+    send_as(TOKEN, executor, method, path, body)
+}
+
+fn send_as(
+    token: &str,
+    executor: &Server,
+    method: &str,
+    path: &str,
+    body: Option<Value>,
+) -> (u16, Value) {
+    let token = format!("Bearer {token}");
+    let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
     let url = format!("{}v1/executions{path}", executor.url());
     let (status, answer) = http::send(method, &url, &headers, body.map(|body| body.to_string()));
     (status, serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
 }
 
 fn start(executor: &Server, n: usize) -> String {
+    start_as(TOKEN, executor, n)
+}
+
+fn start_as(token: &str, executor: &Server, n: usize) -> String {
     let body = json!({"name": "Shop", "inputs": {"n": n.to_string()}});
-    let (status, run) = send(executor, "POST", "", Some(body));
+    let (status, run) = send_as(token, executor, "POST", "", Some(body));
     assert_eq!(status, 202, "{run}");
     run["id"].as_str().unwrap().to_owned()
 }
@@ -289,4 +307,33 @@ fn an_executor_that_was_stopped_for_a_while_writes_nothing_when_it_goes_on() {
     one.stop();
     assert_eq!(service.count("POST /notes/7"), 1);
     assert_eq!(send(&other, "GET", &format!("/{id}"), None).1, run);
+}
+
+#[test]
+fn what_waits_begins_tenant_by_tenant_at_any_executor_and_outlives_one_that_is_killed() {
+    let mut service = Service::start(|line| line.contains("/rates/"));
+    let Some(shop) = Shop::open(&service) else { return };
+    let made = shop.registry.a2s(&["tokens", "create", "ci", "--scope", "execute", "--json"]);
+    let made = made.exits(0).one();
+    let ci = made["token"].as_str().unwrap();
+    let alone = ["--limit", "max-runs=1"];
+    let (one, other) = (shop.executor_with("one", &alone), shop.executor_with("other", &alone));
+    let mut ids: Vec<String> = (0..6).map(|n| start(&one, n)).collect();
+    // The first has the place of the one, and the second that of the other.
+    service.wait_for(|line| line.contains("/rates/"), 2);
+    ids.push(start_as(ci, &one, 6));
+    assert_eq!(send(&other, "GET", &format!("/{}", ids[6]), None).1["status"], "queued");
+    service.hold(|line| line.contains("/rates/") && number_of(line) != 0);
+    // What has come last comes next, as its tenant has nothing else.
+    service.wait_for(|line| line == "GET /rates/6", 1);
+    assert_eq!((2..6).map(|n| service.count(&format!("POST /orders/{n}"))).sum::<usize>(), 0);
+    one.signal("KILL");
+    drop(one);
+    service.hold(|_| false);
+    for (n, id) in ids.iter().enumerate() {
+        let run = rest(&other, id);
+        assert_eq!(run["status"], "succeeded", "{run}");
+        assert_eq!(service.count(&format!("POST /orders/{n}")), 1, "order {n}");
+        assert_eq!(service.count(&format!("POST /notes/{n}")), 1, "note {n}");
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::{World, a2s, root};
-use crate::http::get;
+use crate::http::{get, send};
 
 /// `| name | default | …` for each limit.
 fn rows(limits: &impl serde::Serialize) -> Vec<String> {
@@ -72,4 +72,33 @@ fn a_limit_that_does_not_exist_is_refused_with_those_that_do() {
         let transcript = refused.transcript();
         assert!(told.iter().all(|word| transcript.contains(word)), "{transcript}");
     }
+}
+
+#[test]
+fn a_tenant_of_the_file_has_limits_of_its_own_and_what_waits_is_listed() {
+    let mut world = World::down(&["--limit", "max-runs=0", "--limit", "max-tenant-queued=0"]);
+    let config = world.write("a2s.toml", "[tenants.\"owner\"]\nmax-queued = 1\n");
+    world.add_flags(&["--config", &config]);
+    world.start();
+    let token = format!("Bearer {}", world.token());
+    let start = || {
+        let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
+        let body = r#"{"name": "GetJoke"}"#.to_owned();
+        send("POST", &format!("{}v1/executions", world.url()), &headers, Some(body))
+    };
+    let (status, run) = start();
+    let run: Value = serde_json::from_str(&run).unwrap();
+    assert_eq!((status, &run["status"]), (202, &"queued".into()), "{run}");
+    let (status, refused) = start();
+    assert!(status == 429 && refused.contains("A2S306"), "{status} {refused}");
+    let id = run["id"].as_str().unwrap();
+    let listed = world.a2s(&["runs", "--status", "queued"]).exits(0);
+    assert!(listed.transcript().contains("queued"), "{}", listed.transcript());
+    world.a2s(&["cancel", id]).exits(0);
+    assert_eq!(start().0, 202);
+
+    let refused = world.write("b.toml", "[tenants.\"owner\"]\nmax-run = 1\n");
+    let refused = a2s(&["up", "--listen", "127.0.0.1:0", "--config", &refused]).exits(2);
+    let transcript = refused.transcript();
+    assert!(transcript.contains("max-run") && transcript.contains("max-runs"), "{transcript}");
 }

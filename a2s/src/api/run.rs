@@ -180,6 +180,8 @@ impl Guarding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// Accepted; begins when an executor has room, and it is its turn.
+    Queued,
     /// Under way.
     Running,
     /// Ended as it should.
@@ -196,10 +198,11 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// `running`, `succeeded`, `failed`, `denied`, `cancelled` or `waiting`.
+    /// `queued`, `running`, `succeeded`, `failed`, `denied`, `cancelled` or `waiting`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
             Self::Running => "running",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
@@ -214,8 +217,14 @@ impl RunStatus {
     pub fn is_final(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::Denied | Self::Cancelled => true,
-            Self::Running | Self::Waiting => false,
+            Self::Queued | Self::Running | Self::Waiting => false,
         }
+    }
+
+    /// Whether it goes on by itself.
+    #[must_use]
+    pub fn is_under_way(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
     }
 }
 
@@ -422,9 +431,10 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<Box<TraceContext>>,
     },
-    /// A person lets a run go on that was set aside: the next executor with room takes it.
+    /// The run waits until an executor has room and it is its turn: there was none when it was accepted, or
+    /// a person lets it go on that was set aside.
     RunQueued {},
-    /// An executor went on with a run that another one left.
+    /// An executor went on with a run that waited for room, or that another one left.
     RunResumed {},
     /// A person said what became of a request whose outcome is not known. The run goes on.
     StepResolved {

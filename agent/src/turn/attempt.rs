@@ -242,7 +242,9 @@ impl Turn<'_> {
             }
             RunStatus::Waiting => AgentStatus::Waiting,
             RunStatus::Denied => AgentStatus::Denied,
-            RunStatus::Failed | RunStatus::Cancelled | RunStatus::Running => AgentStatus::Failed,
+            RunStatus::Failed | RunStatus::Cancelled | RunStatus::Queued | RunStatus::Running => {
+                AgentStatus::Failed
+            }
         };
         let error = run.error.as_ref();
         let passed_over = PassedOver {

@@ -30,7 +30,8 @@ const MAX_EVENT: usize = 100;
     request_body = TriggerRequest,
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
-        (status = 202, description = "The run, under way", body = Run),
+        (status = 202, description = "The run, under way or waiting for room", body = Run),
+        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again", body = Problem, content_type = PROBLEM_JSON),
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
         (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::api::{EventKind, RunError, RunStatus};
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
-use super::store::{Claimed, Word};
+use super::places::Place;
+use super::store::{Claimed, Lease, Word};
 use super::tenure::Tenure;
 use super::{Live, POLL, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
@@ -26,6 +26,8 @@ use crate::secrets::Secrets;
 use crate::source::{Choices, Library};
 use crate::telemetry::RunTrace;
 
+/// How many of the runs that were given to this executor are read and begun at the same time.
+const TAKE_AT_ONCE: usize = 8;
 /// Old runs that are forgotten at a time, so that others need not wait for the database.
 const FORGET_BATCH: usize = 500;
 
@@ -36,7 +38,7 @@ pub(super) struct Drive {
     pub(super) plan: Plan,
     pub(super) start: Start,
     pub(super) progress: Progress,
-    pub(super) slot: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 impl Runs {
@@ -52,10 +54,10 @@ impl Runs {
     /// Drives a run until it ends or must be left.
     async fn drive(self: Arc<Self>, drive: Drive) {
         let last_event = self.walk(&drive).await;
-        let Drive { run, live, slot, .. } = drive;
+        let Drive { run, live, place, .. } = drive;
         self.leave(run, live, last_event).await;
         self.metrics.run_left();
-        drop(slot);
+        drop(place);
     }
 
     /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
@@ -100,7 +102,7 @@ impl Runs {
 
     /// Walks the plan of a run, and gives what is to be recorded then.
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
-        let Drive { run, live, plan, start, progress, slot: _ } = drive;
+        let Drive { run, live, plan, start, progress, place: _ } = drive;
         let exported = self.listeners.take_spans();
         let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
         let trace = self.config.telemetry.propagate.then_some(trace);
@@ -224,11 +226,11 @@ impl Runs {
                     }
                 }
                 Word::Rest => self.stirred.notify_waiters(),
-                Word::Free => self.freed.notify_one(),
+                Word::Free => self.places.stir(),
                 Word::Missed => {
                     self.renew().await?;
                     self.stirred.notify_waiters();
-                    self.freed.notify_one();
+                    self.places.stir();
                 }
             }
             word = listener.hear().await?;
@@ -238,12 +240,17 @@ impl Runs {
     /// Takes over runs that nobody drives, and forgets runs and plans whose time is over: now and
     /// then, beside the leases, which must not wait for it.
     pub(super) async fn keep_house(self: Arc<Self>) {
+        let pause = self.config.limits.lease / 3;
+        let mut due = Instant::now() + pause;
         loop {
-            let pause = self.config.limits.lease / 3;
-            let _ = tokio::time::timeout(pause, self.freed.notified()).await;
+            self.places.stirred(due).await;
             if let Err(error) = self.take_over().await {
                 tracing::error!(%error, "runs could not be taken over");
             }
+            if Instant::now() < due {
+                continue;
+            }
+            due = Instant::now() + pause;
             if let Err(error) = self.forget().await {
                 tracing::error!(%error, "old runs could not be forgotten");
             }
@@ -253,27 +260,46 @@ impl Runs {
         }
     }
 
-    /// Goes on with runs that nobody drives, as far as there is room.
+    /// Goes on with runs that nobody drives, and begins those that wait, as far as there is room.
     pub(super) async fn take_over(self: &Arc<Self>) -> Result<(), Error> {
-        let room = self.slots.available_permits();
-        if room == 0 || self.closing.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        // A run that is driven here is not taken over from here, however late its lease is renewed.
-        let live = lock(&self.live).keys().copied().collect();
-        let (asked, lease) = (Instant::now(), self.lease());
-        for Claimed { run, epoch, takeovers } in self.store.claim(lease, live, room).await? {
-            let tenure = Tenure::since(asked, lease, epoch);
-            let taken = if takeovers <= self.config.limits.max_takeovers {
-                self.resume(run, tenure).await
-            } else {
-                self.set_aside(run, tenure, takeovers).await
-            };
-            if let Err(error) = taken {
-                tracing::error!(%run, %error, "a run could not be resumed");
+        loop {
+            let gathered = self.places.gather().await;
+            let room = gathered.len();
+            if room == 0 || self.closing.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            // A run that is driven here is not taken over from here, however late its lease is renewed.
+            let live = lock(&self.live).keys().copied().collect();
+            let (asked, lease) = (Instant::now(), self.lease());
+            let claimed = self.store.claim(lease, live, Arc::clone(&self.caps), room).await;
+            let (claimed, left) = claimed?;
+            let is_full = claimed.len() == room;
+            let places = gathered.settle(claimed.len(), left);
+            let take = |(claimed, place)| self.take(claimed, (asked, lease), place);
+            let taken: Vec<_> = claimed.into_iter().zip(places).map(take).collect();
+            stream::iter(taken).buffer_unordered(TAKE_AT_ONCE).collect::<()>().await;
+            if !is_full {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// Drives a run that was given to this executor, unless too many did not survive it.
+    async fn take(
+        self: &Arc<Self>,
+        Claimed { run, epoch, takeovers }: Claimed,
+        (asked, lease): (Instant, Lease),
+        place: Place,
+    ) {
+        let tenure = Tenure::since(asked, lease, epoch);
+        let taken = if takeovers <= self.config.limits.max_takeovers {
+            self.resume(run, tenure, place).await
+        } else {
+            self.set_aside(run, tenure, takeovers).await
+        };
+        if let Err(error) = taken {
+            tracing::error!(%run, %error, "a run could not be resumed");
+        }
     }
 
     /// Lets a run wait for a person that one executor after the other did not survive: driven again, it
@@ -309,23 +335,35 @@ impl Runs {
         Ok(())
     }
 
-    async fn resume(self: &Arc<Self>, run: Uuid, tenure: Tenure) -> Result<(), Error> {
-        // Without room the claim runs out by itself, and the run is claimed again.
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Ok(()) };
+    /// Drives a run that was given to this executor.
+    async fn resume(
+        self: &Arc<Self>,
+        run: Uuid,
+        tenure: Tenure,
+        place: Place,
+    ) -> Result<(), Error> {
         let mut events = self.read_all(run).await?;
         let state = RunState::of(&events).ok_or_else(|| no_beginning(run))?;
+        let has_begun = state.status() != RunStatus::Queued;
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let revealed = reveal(&mut events, &sealed, &self.vault, &secrets);
         let progress = Progress::of(&events);
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let start = Start::of(&events).ok_or_else(|| no_beginning(run))?;
         let live = self.enter(state, tenure, secrets);
-        if let Err(error) = live.journal.commit(EventKind::RunResumed {}).await {
-            self.forget_live(run, &live);
-            return Err(error);
-        }
-        tracing::info!(%run, capability = %start.capability.name, "run resumed");
+        let row = async {
+            live.journal.commit(EventKind::RunResumed {}).await?;
+            // Whoever wants it to end from now on finds it among those that are driven here.
+            self.store.read_run(run).await?.ok_or_else(|| not_found(run))
+        };
+        let row = match row.await {
+            Ok(row) => row,
+            Err(error) => {
+                self.forget_live(run, &live);
+                return Err(error);
+            }
+        };
+        tracing::info!(%run, capability = %start.capability.name, has_begun, "run resumed");
         if row.cancel_requested {
             live.halt.stop(Why::Cancelled);
         }
@@ -334,7 +372,7 @@ impl Runs {
             Err(error) => Err(secrets_lost(&error, &progress)),
         };
         match plan {
-            Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, slot }, true),
+            Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, place }, has_begun),
             Err(error) => {
                 let repeat_safe = progress.effects() == 0;
                 let stop = match row.cancel_requested {

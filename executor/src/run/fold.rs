@@ -62,6 +62,11 @@ impl RunState {
         self.run.id
     }
 
+    /// Its state.
+    pub(crate) fn status(&self) -> RunStatus {
+        self.run.status
+    }
+
     /// Number of the last event.
     pub(crate) fn last(&self) -> u64 {
         self.last
@@ -132,7 +137,11 @@ impl RunState {
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
-            EventKind::RunQueued {} | EventKind::RunResumed {} => {
+            EventKind::RunQueued {} => {
+                self.run.status = RunStatus::Queued;
+                self.run.error = None;
+            }
+            EventKind::RunResumed {} => {
                 self.run.status = RunStatus::Running;
                 self.run.error = None;
             }

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{Event, EventKind};
 use futures::stream::{self, Stream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::arrivals::Look;
 use super::{PAGE, POLL, Runs, lock, not_found};
 use crate::error::Error;
 
@@ -21,12 +22,13 @@ impl Runs {
         after: u64,
     ) -> Result<Option<impl Stream<Item = Result<Event, Error>> + Send + use<>>, Error> {
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-        let over = row.status != RunStatus::Running;
+        let over = !row.status.is_under_way();
         if over && self.store.read_events(run, after, 1).await?.is_empty() {
             return Ok(None);
         }
         let following = Following {
             runs: Arc::clone(self),
+            look: self.arrivals.look(run),
             run,
             last: after,
             read: VecDeque::new(),
@@ -45,6 +47,7 @@ impl Runs {
 /// told twice or left out, however slow the reader is, and no events wait in memory for it.
 struct Following {
     runs: Arc<Runs>,
+    look: Look,
     run: Uuid,
     last: u64,
     read: VecDeque<Event>,
@@ -63,7 +66,8 @@ impl Following {
             if self.over {
                 return Ok(None);
             }
-            // Both before the events are read: what is committed in between is seen next time.
+            let more = self.look.more();
+            // All before the events are read: what is committed in between is seen next time.
             if self.watch.is_none() {
                 let live = lock(&self.runs.live);
                 self.watch = live.get(&self.run).map(|live| live.journal.watch());
@@ -72,7 +76,7 @@ impl Following {
                 Some(_) => true,
                 None => {
                     let row = self.runs.store.read_run(self.run).await?;
-                    row.is_some_and(|row| row.status == RunStatus::Running)
+                    row.is_some_and(|row| row.status.is_under_way())
                 }
             };
             let page = self.runs.store.read_events(self.run, self.last, PAGE).await?;
@@ -87,7 +91,10 @@ impl Following {
                     }
                 }
                 None if running && !self.runs.closing.load(Ordering::SeqCst) => {
-                    let _ = tokio::time::timeout(POLL, self.runs.stirred.notified()).await;
+                    tokio::select! {
+                        () = more => {}
+                        _ = tokio::time::timeout(POLL, self.runs.stirred.notified()) => {}
+                    }
                 }
                 None => return Ok(None),
             }

@@ -6,7 +6,7 @@ mod drift;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::api::{Event, EventKind, Replay, ReplayRequest, RunError, RunStatus, around};
+use a2s::api::{Event, EventKind, Replay, ReplayRequest, RunError, around};
 use serde_json::Map;
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ impl Runs {
     pub(crate) async fn replay(&self, run: Uuid, request: &ReplayRequest) -> Result<Replay, Error> {
         let events = self.read_all(run).await?;
         let state = fold(&events).ok_or_else(|| not_found(run))?;
-        if state.status == RunStatus::Running {
+        if state.status.is_under_way() {
             return Err(Error::new(Kind::WrongState, format!("run {run} is under way"))
                 .hint("Wait until it has ended, or cancel it."));
         }

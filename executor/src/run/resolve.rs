@@ -43,6 +43,7 @@ impl Runs {
             let journal = self.journal_aside(state, row.epoch, Arc::default());
             tracing::info!(%run, "a run that was set aside goes on");
             journal.commit(EventKind::RunQueued {}).await?;
+            self.places.stir();
             self.take_over().await?;
             return self.get(run).await;
         }

@@ -10,12 +10,12 @@ use uuid::Uuid;
 use super::Runs;
 use super::beginning::Guarded;
 use super::drive::Drive;
-use super::fold::{Progress, RunState, Start};
+use super::fold::{Progress, RunState, Start, fold};
 use super::hidden::Hidden;
 use super::journal::EVENT_VERSION;
 use super::plan::Redeemed;
 use super::prepare::Prepared;
-use super::store::{Created, Epoch, NewRun};
+use super::store::{Created, Epoch, NewRun, Room};
 use super::tenure::Tenure;
 use crate::clock::new_run_id;
 use crate::error::{Error, Kind};
@@ -41,10 +41,14 @@ impl Runs {
         {
             return self.attach(run, digest, &request).await;
         }
-        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            let most = self.config.limits.max_runs;
-            Error::new(Kind::Busy, format!("{most} runs are under way, and that is the most"))
-        })?;
+        let room = self.room_of(&tenant);
+        let place = self.places.find(room.most_queued > 0).await;
+        // Looked at again when it is recorded; here, before anybody is asked in vain.
+        if place.is_none()
+            && self.store.read_load(&tenant).await?.queued >= i64::from(room.most_queued)
+        {
+            return Err(too_many(&tenant, room));
+        }
         let mut guarded = Guarded::new(self, new_run_id(&self.clock, &self.ids), trace.as_ref());
         let (prepared, session, redeemed) = match wanted {
             Wanted::Capability(mut asked) => {
@@ -95,23 +99,27 @@ impl Runs {
         };
         let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let (asked, lease) = (Instant::now(), self.lease());
-        let created = self
-            .store
-            .create(NewRun {
-                name: plan.root.pin.name.clone(),
-                tenant,
-                choices: serde_json::json!(library.choices).to_string(),
-                documents: library.sources.into_iter().collect(),
-                key,
-                request_digest: digest_of(&request, &secret),
-                plan: redeemed.as_ref().map(|redeemed| redeemed.id),
-                first: first.clone(),
-                sealed,
-                lease,
-            })
-            .await?;
-        match created {
-            Created::New => {}
+        let new = NewRun {
+            name: plan.root.pin.name.clone(),
+            tenant: tenant.clone(),
+            choices: serde_json::json!(library.choices).to_string(),
+            documents: library.sources.into_iter().collect(),
+            key,
+            request_digest: digest_of(&request, &secret),
+            plan: redeemed.as_ref().map(|redeemed| redeemed.id),
+            first: first.clone(),
+            sealed,
+            lease: place.is_some().then_some(lease),
+            room,
+        };
+        let queued = new.queued();
+        let place = match self.store.create(new).await? {
+            Created::New => place,
+            Created::Queued => {
+                drop(place);
+                None
+            }
+            Created::Full => return Err(too_many(&tenant, room)),
             // Another request with the same key was faster.
             Created::Existing(run, digest) => return self.attach(run, digest, &request).await,
             Created::PlanGone => {
@@ -119,17 +127,23 @@ impl Runs {
                 self.redeem(request.plan.as_deref().unwrap_or_default()).await?;
                 return Err(Error::new(Kind::PlanUsed, "this plan has just been run"));
             }
-        }
+        };
+        let no_beginning = || Error::new(Kind::Internal, "a run has no beginning");
+        let Some(place) = place else {
+            tracing::info!(%run, capability = %plan.root.pin.name, %tenant, "run queued");
+            self.metrics.run_queued();
+            self.places.stir();
+            return fold(&[first, queued]).ok_or_else(no_beginning);
+        };
         tracing::info!(%run, capability = %plan.root.pin.name, "run started");
         let events = [first];
-        let (Some(state), Some(start)) = (RunState::of(&events), Start::of(&events)) else {
-            return Err(Error::new(Kind::Internal, "a run has no beginning"));
-        };
+        let state = RunState::of(&events).ok_or_else(no_beginning)?;
+        let start = Start::of(&events).ok_or_else(no_beginning)?;
         // What events tell has lost its secrets.
         let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
         let answer = state.to_run();
         let live = self.enter(state, Tenure::since(asked, lease, Epoch::FIRST), secrets);
-        self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), slot }, false);
+        self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), place }, false);
         Ok(answer)
     }
 
@@ -179,6 +193,16 @@ impl Runs {
         let message = format!("this idempotency key has started run {run} with another request");
         Err(Error::new(Kind::KeyReused, message))
     }
+}
+
+/// Why another run of a tenant is refused.
+fn too_many(tenant: &Subject, room: Room) -> Error {
+    let message = match room.most_queued {
+        0 => format!("there is no room for another run of `{tenant}`, and none of them may wait"),
+        1 => format!("a run of `{tenant}` waits for room already, and more may not"),
+        most => format!("{most} runs of `{tenant}` wait for room already, and more may not"),
+    };
+    Error::new(Kind::Busy, message)
 }
 
 /// What somebody wants to run.

@@ -24,6 +24,7 @@ macro_rules! give {
 mod listen;
 mod plans;
 mod postgres;
+mod queue;
 mod read;
 mod sqlite;
 mod told;
@@ -42,6 +43,7 @@ use uuid::Uuid;
 pub(crate) use listen::Word;
 pub(crate) use plans::NewPlan;
 pub(crate) use plans::StoredPlan;
+pub(crate) use queue::{Caps, Load, Room};
 use told::Told;
 use write::{Jobs, Outcome, Task, Writer, start};
 
@@ -94,8 +96,18 @@ pub(crate) struct NewRun {
     pub(crate) first: Event,
     /// What that does not tell.
     pub(crate) sealed: Option<Sealed>,
-    /// Who will drive it.
-    pub(crate) lease: Lease,
+    /// Who has a place for it and will drive it; none when it has to wait for one.
+    pub(crate) lease: Option<Lease>,
+    /// How many runs its tenant may have.
+    pub(crate) room: Room,
+}
+
+impl NewRun {
+    /// Its second event, when it waits.
+    pub(crate) fn queued(&self) -> Event {
+        let Event { v, seq, run, at, .. } = self.first;
+        Event { v, seq: seq + 1, run, at, kind: EventKind::RunQueued {} }
+    }
 }
 
 /// The right to drive runs: whose it is, and for how long.
@@ -139,8 +151,12 @@ pub(crate) struct Held {
 /// What became of a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Created {
-    /// It is recorded.
+    /// It is recorded, and begins.
     New,
+    /// It is recorded, and waits until an executor has room and it is its turn.
+    Queued,
+    /// As many runs of its tenant wait as may: it is not recorded.
+    Full,
     /// Its idempotency key belongs to this run, which was asked for with this digest.
     Existing(Uuid, Digest),
     /// Its plan was used or has ended: it is not recorded.
@@ -282,17 +298,20 @@ impl Store {
         self.ask_for_runs(Task::Forget { before, limit }).await
     }
 
-    /// Takes over at most `limit` runs under way that nobody drives: nobody ever did, or whoever did
-    /// was not heard of for longer than its lease. Runs in `live` are left alone. The epoch of each
-    /// grows; from somebody else who was not heard of, it is a takeover that counts.
+    /// Gives at most `limit` runs to an executor: first those that have begun and that nobody drives,
+    /// because whoever did has left them or was not heard of for longer than its lease; then those that
+    /// wait, as they have their turn, as far as `caps` allow. Runs in `live` are left alone. The epoch of
+    /// each grows; from somebody else who was not heard of, it is a takeover that counts. Tells also
+    /// whether any still wait.
     pub(crate) async fn claim(
         &self,
         lease: Lease,
         live: Vec<Uuid>,
+        caps: Arc<Caps>,
         limit: usize,
-    ) -> Result<Vec<Claimed>, Error> {
-        match self.ask(Task::Claim { lease, live, limit }).await? {
-            Outcome::Claimed(runs) => Ok(runs),
+    ) -> Result<(Vec<Claimed>, bool), Error> {
+        match self.ask(Task::Claim { lease, live, caps, limit }).await? {
+            Outcome::Claimed(runs, left) => Ok((runs, left)),
             _ => Err(lost()),
         }
     }
@@ -374,13 +393,17 @@ fn parse_ids(ids: &[String]) -> Result<Outcome, sqlx::Error> {
     ids.iter().map(|id| parse_id(id)).collect::<Result<_, _>>().map(Outcome::Runs)
 }
 
-/// Of ids, epochs and takeovers.
-fn to_claimed(rows: &[(String, i64, i64)]) -> Result<Outcome, sqlx::Error> {
-    let claimed = |(id, epoch, takeovers): &(String, i64, i64)| {
+/// Id, epoch and takeovers of a run.
+type ClaimedRow = (String, i64, i64);
+
+/// Those of runs, and whether any still wait.
+fn to_claimed(rows: &[ClaimedRow], left: bool) -> Result<Outcome, sqlx::Error> {
+    let claimed = |(id, epoch, takeovers): &ClaimedRow| {
         let takeovers = u32::try_from(*takeovers).unwrap_or(u32::MAX);
         Ok(Claimed { run: parse_id(id)?, epoch: Epoch(*epoch), takeovers })
     };
-    rows.iter().map(claimed).collect::<Result<_, _>>().map(Outcome::Claimed)
+    let claimed = rows.iter().map(claimed).collect::<Result<_, sqlx::Error>>()?;
+    Ok(Outcome::Claimed(claimed, left))
 }
 
 /// Of ids, and whether each is to be cancelled.

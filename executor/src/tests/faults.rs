@@ -192,6 +192,7 @@ async fn a_capability_with_too_many_steps_is_not_started() {
 async fn one_run_too_many_is_refused() {
     let mut world = World::new().await;
     world.config.limits.max_runs = 1;
+    world.config.limits.max_tenant_queued = 0;
     world.registry.publish(
         "Slow",
         "1.0.0",
@@ -201,6 +202,9 @@ async fn one_run_too_many_is_refused() {
     start(&app, "Slow", json!({})).await;
     let body = json!({"name": "Slow"});
     let answer = call(&app, http::Method::POST, "/v1/executions", &[], body).await;
-    let (status, code, _) = answer.problem();
-    assert_eq!((status, code.as_str()), (503, "A2S306"));
+    assert_eq!(answer.headers["retry-after"], "5");
+    let (status, code, problem) = answer.problem();
+    assert_eq!((status, code.as_str()), (429, "A2S306"));
+    let message = "there is no room for another run of `owner`, and none of them may wait";
+    assert_eq!(problem.detail, message);
 }

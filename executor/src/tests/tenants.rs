@@ -1,13 +1,21 @@
 //! Runs of several tenants: whose a run is, how many each may have, and whose turn it is.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
+use a2s::api::{ExecutionList, RunStatus};
 use a2s::{Caller, Identify, Later, Scope, Secret, Subject};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::world::{Answer, World, call, sequence, task};
-use crate::App;
+use super::database::told;
+use super::world::{
+    Answer, World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task,
+    transcript,
+};
+use crate::{App, TenantLimits};
 
 /// Takes a token for the name that it stands for; some may do more than run.
 #[derive(Debug)]
@@ -56,4 +64,216 @@ async fn a_run_belongs_to_whom_the_token_stands_for() {
     assert_eq!(tenants, ["owner", "ci", "jane@example", "mailer"]);
     let refused = call(&app, Method::POST, "/v1/executions", &[], json!({"name": "Ask"})).await;
     assert_eq!(refused.problem().1, "A2S301");
+}
+
+/// A world with room for so many runs, each of which is held by the service.
+async fn narrow(room: usize) -> World {
+    let mut world = world().await;
+    world.config.limits.max_runs = room;
+    publish_held(&world);
+    world
+}
+
+/// `Hold` asks for `/hold/WORD` and is held there.
+fn publish_held(world: &World) {
+    let inputs = json!({"pathParameters": {"word": "${word}"}});
+    let steps = json!([task("ask", "GET /hold/{word}", inputs, json!({"x": "$.value"}))]);
+    world.registry.publish("Hold", "1.0.0", &json!({"execution": sequence(steps)}));
+}
+
+/// Starts a run that is held at a word.
+async fn hold(app: &App, who: &str, word: &str) -> Answer {
+    let body = json!({"name": "Hold", "inputs": {"word": word}});
+    call_as(app, who, Method::POST, "/v1/executions", body).await
+}
+
+async fn read_as_owner(app: &App, run: Uuid) -> a2s::api::Run {
+    let path = format!("/v1/executions/{run}");
+    call_as(app, "root", Method::GET, &path, Value::Null).await.run()
+}
+
+/// Waits until a run is at rest.
+async fn rest(app: &App, run: Uuid) -> a2s::api::Run {
+    let path = format!("/v1/executions/{run}/events");
+    call_as(app, "root", Method::GET, &path, Value::Null).await;
+    read_as_owner(app, run).await
+}
+
+#[tokio::test]
+async fn a_run_without_room_waits_and_begins_when_there_is_some() {
+    let mut world = World::new().await;
+    world.config.limits.max_runs = 1;
+    // Nothing is seen in time by looking now and then.
+    world.config.limits.lease = Duration::from_secs(3_600);
+    publish_held(&world);
+    let app = world.open().await;
+    let first = start(&app, "Hold", json!({"word": "a"})).await;
+    world.service.arrived("GET /hold/a", 1).await;
+    let body = json!({"name": "Hold", "inputs": {"word": "b"}});
+    let key = [("idempotency-key", "k")];
+    let answer = call(&app, Method::POST, "/v1/executions", &key, body.clone()).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let waiting = answer.run();
+    assert_eq!(waiting.status, RunStatus::Queued);
+    assert_eq!(read(&app, waiting.id).await.status, RunStatus::Queued);
+    // The same key is the same run, and is awaited with its time in the queue.
+    let again = call(&app, Method::POST, "/v1/executions", &key, body.clone()).await;
+    assert_eq!((again.status, again.run()), (StatusCode::ACCEPTED, waiting.clone()));
+    let list = async |status: &str| {
+        let path = format!("/v1/executions?status={status}");
+        let list = call(&app, Method::GET, &path, &[], Value::Null).await;
+        let list: ExecutionList = serde_json::from_value(list.body).unwrap();
+        list.executions.iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    assert_eq!((list("queued").await, list("running").await), (vec![waiting.id], vec![first]));
+    let path = format!("/v1/executions/{}", waiting.id);
+    let refused = call(&app, Method::DELETE, &path, &[], Value::Null).await;
+    assert_eq!(refused.problem().1, "A2S309");
+    let mut awaited = body;
+    awaited["wait"] = json!(true);
+    let (ended, told, ()) = tokio::join!(
+        call(&app, Method::POST, "/v1/executions", &key, awaited),
+        events(&app, waiting.id),
+        async {
+            assert_eq!(world.service.count("GET /hold/b"), 0);
+            world.service.release("a");
+            world.service.arrived("GET /hold/b", 1).await;
+            world.service.release("b");
+        }
+    );
+    assert_succeeded(&ended.run());
+    assert_gapless(&told);
+    assert_eq!(transcript(&told)[..3], ["run Hold 1.0.0", "queued", "resumed"]);
+    assert_succeeded(&read(&app, first).await);
+    assert!(world.metrics().contains("runs_queued_total 1"), "{}", world.metrics());
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_cancelled_at_once_and_nothing_of_it_happens() {
+    let world = narrow(1).await;
+    let app = world.open().await;
+    let first = hold(&app, "root", "a").await.run().id;
+    let waiting = hold(&app, "root", "b").await.run().id;
+    let path = format!("/v1/executions/{waiting}/cancel");
+    let run = call_as(&app, "root", Method::POST, &path, Value::Null).await.run();
+    assert_eq!((run.status, run.error.unwrap().repeat_safe), (RunStatus::Cancelled, true));
+    let last = hold(&app, "root", "c").await.run().id;
+    world.service.release("a");
+    world.service.release("c");
+    assert_succeeded(&rest(&app, last).await);
+    assert_succeeded(&rest(&app, first).await);
+    assert_eq!(world.service.count("GET /hold/b"), 0);
+    let again = call_as(&app, "root", Method::POST, &path, Value::Null).await;
+    assert_eq!(again.problem().1, "A2S305");
+}
+
+#[tokio::test]
+async fn the_one_run_of_a_tenant_does_not_wait_for_the_many_of_another() {
+    let world = narrow(2).await;
+    let app = world.open().await;
+    let mut many = Vec::new();
+    for number in 0..6 {
+        many.push(hold(&app, "many", &format!("m{number}")).await.run());
+    }
+    let statuses: Vec<_> = many.iter().map(|run| run.status).collect();
+    assert_eq!(statuses[..2], [RunStatus::Running; 2]);
+    assert_eq!(statuses[2..], [RunStatus::Queued; 4]);
+    let one = hold(&app, "one", "x").await.run();
+    assert_eq!(one.status, RunStatus::Queued);
+    world.service.arrived("GET /hold/m1", 1).await;
+    world.service.release("m0");
+    world.service.arrived("GET /hold/x", 1).await;
+    assert_eq!(read_as_owner(&app, many[2].id).await.status, RunStatus::Queued);
+    // What is free then goes to the one who waits.
+    world.service.release("x");
+    world.service.arrived("GET /hold/m2", 1).await;
+    for number in 1..6 {
+        world.service.release(&format!("m{number}"));
+    }
+    for run in many {
+        assert_succeeded(&rest(&app, run.id).await);
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_has_as_many_runs_at_a_time_as_it_may_and_others_are_not_held_up() {
+    let mut world = narrow(10).await;
+    world.config.limits.max_tenant_runs = NonZeroU32::new(1);
+    world.config.limits.max_tenant_queued = 1;
+    let more = TenantLimits { max_runs: NonZeroU32::new(2), max_queued: Some(0) };
+    world.config.tenants.insert(Subject::new("more").unwrap(), more);
+    let app = world.open().await;
+    let status = async |who: &str, word: &str| hold(&app, who, word).await.run().status;
+    assert_eq!(status("ci", "a").await, RunStatus::Running);
+    let waiting = hold(&app, "ci", "b").await.run();
+    assert_eq!(waiting.status, RunStatus::Queued);
+    let refused = hold(&app, "ci", "c").await;
+    assert_eq!(refused.headers["retry-after"], "5");
+    let (status_code, code, problem) = refused.problem();
+    assert_eq!((status_code, code.as_str()), (429, "A2S306"));
+    let message = "a run of `ci` waits for room already, and more may not";
+    assert_eq!(problem.detail, message);
+    // The others have limits of their own, and room.
+    for who in ["root", "jane"] {
+        let run = hold(&app, who, "d").await.run();
+        world.service.release("d");
+        assert_succeeded(&rest(&app, run.id).await);
+    }
+    assert_eq!(status("more", "e").await, RunStatus::Running);
+    assert_eq!(status("more", "f").await, RunStatus::Running);
+    assert_eq!(hold(&app, "more", "g").await.problem().1, "A2S306");
+    assert_eq!(read_as_owner(&app, waiting.id).await.status, RunStatus::Queued);
+    world.service.release("a");
+    world.service.release("b");
+    assert_succeeded(&rest(&app, waiting.id).await);
+    assert_eq!(world.service.count("GET /hold/c"), 0);
+}
+
+#[tokio::test]
+async fn what_waits_at_an_executor_that_stops_is_begun_by_the_next() {
+    let world = narrow(1).await;
+    let app = world.open().await;
+    let first = hold(&app, "a", "a").await.run().id;
+    let second = hold(&app, "b", "b").await.run().id;
+    world.service.arrived("GET /hold/a", 1).await;
+    app.shutdown(Duration::ZERO).await;
+    drop(app);
+    world.service.idle().await;
+    let app = world.open().await;
+    // What has begun goes on before anything else begins.
+    world.service.arrived("GET /hold/a", 2).await;
+    assert_eq!(read_as_owner(&app, second).await.status, RunStatus::Queued);
+    world.service.release("a");
+    world.service.release("b");
+    for run in [first, second] {
+        assert_succeeded(&rest(&app, run).await);
+    }
+    let told = world.query("SELECT type FROM event WHERE type = 'run_queued'").await;
+    assert_eq!(told.len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_one_executor_has_no_room_for_begins_at_another() {
+    if told().is_none() {
+        return;
+    }
+    let mut world = narrow(1).await;
+    // Nothing is seen in time by looking now and then.
+    world.config.limits.lease = Duration::from_secs(3_600);
+    let (one, other) = (world.open().await, world.open().await);
+    let first = hold(&one, "a", "a").await.run().id;
+    world.service.arrived("GET /hold/a", 1).await;
+    let second = hold(&one, "a", "b").await.run();
+    assert_eq!(second.status, RunStatus::Queued);
+    world.service.arrived("GET /hold/b", 1).await;
+    // Both are full now, and what waits goes to the first that is not.
+    let third = hold(&other, "b", "c").await.run();
+    assert_eq!(third.status, RunStatus::Queued);
+    world.service.release("a");
+    world.service.arrived("GET /hold/c", 1).await;
+    world.service.release("b");
+    world.service.release("c");
+    for run in [first, second.id, third.id] {
+        assert_succeeded(&rest(&other, run).await);
+    }
 }

@@ -55,7 +55,9 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 ));
             }
         }
-        EventKind::RunQueued {} => output.line(format_args!("  {WARN}queued{WARN:#}")),
+        EventKind::RunQueued {} => {
+            output.line(format_args!("  {WARN}queued{WARN:#}, until there is room for it"));
+        }
         EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
         EventKind::StepResolved { step, decision, .. } => {
             let decided = match decision {
@@ -183,6 +185,7 @@ pub(crate) fn print_result(run: &Run, output: &mut Output) {
         RunStatus::Denied => (BAD, "denied"),
         RunStatus::Cancelled => (WARN, "cancelled"),
         RunStatus::Waiting => (WARN, "waiting"),
+        RunStatus::Queued => (WARN, "queued"),
         RunStatus::Running => (WARN, "running"),
     };
     let took = run.finished_at.map_or_else(String::new, |end| {

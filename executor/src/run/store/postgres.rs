@@ -7,16 +7,18 @@
 mod tell;
 
 use a2s::Secret;
+use a2s::api::Event;
 use sqlx::postgres::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use self::tell::{add_sealed, commit_told, tell};
 use super::listen::{TELL_CANCEL, TELL_FREE};
+use super::queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
 use super::told::{number, text_of};
 use super::write::{Job, Outcome, Task, Writer};
 use super::{
-    Created, Epoch, Lease, NewPlan, NewRun, Opened, milliseconds, parse_ids, parse_owner_of_key,
-    plans, to_claimed, to_held,
+    Caps, ClaimedRow, Created, Epoch, Lease, Load, NewPlan, NewRun, Opened, milliseconds,
+    parse_ids, parse_owner_of_key, plans, to_claimed, to_held,
 };
 use crate::config::Durability;
 use crate::database::postgres::Server;
@@ -122,7 +124,9 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
             let ids: Vec<String> = ids.fetch_all(&mut *connection).await?;
             delete(connection, &ids).await?
         }
-        Task::Claim { lease, live, limit } => claim(connection, *lease, live, *limit).await?,
+        Task::Claim { lease, live, caps, limit } => {
+            claim(connection, *lease, live, caps, *limit).await?
+        }
         Task::Release { owner } => {
             sqlx::query(
                 "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE id IN
@@ -137,8 +141,8 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
         // The writer's.
         Task::Tell(_) | Task::Renew { .. } => Outcome::OutOfTurn,
     };
-    // A plan that was gone takes back the run that was made for it.
-    if matches!(outcome, Outcome::Created(Created::PlanGone)) {
+    // A plan that was gone takes back the run that was made for it, and so does a full queue.
+    if matches!(outcome, Outcome::Created(Created::PlanGone | Created::Full)) {
         transaction.rollback().await?;
     } else {
         transaction.commit().await?;
@@ -147,23 +151,26 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
 }
 
 async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, sqlx::Error> {
+    let place = place_of(connection, run).await?;
+    let lease = run.lease.filter(|_| place == Place::Begins);
     // Of several with one key at once the first is waited for, and seen then.
     let inserted = sqlx::query(
         "INSERT INTO run
              (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name,
-              tenant)
-         VALUES ($1, 'running', $2, $3, now_ms() + $4, $5, $6, $7, $8, $9)
+              tenant, queued)
+         VALUES ($1, 'running', $2, $3, now_ms() + $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (idempotency_key) DO NOTHING",
     )
     .bind(run.first.run.to_string())
     .bind(&run.choices)
-    .bind(run.lease.owner.to_string())
-    .bind(milliseconds(run.lease.length))
+    .bind(lease.map(|lease| lease.owner.to_string()))
+    .bind(lease.map(|lease| milliseconds(lease.length)))
     .bind(Epoch::FIRST.0)
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
     .bind(run.tenant.as_str())
+    .bind(i64::from(lease.is_none()))
     .execute(&mut *connection)
     .await?;
     if inserted.rows_affected() == 0 {
@@ -175,6 +182,10 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
         let (id, digest) = parse_owner_of_key(&id, &digest)
             .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
         return Ok(Outcome::Created(Created::Existing(id, digest)));
+    }
+    // One that has a key which is known is none too many.
+    if place == Place::Nowhere {
+        return Ok(Outcome::Created(Created::Full));
     }
     if let Some(plan) = run.plan {
         let used = sqlx::query(plans::USE_UP)
@@ -197,17 +208,51 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
             .execute(&mut *connection)
             .await?;
     }
-    let text = text_of(&run.first)?;
-    sqlx::query("INSERT INTO event (run, seq, type, event) VALUES ($1, $2, 'run_started', $3)")
-        .bind(run.first.run.to_string())
-        .bind(number(run.first.seq))
-        .bind(text)
-        .execute(&mut *connection)
-        .await?;
+    add_event(connection, &run.first, "run_started").await?;
     if let Some(sealed) = &run.sealed {
         add_sealed(connection, &run.first, sealed).await?;
     }
-    Ok(Outcome::Created(Created::New))
+    if lease.is_some() {
+        return Ok(Outcome::Created(Created::New));
+    }
+    add_event(connection, &run.queued(), "run_queued").await?;
+    // Another executor may have room.
+    sqlx::query(TELL_FREE).execute(connection).await?;
+    Ok(Outcome::Created(Created::Queued))
+}
+
+/// What becomes of a new run. Where nothing but a place at an executor is needed, and there is one,
+/// nobody is asked.
+async fn place_of(connection: &mut PgConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
+    if run.lease.is_some() && run.room.most_begun.is_none() {
+        return Ok(Place::Begins);
+    }
+    lock_queue(connection).await?;
+    let (begun, queued) =
+        sqlx::query_as(LOAD).bind(run.tenant.as_str()).fetch_one(connection).await?;
+    Ok(run.room.place(run.lease.is_some(), Load { begun, queued }))
+}
+
+/// Waits for those before it that count runs of tenants and change what they have counted; the lock is
+/// held to the end of the transaction.
+async fn lock_queue(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let lock = "SELECT one FROM executor WHERE one = 1 FOR NO KEY UPDATE";
+    sqlx::query(lock).execute(connection).await.map(|_| ())
+}
+
+async fn add_event(
+    connection: &mut PgConnection,
+    event: &Event,
+    kind: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO event (run, seq, type, event) VALUES ($1, $2, $3, $4)")
+        .bind(event.run.to_string())
+        .bind(number(event.seq))
+        .bind(kind)
+        .bind(text_of(event)?)
+        .execute(connection)
+        .await
+        .map(|_| ())
 }
 
 /// Deletes runs whose rows are locked.
@@ -227,15 +272,17 @@ async fn claim(
     connection: &mut PgConnection,
     lease: Lease,
     live: &[Uuid],
+    caps: &Caps,
     limit: usize,
 ) -> Result<Outcome, sqlx::Error> {
     // Those that another executor is just claiming are left to it.
-    let claimed: Vec<(String, i64, i64)> = sqlx::query_as(concat!(
+    let mut claimed: Vec<ClaimedRow> = sqlx::query_as(concat!(
         "UPDATE run SET owner = $1, lease_until = now_ms() + $2, ",
         give!(),
         "CASE WHEN owner IS NULL OR owner = $1 THEN 0 ELSE 1 END
          WHERE id IN (SELECT id FROM run
-                      WHERE status = 'running' AND (owner IS NULL OR lease_until < now_ms())
+                      WHERE status = 'running' AND queued = 0
+                        AND (owner IS NULL OR lease_until < now_ms())
                         AND id <> ALL($3)
                       ORDER BY id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id, epoch, takeovers",
@@ -244,9 +291,56 @@ async fn claim(
     .bind(milliseconds(lease.length))
     .bind(texts(live))
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
-    to_claimed(&claimed)
+    let is_any: bool = sqlx::query_scalar(IS_ANY).fetch_one(&mut *connection).await?;
+    let left = limit.saturating_sub(claimed.len());
+    if !is_any || left == 0 {
+        return to_claimed(&claimed, is_any);
+    }
+    claimed.extend(begin(connection, lease, caps, left).await?);
+    let is_any = sqlx::query_scalar(IS_ANY).fetch_one(connection).await?;
+    to_claimed(&claimed, is_any)
+}
+
+/// Gives at most `limit` runs that wait to an executor, as they have their turn.
+async fn begin(
+    connection: &mut PgConnection,
+    lease: Lease,
+    caps: &Caps,
+    limit: usize,
+) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+    // Two that choose at once would both choose for the same tenant.
+    lock_queue(connection).await?;
+    let (own, default) = caps.to_columns();
+    let next = next_turns!("SELECT key, value::bigint FROM json_each_text($1::json)");
+    let mut next: Vec<(String, String)> = sqlx::query_as(next)
+        .bind(own)
+        .bind(default)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(&mut *connection)
+        .await?;
+    let ids: Vec<&str> = next.iter().map(|(id, _)| id.as_str()).collect();
+    // One that is just being cancelled is not waited for.
+    let begun: Vec<ClaimedRow> = sqlx::query_as(concat!(
+        "UPDATE run SET owner = $1, lease_until = now_ms() + $2, queued = 0, ",
+        give!(),
+        "0
+         WHERE id IN (SELECT id FROM run WHERE id = ANY($3) AND status = 'running' AND queued = 1
+                      ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id, epoch, takeovers",
+    ))
+    .bind(lease.owner.to_string())
+    .bind(milliseconds(lease.length))
+    .bind(ids)
+    .fetch_all(&mut *connection)
+    .await?;
+    next.retain(|(id, _)| begun.iter().any(|(begun, ..)| begun == id));
+    sqlx::query(note_turns!("SELECT key, value::bigint FROM json_each_text($1::json)"))
+        .bind(turns_of(&next))
+        .execute(connection)
+        .await?;
+    Ok(begun)
 }
 
 async fn renew(

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{Event, RunStatus};
-use a2s::{CapabilityName, Digest};
+use a2s::{CapabilityName, Digest, Subject};
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::queue::{LOAD, Load, columns_of};
 use super::{Epoch, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
 use crate::database::{failed, on};
 use crate::error::{Error, Kind};
@@ -73,18 +74,18 @@ impl Store {
         const SQL: &str = "SELECT event FROM event
              WHERE run IN (SELECT id FROM run
                            WHERE ($1 IS NULL OR id < $1)
-                             AND ($3 IS NULL OR status = $3)
+                             AND ($3 IS NULL OR (status = $3 AND queued = $5))
                              AND ($4 IS NULL OR name = $4)
                            ORDER BY id DESC LIMIT $2)
                AND type IN ('run_started', 'run_queued', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
              ORDER BY run DESC, seq";
         let before = filter.before.map(|run| run.to_string());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let status = filter.status.map(RunStatus::as_str);
+        let (status, queued) = filter.status.map(columns_of).unzip();
         let name = filter.name.as_ref().map(CapabilityName::as_str);
         let rows: Result<Vec<String>, _> = on!(&self.reads, |pool| {
             let query = sqlx::query_scalar(SQL).bind(before).bind(limit).bind(status).bind(name);
-            query.fetch_all(pool).await
+            query.bind(queued).fetch_all(pool).await
         });
         let mut lives: Vec<Vec<Event>> = Vec::new();
         for row in &rows.map_err(failed(WHAT))? {
@@ -101,16 +102,31 @@ impl Store {
 
     /// What is known about a run beside its events.
     pub(crate) async fn read_run(&self, run: Uuid) -> Result<Option<RunRow>, Error> {
-        const SQL: &str = "SELECT status, choices, cancel_requested, epoch FROM run WHERE id = $1";
+        const SQL: &str =
+            "SELECT status, queued, choices, cancel_requested, epoch FROM run WHERE id = $1";
+        type Columns = (String, i64, String, i64, i64);
         let run = run.to_string();
-        let row: Result<Option<(String, String, i64, i64)>, _> =
+        let row: Result<Option<Columns>, _> =
             on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
-        let Some((status, choices, cancel_requested, epoch)) = row.map_err(failed(WHAT))? else {
+        let Some((status, queued, choices, cancel_requested, epoch)) = row.map_err(failed(WHAT))?
+        else {
             return Ok(None);
         };
-        let status = serde_json::from_value(status.into()).map_err(failed(WHAT))?;
+        let status = match queued {
+            0 => serde_json::from_value(status.into()).map_err(failed(WHAT))?,
+            _ => RunStatus::Queued,
+        };
         let cancel_requested = cancel_requested != 0;
         Ok(Some(RunRow { status, choices, cancel_requested, epoch: Epoch(epoch) }))
+    }
+
+    /// How many runs a tenant has.
+    pub(crate) async fn read_load(&self, tenant: &Subject) -> Result<Load, Error> {
+        let tenant = tenant.as_str();
+        let load: Result<(i64, i64), _> =
+            on!(&self.reads, |pool| sqlx::query_as(LOAD).bind(tenant).fetch_one(pool).await);
+        let (begun, queued) = load.map_err(failed(WHAT))?;
+        Ok(Load { begun, queued })
     }
 
     /// The run that an idempotency key belongs to, and the digest of what was asked for with it.

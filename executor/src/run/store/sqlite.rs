@@ -12,11 +12,12 @@ use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use uuid::Uuid;
 
-use self::tell::{add_first, commit_told, tell};
+use self::tell::{add_new, commit_told, tell};
+use super::queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
 use super::write::{Job, Outcome, Task, Writer};
 use super::{
-    Created, Epoch, Lease, NewPlan, NewRun, Opened, milliseconds, parse_ids, parse_owner_of_key,
-    plans, to_claimed, to_held,
+    Caps, ClaimedRow, Created, Epoch, Lease, Load, NewPlan, NewRun, Opened, milliseconds,
+    parse_ids, parse_owner_of_key, plans, to_claimed, to_held,
 };
 use crate::config::Durability;
 use crate::database::{Pool, options, options_in_memory};
@@ -186,7 +187,9 @@ async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outco
             let ids = ids.bind(i64::try_from(*limit).unwrap_or(i64::MAX));
             delete(connection, ids).await
         }
-        Task::Claim { lease, live, limit } => claim(connection, *lease, live, *limit).await,
+        Task::Claim { lease, live, caps, limit } => {
+            claim(connection, *lease, live, caps, *limit).await
+        }
         Task::Renew { lease, live } => renew(connection, *lease, live).await,
         Task::Release { owner } => {
             sqlx::query(
@@ -213,6 +216,11 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
             .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
         return Ok(Outcome::Created(Created::Existing(id, digest)));
     }
+    let place = place_of(connection, run).await?;
+    if place == Place::Nowhere {
+        return Ok(Outcome::Created(Created::Full));
+    }
+    let lease = run.lease.filter(|_| place == Place::Begins);
     if let Some(plan) = run.plan {
         let used = sqlx::query(plans::USE_UP)
             .bind(plan.to_string())
@@ -227,20 +235,21 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     sqlx::query(concat!(
         "INSERT INTO run
              (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest, name,
-              tenant)
+              tenant, queued)
          VALUES (?1, 'running', ?2, ?3, ?4 + ",
         now!(),
-        ", ?5, ?6, ?7, ?8, ?9)",
+        ", ?5, ?6, ?7, ?8, ?9, ?10)",
     ))
     .bind(run.first.run.to_string())
     .bind(&run.choices)
-    .bind(run.lease.owner.to_string())
-    .bind(milliseconds(run.lease.length))
+    .bind(lease.map(|lease| lease.owner.to_string()))
+    .bind(lease.map(|lease| milliseconds(lease.length)))
     .bind(Epoch::FIRST.0)
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
     .bind(run.tenant.as_str())
+    .bind(i64::from(lease.is_none()))
     .execute(&mut *connection)
     .await?;
     for (digest, source) in &run.documents {
@@ -250,8 +259,23 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
             .execute(&mut *connection)
             .await?;
     }
-    add_first(connection, &run.first, run.sealed.as_ref()).await?;
-    Ok(Outcome::Created(Created::New))
+    add_new(connection, &run.first, run.sealed.as_ref()).await?;
+    if lease.is_some() {
+        return Ok(Outcome::Created(Created::New));
+    }
+    add_new(connection, &run.queued(), None).await?;
+    Ok(Outcome::Created(Created::Queued))
+}
+
+/// What becomes of a new run. Where nothing but a place at the executor is needed, and there is one,
+/// nobody is asked.
+async fn place_of(connection: &mut SqliteConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
+    if run.lease.is_some() && run.room.most_begun.is_none() {
+        return Ok(Place::Begins);
+    }
+    let (begun, queued) =
+        sqlx::query_as(LOAD).bind(run.tenant.as_str()).fetch_one(connection).await?;
+    Ok(run.room.place(run.lease.is_some(), Load { begun, queued }))
 }
 
 /// Deletes the runs that a query names.
@@ -276,16 +300,17 @@ async fn claim(
     connection: &mut SqliteConnection,
     lease: Lease,
     live: &[Uuid],
+    caps: &Caps,
     limit: usize,
 ) -> Result<Outcome, sqlx::Error> {
-    let claimed: Vec<(String, i64, i64)> = sqlx::query_as(concat!(
+    let mut claimed: Vec<ClaimedRow> = sqlx::query_as(concat!(
         "UPDATE run SET owner = ?1, lease_until = ?2 + ",
         now!(),
         ", ",
         give!(),
         "CASE WHEN owner IS NULL OR owner = ?1 THEN 0 ELSE 1 END
          WHERE id IN (SELECT id FROM run
-                      WHERE status = 'running' AND (owner IS NULL OR lease_until < ",
+                      WHERE status = 'running' AND queued = 0 AND (owner IS NULL OR lease_until < ",
         now!(),
         ")
                         AND id NOT IN (SELECT value FROM json_each(?3))
@@ -296,9 +321,53 @@ async fn claim(
     .bind(milliseconds(lease.length))
     .bind(serde_json::json!(live).to_string())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
-    to_claimed(&claimed)
+    let is_any: bool = sqlx::query_scalar(IS_ANY).fetch_one(&mut *connection).await?;
+    let left = limit.saturating_sub(claimed.len());
+    if !is_any || left == 0 {
+        return to_claimed(&claimed, is_any);
+    }
+    claimed.extend(begin(connection, lease, caps, left).await?);
+    let is_any = sqlx::query_scalar(IS_ANY).fetch_one(connection).await?;
+    to_claimed(&claimed, is_any)
+}
+
+/// Gives at most `limit` runs that wait to an executor, as they have their turn.
+async fn begin(
+    connection: &mut SqliteConnection,
+    lease: Lease,
+    caps: &Caps,
+    limit: usize,
+) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+    let (own, default) = caps.to_columns();
+    let next: Vec<(String, String)> =
+        sqlx::query_as(next_turns!("SELECT key, value FROM json_each($1)"))
+            .bind(own)
+            .bind(default)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *connection)
+            .await?;
+    let ids: Vec<&str> = next.iter().map(|(id, _)| id.as_str()).collect();
+    let begun: Vec<ClaimedRow> = sqlx::query_as(concat!(
+        "UPDATE run SET owner = ?1, lease_until = ?2 + ",
+        now!(),
+        ", queued = 0, ",
+        give!(),
+        "0
+         WHERE id IN (SELECT value FROM json_each(?3))
+         RETURNING id, epoch, takeovers",
+    ))
+    .bind(lease.owner.to_string())
+    .bind(milliseconds(lease.length))
+    .bind(serde_json::json!(ids).to_string())
+    .fetch_all(&mut *connection)
+    .await?;
+    sqlx::query(note_turns!("SELECT key, value FROM json_each($1)"))
+        .bind(turns_of(&next))
+        .execute(connection)
+        .await?;
+    Ok(begun)
 }
 
 async fn renew(

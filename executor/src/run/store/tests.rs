@@ -1,3 +1,5 @@
+mod queue;
+
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
@@ -17,6 +19,7 @@ struct Fixture {
     _folder: TempDir,
 }
 
+const FREE: Room = Room { most_begun: None, most_queued: 1_000 };
 const ONE: Uuid = Uuid::from_u128(1);
 const OTHER: Uuid = Uuid::from_u128(2);
 
@@ -57,7 +60,26 @@ impl Fixture {
             plan,
             first: event(run, 1, started()),
             sealed: None,
-            lease: lease(ONE),
+            lease: Some(lease(ONE)),
+            room: FREE,
+        };
+        self.store.create(new).await.unwrap()
+    }
+
+    /// The same of a tenant, with a place at an executor or without.
+    async fn create_of(&self, run: u128, tenant: &str, is_placed: bool, room: Room) -> Created {
+        let new = NewRun {
+            name: CapabilityName::new("Dogs").unwrap(),
+            tenant: Subject::new(tenant).unwrap(),
+            choices: "{}".to_owned(),
+            documents: Vec::new(),
+            key: None,
+            request_digest: Digest::of_bytes(b""),
+            plan: None,
+            first: event(run, 1, started()),
+            sealed: None,
+            lease: is_placed.then(|| lease(ONE)),
+            room,
         };
         self.store.create(new).await.unwrap()
     }
@@ -90,8 +112,13 @@ impl Fixture {
     }
 }
 
+/// What an executor is given.
+async fn give(store: &Store, owner: Uuid, live: Vec<Uuid>, limit: usize) -> Vec<Claimed> {
+    store.claim(lease(owner), live, Arc::default(), limit).await.unwrap().0
+}
+
 async fn claim(store: &Store, owner: Uuid) -> Vec<(u128, i64)> {
-    let mut claimed = store.claim(lease(owner), Vec::new(), 10).await.unwrap();
+    let mut claimed = give(store, owner, Vec::new(), 10).await;
     claimed.sort();
     claimed.iter().map(|claimed| (claimed.run.as_u128(), claimed.epoch.0)).collect()
 }
@@ -202,7 +229,7 @@ async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
     assert_eq!(held, [Held { run: Uuid::from_u128(1), cancel_requested: false }]);
     // The second was not renewed; whoever drives a run takes it over from nobody.
     let spared = vec![Uuid::from_u128(2)];
-    assert_eq!(fixture.store.claim(lease(OTHER), spared, 10).await.unwrap(), []);
+    assert_eq!(give(&fixture.store, OTHER, spared, 10).await, []);
     assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
     assert_eq!(fixture.claim(ONE).await, [], "the other one has it now");
     fixture.expire(1).await;
@@ -226,8 +253,7 @@ async fn takeovers_are_counted_until_a_step_finishes_or_a_person_looks() {
         let mut epoch = Epoch::FIRST;
         for number in 1..=count {
             fixture.expire(1).await;
-            let lease = lease(owners.next().unwrap());
-            let claimed = fixture.store.claim(lease, Vec::new(), 10).await.unwrap();
+            let claimed = give(&fixture.store, owners.next().unwrap(), Vec::new(), 10).await;
             assert_eq!(claimed.len(), 1);
             assert_eq!(claimed[0].takeovers, number);
             epoch = claimed[0].epoch;
@@ -235,7 +261,7 @@ async fn takeovers_are_counted_until_a_step_finishes_or_a_person_looks() {
         (epoch, owners.next().unwrap())
     };
     let count = async |owner: Uuid| {
-        let claimed = fixture.store.claim(lease(owner), Vec::new(), 10).await.unwrap();
+        let claimed = give(&fixture.store, owner, Vec::new(), 10).await;
         claimed.iter().map(|claimed| claimed.takeovers).collect::<Vec<_>>()
     };
     let (epoch, other) = lose(3).await;
@@ -461,7 +487,7 @@ async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
         tokio::spawn(async move {
             let mut taken = Vec::new();
             loop {
-                let claimed = store.claim(lease(owner), Vec::new(), 7).await.unwrap();
+                let claimed = give(&store, owner, Vec::new(), 7).await;
                 if claimed.is_empty() {
                     return taken;
                 }
@@ -474,7 +500,7 @@ async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
         taken.extend(taker.await.unwrap());
     }
     // A few may have been skipped while somebody else looked at them.
-    taken.extend(fixture.store.claim(lease(ONE), Vec::new(), 60).await.unwrap());
+    taken.extend(give(&fixture.store, ONE, Vec::new(), 60).await);
     taken.sort();
     // Created in the first epoch, given back in the second, taken in the third, once.
     let taken: Vec<_> = taken.iter().map(|taken| (taken.run.as_u128(), taken.epoch)).collect();

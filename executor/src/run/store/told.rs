@@ -45,7 +45,8 @@ pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
         EventKind::RunFinished { status, .. } => Some(*status),
         EventKind::RunWaiting { .. } => Some(RunStatus::Waiting),
         // For whoever claims it first.
-        EventKind::StepResolved { .. } | EventKind::RunQueued {} => Some(RunStatus::Running),
+        EventKind::StepResolved { .. } => Some(RunStatus::Running),
+        EventKind::RunQueued {} => Some(RunStatus::Queued),
         _ => None,
     }
 }

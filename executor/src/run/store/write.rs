@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::told::Told;
-use super::{Claimed, Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
+use super::{Caps, Claimed, Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
 use crate::database::failed;
 use crate::error::Error;
 
@@ -72,7 +72,7 @@ pub(super) enum Task {
     MarkReported(Vec<Uuid>),
     Delete(Uuid),
     Forget { before: Timestamp, limit: usize },
-    Claim { lease: Lease, live: Vec<Uuid>, limit: usize },
+    Claim { lease: Lease, live: Vec<Uuid>, caps: Arc<Caps>, limit: usize },
     Renew { lease: Lease, live: Vec<(Uuid, Epoch)> },
     Release { owner: Uuid },
 }
@@ -94,7 +94,7 @@ pub(super) enum Outcome {
     /// There are as many as there may be.
     Full,
     Runs(Vec<Uuid>),
-    Claimed(Vec<Claimed>),
+    Claimed(Vec<Claimed>, bool),
     Held(Vec<Held>),
 }
 

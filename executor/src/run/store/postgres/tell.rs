@@ -9,7 +9,8 @@ use sqlx::postgres::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::run::store::Epoch;
-use crate::run::store::listen::TELL_REST;
+use crate::run::store::listen::{TELL_FREE, TELL_REST};
+use crate::run::store::queue::columns_of;
 use crate::run::store::told::{Told, number, status_after, text_of};
 use crate::run::store::write::Outcome;
 use crate::vault::Sealed;
@@ -182,14 +183,17 @@ async fn set_status(
     event: &Event,
     status: RunStatus,
 ) -> Result<(), sqlx::Error> {
+    let (column, queued) = columns_of(status);
     let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
     sqlx::query(
-        "UPDATE run SET status = $2, ended_at = $3, owner = NULL, lease_until = NULL, takeovers = 0
+        "UPDATE run SET status = $2, ended_at = $3, queued = $4, owner = NULL, lease_until = NULL,
+             takeovers = 0
          WHERE id = $1",
     )
     .bind(event.run.to_string())
-    .bind(status.as_str())
+    .bind(column)
     .bind(ended_at)
+    .bind(queued)
     .execute(&mut *connection)
     .await?;
     if status.is_final() {
@@ -198,8 +202,12 @@ async fn set_status(
             .execute(&mut *connection)
             .await?;
     }
-    if status != RunStatus::Running {
-        sqlx::query(TELL_REST).execute(connection).await?;
-    }
+    let word = match status {
+        // Whoever has decided so takes it over, or leaves it to be found.
+        RunStatus::Running => return Ok(()),
+        RunStatus::Queued => TELL_FREE,
+        _ => TELL_REST,
+    };
+    sqlx::query(word).execute(connection).await?;
     Ok(())
 }

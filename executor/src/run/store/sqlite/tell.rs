@@ -9,6 +9,7 @@ use sqlx::SqliteConnection;
 use uuid::Uuid;
 
 use crate::run::store::Epoch;
+use crate::run::store::queue::columns_of;
 use crate::run::store::told::{Told, number, status_after, text_of};
 use crate::run::store::write::{MAX_BATCH, Outcome};
 use crate::vault::Sealed;
@@ -167,8 +168,8 @@ async fn insert_together(
     Ok(inserted == [events])
 }
 
-/// Writes the first event of a run.
-pub(super) async fn add_first(
+/// Writes an event of a new run.
+pub(super) async fn add_new(
     connection: &mut SqliteConnection,
     event: &Event,
     sealed: Option<&Sealed>,
@@ -207,14 +208,17 @@ async fn set_status(
     event: &Event,
     status: RunStatus,
 ) -> Result<(), sqlx::Error> {
+    let (column, queued) = columns_of(status);
     let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
     sqlx::query(
-        "UPDATE run SET status = ?2, ended_at = ?3, owner = NULL, lease_until = NULL, takeovers = 0
+        "UPDATE run SET status = ?2, ended_at = ?3, queued = ?4, owner = NULL, lease_until = NULL,
+             takeovers = 0
          WHERE id = ?1",
     )
     .bind(event.run.to_string())
-    .bind(status.as_str())
+    .bind(column)
     .bind(ended_at)
+    .bind(queued)
     .execute(&mut *connection)
     .await?;
     if status.is_final() {

@@ -1,0 +1,76 @@
+//! Those who look at a run that waits for room, and are told when it is driven here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use uuid::Uuid;
+
+use super::lock;
+
+/// Runs that somebody looks at.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals(Mutex<BTreeMap<Uuid, Arc<Notify>>>);
+
+impl Arrivals {
+    /// Somebody looks at a run.
+    pub(super) fn look(self: &Arc<Self>, run: Uuid) -> Look {
+        let notify = Arc::clone(lock(&self.0).entry(run).or_default());
+        Look { arrivals: Arc::clone(self), run, notify }
+    }
+
+    /// Tells those who look at a run that there is more to be seen of it here.
+    pub(super) fn tell(&self, run: Uuid) {
+        if let Some(notify) = lock(&self.0).get(&run) {
+            notify.notify_waiters();
+        }
+    }
+}
+
+/// A look at a run, for as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Look {
+    arrivals: Arc<Arrivals>,
+    run: Uuid,
+    notify: Arc<Notify>,
+}
+
+impl Look {
+    /// The next time that there is more to be seen: from now on, also before it is awaited.
+    pub(super) fn more(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        let mut looked_at = lock(&self.arrivals.0);
+        // The map has one, and this is the other.
+        if Arc::strong_count(&self.notify) == 2 {
+            looked_at.remove(&self.run);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_looks_is_told_and_nothing_stays_of_a_look() {
+        let arrivals = Arc::new(Arrivals::default());
+        let (run, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let (look, same, another) = (arrivals.look(run), arrivals.look(run), arrivals.look(other));
+        let (more, of_same) = (look.more(), same.more());
+        let of_other = another.more();
+        arrivals.tell(run);
+        more.await;
+        of_same.await;
+        assert!(futures::FutureExt::now_or_never(of_other).is_none());
+        drop(look);
+        assert_eq!(lock(&arrivals.0).len(), 2);
+        drop((same, another));
+        assert!(lock(&arrivals.0).is_empty());
+    }
+}

@@ -1,0 +1,231 @@
+//! The places that an executor has for runs, and what it knows of runs that wait for one.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::lock;
+
+/// The most places that runs are asked for at a time: meanwhile nobody else can have them.
+const GATHERED: usize = 64;
+
+/// All places of an executor.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// A permit for each.
+    free: Arc<Semaphore>,
+    most: u32,
+    known: Mutex<Known>,
+    /// Tells that there may be runs for places that are free.
+    stirred: Notify,
+    /// Held by whoever asks for runs.
+    asking: tokio::sync::Mutex<()>,
+}
+
+/// What is known of runs that wait, here and elsewhere. It may be late: then a run begins a turn too
+/// early, or waits until somebody looks again.
+#[derive(Debug, Default)]
+struct Known {
+    /// There may be some: whenever a place is given up, it may be the turn of one.
+    any: bool,
+    /// Some of them may wait for nothing but a place, so they come before any that is started now.
+    first: bool,
+    /// How often it was heard that there may be some.
+    news: u64,
+}
+
+/// A place for a run. When it is given up, one that waits may have it.
+#[derive(Debug)]
+pub(super) struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    places: Arc<Places>,
+}
+
+/// Places that runs are asked for.
+#[derive(Debug)]
+pub(super) struct Gathered<'p> {
+    permits: Vec<OwnedSemaphorePermit>,
+    news: u64,
+    places: &'p Arc<Places>,
+    _asking: tokio::sync::MutexGuard<'p, ()>,
+}
+
+impl Places {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        Arc::new(Self {
+            free: Arc::new(Semaphore::new(most as usize)),
+            most,
+            known: Mutex::default(),
+            stirred: Notify::new(),
+            asking: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// A place for a run that is started now; none when there is none, or when others that wait have
+    /// their turn before it. One that `can_wait` for its turn gets one later.
+    pub(super) async fn find(self: &Arc<Self>, can_wait: bool) -> Option<Place> {
+        if can_wait && self.known().first {
+            return None;
+        }
+        let permit = match self.permit() {
+            Some(permit) => Some(permit),
+            None => {
+                // Those that runs are just asked for may be left.
+                drop(self.asking.lock().await);
+                self.permit()
+            }
+        };
+        permit.map(|permit| self.place(permit))
+    }
+
+    /// Some of the free places, to ask for runs for them. Others begin meanwhile in what is left.
+    pub(super) async fn gather(self: &Arc<Self>) -> Gathered<'_> {
+        let asking = self.asking.lock().await;
+        let permits = std::iter::from_fn(|| self.permit()).take(GATHERED).collect();
+        Gathered { permits, news: self.known().news, places: self, _asking: asking }
+    }
+
+    /// There may be runs that wait, or that nobody drives any more.
+    pub(super) fn stir(&self) {
+        let mut known = self.known();
+        known.any = true;
+        // With a place for them they are begun at once.
+        known.first |= self.free.available_permits() == 0;
+        known.news += 1;
+        self.stirred.notify_one();
+    }
+
+    /// Waits until there may be runs for places that are free, at most until `due`.
+    pub(super) async fn stirred(&self, due: Instant) {
+        // Whatever it is that ends it, it is time to look.
+        let _ = tokio::time::timeout_at(due, self.stirred.notified()).await;
+    }
+
+    /// Waits until all places are free, and keeps them.
+    pub(super) async fn empty(&self) {
+        if let Ok(all) = self.free.acquire_many(self.most).await {
+            all.forget();
+        }
+    }
+
+    fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
+    }
+
+    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Place {
+        Place { permit: Some(permit), places: Arc::clone(self) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.known)
+    }
+}
+
+impl Gathered<'_> {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.permits.len()
+    }
+
+    /// Places for the runs that came of it. `left` says whether any still wait.
+    pub(super) fn settle(mut self, runs: usize, left: bool) -> Vec<Place> {
+        let mut known = self.places.known();
+        // What was heard meanwhile is newer.
+        if known.news == self.news {
+            known.any = left;
+            // With a place to spare, those that are left are of tenants that have as many as they may.
+            known.first = left && self.permits.len() <= runs;
+        }
+        drop(known);
+        self.permits.drain(..).take(runs).map(|permit| self.places.place(permit)).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        if self.places.known().any {
+            self.places.stirred.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// Whether somebody was told to look.
+    fn is_stirred(places: &Places) -> bool {
+        places.stirred.notified().now_or_never().is_some()
+    }
+
+    #[tokio::test]
+    async fn what_is_started_now_comes_behind_what_waits_for_nothing_but_a_place() {
+        let places = Places::new(3);
+        let one = places.find(true).await.unwrap();
+        // Nobody waits, so nobody is told of a place that is given up.
+        drop(one);
+        assert!(!is_stirred(&places));
+        // There is a place for whoever that may be.
+        places.stir();
+        assert!(is_stirred(&places));
+        let all = [places.find(true).await, places.find(true).await, places.find(true).await];
+        let [one, two, three] = all.map(Option::unwrap);
+        assert!(places.find(true).await.is_none());
+        places.stir();
+        assert!(is_stirred(&places));
+        drop((one, two));
+        assert!(is_stirred(&places));
+        assert!(places.find(true).await.is_none());
+        // One that cannot wait has no turn to wait for.
+        drop(places.find(false).await.unwrap());
+        // Two are asked for, two come, and there are more.
+        let gathered = places.gather().await;
+        assert_eq!(gathered.len(), 2);
+        let two = gathered.settle(2, true);
+        drop(three);
+        assert!(places.find(true).await.is_none());
+        // One is asked for and none comes: those that are left wait for something else.
+        assert!(places.gather().await.settle(0, true).is_empty());
+        let place = places.find(true).await.unwrap();
+        is_stirred(&places);
+        drop((two, place));
+        assert!(is_stirred(&places));
+        places.gather().await.settle(0, false);
+        drop(places.find(true).await.unwrap());
+        assert!(!is_stirred(&places));
+    }
+
+    #[tokio::test]
+    async fn what_is_heard_while_runs_are_asked_for_counts() {
+        let places = Places::new(1);
+        let gathered = places.gather().await;
+        places.stir();
+        gathered.settle(0, false);
+        assert!(is_stirred(&places));
+        assert!(places.find(true).await.is_none());
+        places.gather().await.settle(0, false);
+        assert!(places.find(true).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_place_that_nothing_came_for_is_there_for_what_is_started() {
+        let places = Places::new(1);
+        for can_wait in [true, false] {
+            let gathered = places.gather().await;
+            let finding = places.find(can_wait);
+            let mut finding = std::pin::pin!(finding);
+            assert!(finding.as_mut().now_or_never().is_none());
+            gathered.settle(0, false);
+            let place = finding.await;
+            assert!(place.is_some());
+            assert!(places.find(can_wait).await.is_none());
+        }
+        places.empty().await;
+        assert!(places.find(true).await.is_none());
+    }
+}

@@ -1,0 +1,144 @@
+//! Runs that wait until an executor has room, and whose turn it is.
+//!
+//! A run that waits is under way, and begun by nobody. When an executor has room, the tenant has its turn
+//! that has the fewest runs begun; of several such, the one whose last turn is the longest ago; and of
+//! its runs the oldest begins. So a tenant with a thousand runs that wait delays the one run of another
+//! tenant by one turn. Both engines understand the SQL, but for the lists that it is given.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use a2s::Subject;
+use a2s::api::RunStatus;
+
+/// How many runs a tenant may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Begun at the same time; none for as many as there is room for.
+    pub(crate) most_begun: Option<NonZeroU32>,
+    /// Waiting.
+    pub(crate) most_queued: u32,
+}
+
+/// How many runs of each tenant may be begun at the same time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Caps {
+    /// Those of a tenant that is not named.
+    pub(crate) default: Option<NonZeroU32>,
+    /// Those of the others.
+    pub(crate) own: BTreeMap<Subject, NonZeroU32>,
+}
+
+/// Runs of one tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Those that have begun.
+    pub(crate) begun: i64,
+    /// Those that wait.
+    pub(crate) queued: i64,
+}
+
+/// What becomes of a new run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Begins,
+    Waits,
+    /// It is refused.
+    Nowhere,
+}
+
+impl Room {
+    /// What becomes of another run of a tenant, for which there is a place at an executor, or not.
+    pub(super) fn place(self, is_placed: bool, load: Load) -> Place {
+        let most = self.most_begun.map_or(i64::MAX, |most| i64::from(most.get()));
+        // What has come before and waits has its turn first.
+        if is_placed && load.queued == 0 && load.begun < most {
+            Place::Begins
+        } else if load.queued < i64::from(self.most_queued) {
+            Place::Waits
+        } else {
+            Place::Nowhere
+        }
+    }
+}
+
+impl Caps {
+    /// What [`next_turns`](super::next_turns) is given: those of named tenants as JSON, and that of all
+    /// others.
+    pub(super) fn to_columns(&self) -> (String, i64) {
+        let own: serde_json::Map<_, _> =
+            self.own.iter().map(|(tenant, most)| (tenant.to_string(), most.get().into())).collect();
+        let default = self.default.map_or(i64::MAX, |most| i64::from(most.get()));
+        (serde_json::Value::Object(own).to_string(), default)
+    }
+}
+
+/// How many runs a tenant has begun, and how many wait.
+pub(super) const LOAD: &str =
+    "SELECT count(*) FILTER (WHERE queued = 0), count(*) FILTER (WHERE queued = 1) FROM run
+     WHERE status = 'running' AND queued IN (0, 1) AND tenant = $1";
+
+/// Whether any run waits.
+pub(super) const IS_ANY: &str =
+    "SELECT EXISTS (SELECT 1 FROM run WHERE status = 'running' AND queued = 1)";
+
+/// The runs that begin next, with their tenants, in order. It is given how many each tenant may have
+/// begun, as JSON and for those that are not in it, and the most that begin.
+///
+/// Chosen together, they are those that would be chosen one after the other. The first that waits of a
+/// tenant with `n` begun is its `n + 1`th, and so on: those runs come first that are the fewest by this
+/// count. Of several such, the tenants come first that had no turn among those chosen here, by their last
+/// turn, and then the others in the order of theirs.
+macro_rules! next_turns {
+    ($pairs:literal) => {
+        concat!(
+            "WITH own (tenant, most) AS (",
+            $pairs,
+            "), load AS (
+                 SELECT tenant, count(*) AS begun FROM run
+                 WHERE status = 'running' AND queued = 0 GROUP BY tenant
+             ), waiting AS (
+                 SELECT id, tenant, row_number() OVER (PARTITION BY tenant ORDER BY id) AS place,
+                        min(id) OVER (PARTITION BY tenant) AS head
+                 FROM run WHERE status = 'running' AND queued = 1
+             )
+             SELECT waiting.id, waiting.tenant FROM waiting
+             LEFT JOIN load ON load.tenant = waiting.tenant
+             LEFT JOIN turn ON turn.tenant = waiting.tenant
+             LEFT JOIN own ON own.tenant = waiting.tenant
+             WHERE coalesce(load.begun, 0) + place <= coalesce(own.most, $2)
+             ORDER BY coalesce(load.begun, 0) + place, place, coalesce(turn.number, 0), head
+             LIMIT $3"
+        )
+    };
+}
+pub(super) use next_turns;
+
+/// Notes the turns of tenants: JSON with the place of the last turn of each.
+macro_rules! note_turns {
+    ($pairs:literal) => {
+        concat!(
+            "WITH had (tenant, place) AS (",
+            $pairs,
+            ")
+             INSERT INTO turn (tenant, number)
+             SELECT tenant, place + (SELECT coalesce(max(number), 0) FROM turn) FROM had WHERE true
+             ON CONFLICT (tenant) DO UPDATE SET number = excluded.number"
+        )
+    };
+}
+pub(super) use note_turns;
+
+/// What [`note_turns`] is given, of runs with their tenants in the order of their turns.
+pub(super) fn turns_of(begun: &[(String, String)]) -> String {
+    let places = begun.iter().zip(1_i64..).map(|((_, tenant), place)| (tenant.as_str(), place));
+    serde_json::json!(places.collect::<BTreeMap<_, _>>()).to_string()
+}
+
+/// The columns `status` and `queued` of a state.
+pub(super) fn columns_of(status: RunStatus) -> (&'static str, i64) {
+    match status {
+        RunStatus::Queued => (RunStatus::Running.as_str(), 1),
+        other => (other.as_str(), 0),
+    }
+}
