@@ -11,7 +11,7 @@ use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
-use a2s::{Caller, CapabilityName, Identified, Refusal, Scope};
+use a2s::{Caller, CapabilityName, Identified, Refusal, Scope, Subject};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Extension, Path, Query, Request, State};
@@ -176,6 +176,7 @@ struct ListQuery {
     before: Option<Uuid>,
     status: Option<RunStatus>,
     name: Option<CapabilityName>,
+    tenant: Option<Subject>,
 }
 
 /// List runs, newest first, without their steps
@@ -186,6 +187,7 @@ struct ListQuery {
         ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
         ("status" = Option<RunStatus>, Query, description = "Only runs in this state"),
         ("name" = Option<String>, Query, description = "Only runs of this capability"),
+        ("tenant" = Option<String>, Query, description = "Only runs that a token of this name has started, or `owner`; for tokens with `admin`"),
     ),
     responses(
         (status = 200, description = "A page of runs", body = ExecutionList),
@@ -194,15 +196,17 @@ struct ListQuery {
 )]
 async fn list_executions(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<ExecutionList>, Error> {
-    let Query(ListQuery { limit, before, status, name }) =
+    let Query(ListQuery { limit, before, status, name, tenant }) =
         query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(Error::new(Kind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
     }
-    app.runs().list(&RunFilter { before, status, name }, limit).await.map(Json)
+    let filter = RunFilter { before, status, name, tenant };
+    app.runs().list(&filter, limit, &caller).await.map(Json)
 }
 
 /// Read a run
@@ -214,8 +218,12 @@ async fn list_executions(
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
-async fn get_execution(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run>, Error> {
-    app.runs().get(read_id(&id)?).await.map(Json)
+async fn get_execution(
+    State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
+    Path(id): Path<String>,
+) -> Result<Json<Run>, Error> {
+    app.runs().show(read_id(&id)?, &caller).await.map(Json)
 }
 
 /// Forget a run that is over

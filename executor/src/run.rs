@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
-use a2s::{Door, Subject};
+use a2s::{Caller, Door, Refusal, Scope, Subject};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -57,7 +57,7 @@ use fold::{Progress, RunState, fold};
 use journal::Journal;
 use places::Places;
 pub(crate) use store::RunFilter;
-use store::{Caps, Epoch, Lease, Room, Store};
+use store::{Caps, Epoch, Lease, Life, Room, Store};
 use tenure::Tenure;
 
 /// How often a run that another executor drives is looked at.
@@ -241,14 +241,37 @@ impl Runs {
         fold(&events).ok_or_else(|| not_found(run))
     }
 
-    /// A page of runs without their steps, newest first.
+    /// The same, and whose it is for those who may know it.
+    pub(crate) async fn show(&self, run: Uuid, reader: &Caller) -> Result<Run, Error> {
+        let shown = self.get(run).await?;
+        if !reader.may(Scope::Admin) {
+            return Ok(shown);
+        }
+        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        Ok(Run { tenant: Some(row.tenant), ..shown })
+    }
+
+    /// A page of runs without their steps, newest first, and whose they are for those who may know it.
+    ///
+    /// # Errors
+    /// [`Kind::Forbidden`] when somebody asks for those of a tenant who may not know whose runs are.
     pub(crate) async fn list(
         &self,
         filter: &RunFilter,
         limit: usize,
+        reader: &Caller,
     ) -> Result<ExecutionList, Error> {
+        let may_know = reader.may(Scope::Admin);
+        if filter.tenant.is_some() && !may_know {
+            let refusal = Refusal::Lacks { subject: reader.subject.clone(), scope: Scope::Admin };
+            return Err(Error::new(Kind::Forbidden, refusal.to_string()));
+        }
         let lives = self.store.read_lives(filter, limit + 1).await?;
-        let mut executions: Vec<Run> = lives.iter().filter_map(|events| fold(events)).collect();
+        let shown = |life: Life| {
+            let tenant = Some(life.tenant).filter(|_| may_know);
+            Some(Run { tenant, ..fold(&life.events)? })
+        };
+        let mut executions: Vec<Run> = lives.into_iter().filter_map(shown).collect();
         let more = executions.len() > limit;
         executions.truncate(limit);
         let steps = executions.iter_mut().map(|run| &mut run.steps);

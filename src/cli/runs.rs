@@ -1,7 +1,7 @@
 //! The arguments of `a2s runs`.
 
-use a2s::CapabilityName;
 use a2s::api::RunStatus;
+use a2s::{CapabilityName, Subject};
 use clap::{ArgGroup, Args, Subcommand};
 
 const AFTER_RESUME: &str = "\
@@ -42,6 +42,9 @@ pub(crate) struct RunsArgs {
     /// Those of this capability
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) name: Option<CapabilityName>,
+    /// Those that a token of this name has started, or `owner`; for tokens with `admin`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<Subject>,
 }
 
 /// What is done about a run.

@@ -69,6 +69,7 @@ async fn list_runs(
         ("limit", Some(arguments.limit.to_string())),
         ("status", arguments.status.map(|status| status.as_str().to_owned())),
         ("name", arguments.name.as_ref().map(ToString::to_string)),
+        ("tenant", arguments.tenant.as_ref().map(ToString::to_string)),
     ]);
     let list: ExecutionList = client.json(request).await?;
     if output.is_json() {
@@ -76,7 +77,8 @@ async fn list_runs(
         return Ok(());
     }
     if list.executions.is_empty() {
-        let any = arguments.status.is_none() && arguments.name.is_none();
+        let RunsArgs { status, name, tenant, .. } = arguments;
+        let any = status.is_none() && name.is_none() && tenant.is_none();
         output.line(format_args!("{}", if any { "nothing has run yet" } else { "no such run" }));
     }
     for run in &list.executions {
@@ -89,8 +91,11 @@ async fn list_runs(
         };
         let status = format!("{:?}", run.status).to_lowercase();
         let code = run.error.as_ref().map_or_else(String::new, |error| format!("  {}", error.code));
+        // Who is alone need not be told so.
+        let tenant = run.tenant.as_ref().filter(|tenant| !tenant.is_owner());
+        let tenant = tenant.map_or_else(String::new, |tenant| format!("  for {tenant}"));
         output.line(format_args!(
-            "{}  {style}{status:<9}{style:#}  {NAME}{}{NAME:#} {}{DIM}  {:.0}{code}{DIM:#}",
+            "{}  {style}{status:<9}{style:#}  {NAME}{}{NAME:#} {}{DIM}  {:.0}{tenant}{code}{DIM:#}",
             run.id, run.name, run.version, run.started_at
         ));
     }
@@ -107,6 +112,9 @@ async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), 
         "{NAME}{}{NAME:#} {}  {DIM}{}{DIM:#}",
         run.name, run.version, run.checksum
     ));
+    if let Some(tenant) = run.tenant.as_ref().filter(|tenant| !tenant.is_owner()) {
+        output.line(format_args!("  for {tenant}"));
+    }
     if let Some(plan) = run.plan {
         output.line(format_args!("  as planned  {DIM}{plan}{DIM:#}"));
     }

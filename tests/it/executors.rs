@@ -333,6 +333,7 @@ fn what_waits_begins_tenant_by_tenant_at_any_executor_and_outlives_one_that_is_k
     for (n, id) in ids.iter().enumerate() {
         let run = rest(&other, id);
         assert_eq!(run["status"], "succeeded", "{run}");
+        assert_eq!(run["tenant"], if n == 6 { "ci" } else { "owner" });
         assert_eq!(service.count(&format!("POST /orders/{n}")), 1, "order {n}");
         assert_eq!(service.count(&format!("POST /notes/{n}")), 1, "note {n}");
     }

@@ -92,8 +92,10 @@ fn a_tenant_of_the_file_has_limits_of_its_own_and_what_waits_is_listed() {
     let (status, refused) = start();
     assert!(status == 429 && refused.contains("A2S306"), "{status} {refused}");
     let id = run["id"].as_str().unwrap();
-    let listed = world.a2s(&["runs", "--status", "queued"]).exits(0);
+    let listed = world.a2s(&["runs", "--status", "queued", "--tenant", "owner"]).exits(0);
     assert!(listed.transcript().contains("queued"), "{}", listed.transcript());
+    let listed = world.a2s(&["runs", "--tenant", "somebody"]).exits(0);
+    assert!(listed.transcript().contains("no such run"), "{}", listed.transcript());
     world.a2s(&["cancel", id]).exits(0);
     assert_eq!(start().0, 202);
 

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Blame, Notice, StateScope, WaitReason};
+use crate::access::Subject;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
@@ -248,6 +249,11 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub plan: Option<Digest>,
+    /// Whose it is: the name that the token stands for which has started it, or `owner`. Those who may
+    /// administer are told, when they read or list runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub tenant: Option<Subject>,
     /// When it was started.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,

@@ -46,6 +46,8 @@ impl RunState {
             version: capability.version.clone(),
             checksum: capability.checksum,
             plan: *plan,
+            // Events are for everybody who may run.
+            tenant: None,
             started_at: first.at,
             finished_at: None,
             output: None,

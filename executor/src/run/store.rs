@@ -172,6 +172,17 @@ pub(crate) struct RunFilter {
     pub(crate) status: Option<RunStatus>,
     /// Those of this capability.
     pub(crate) name: Option<CapabilityName>,
+    /// Those of this tenant.
+    pub(crate) tenant: Option<Subject>,
+}
+
+/// The events that begin, suspend and end a run.
+#[derive(Debug)]
+pub(crate) struct Life {
+    /// Whose it is.
+    pub(crate) tenant: Subject,
+    /// In order.
+    pub(crate) events: Vec<Event>,
 }
 
 /// What is known about a run beside its events.
@@ -179,6 +190,8 @@ pub(crate) struct RunFilter {
 pub(crate) struct RunRow {
     /// Its state after the last event.
     pub(crate) status: RunStatus,
+    /// Whose it is.
+    pub(crate) tenant: Subject,
     /// Which document each dependency means, as JSON.
     pub(crate) choices: String,
     /// Whether somebody wants it to end.

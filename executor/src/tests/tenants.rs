@@ -66,6 +66,44 @@ async fn a_run_belongs_to_whom_the_token_stands_for() {
     assert_eq!(refused.problem().1, "A2S301");
 }
 
+#[tokio::test]
+async fn whose_a_run_is_is_told_to_those_who_administer_and_to_nobody_else() {
+    let world = world().await;
+    let app = world.open().await;
+    let body = json!({"name": "Ask", "wait": true});
+    let start = async |who: &str| {
+        call_as(&app, who, Method::POST, "/v1/executions", body.clone()).await.run()
+    };
+    let (of_ci, of_owner) = (start("ci").await, start("root").await);
+    assert_eq!((of_ci.tenant, of_owner.tenant), (None, None));
+    let path = format!("/v1/executions/{}", of_ci.id);
+    let list = async |who: &str, query: &str| {
+        let path = format!("/v1/executions?{query}");
+        call_as(&app, who, Method::GET, &path, Value::Null).await
+    };
+    let ci = Subject::new("ci").unwrap();
+    for who in ["root", "admin"] {
+        let run = call_as(&app, who, Method::GET, &path, Value::Null).await.run();
+        assert_eq!(run.tenant.as_ref(), Some(&ci));
+        let all: ExecutionList = serde_json::from_value(list(who, "").await.body).unwrap();
+        let tenants: Vec<_> = all.executions.into_iter().map(|run| run.tenant.unwrap()).collect();
+        assert_eq!(tenants, [Subject::owner(), ci.clone()]);
+        let own: ExecutionList = serde_json::from_value(list(who, "tenant=ci").await.body).unwrap();
+        assert_eq!(own.executions.iter().map(|run| run.id).collect::<Vec<_>>(), [of_ci.id]);
+    }
+    // What may be read is as it was: everything but that.
+    for who in ["ci", "jane"] {
+        let run = call_as(&app, who, Method::GET, &path, Value::Null).await;
+        assert_eq!(run.run().tenant, None);
+        let all = list(who, "").await;
+        assert!(!all.body.to_string().contains("tenant"), "{}", all.body);
+        let told = call_as(&app, who, Method::GET, &format!("{path}/events"), Value::Null).await;
+        assert!(!told.body.to_string().contains("tenant"), "{}", told.body);
+        let (status, code, _) = list(who, "tenant=ci").await.problem();
+        assert_eq!((status, code.as_str()), (403, "A2S318"));
+    }
+}
+
 /// A world with room for so many runs, each of which is held by the service.
 async fn narrow(room: usize) -> World {
     let mut world = world().await;

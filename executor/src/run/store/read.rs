@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::queue::{LOAD, Load, columns_of};
-use super::{Epoch, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
+use super::{Epoch, Life, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
 use crate::database::{failed, on};
 use crate::error::{Error, Kind};
 use crate::run::exchange::Exchange;
@@ -70,31 +70,33 @@ impl Store {
         &self,
         filter: &RunFilter,
         limit: usize,
-    ) -> Result<Vec<Vec<Event>>, Error> {
-        const SQL: &str = "SELECT event FROM event
-             WHERE run IN (SELECT id FROM run
+    ) -> Result<Vec<Life>, Error> {
+        const SQL: &str = "SELECT run.tenant, event.event FROM event JOIN run ON run.id = event.run
+             WHERE event.run IN (SELECT id FROM run
                            WHERE ($1 IS NULL OR id < $1)
                              AND ($3 IS NULL OR (status = $3 AND queued = $5))
                              AND ($4 IS NULL OR name = $4)
+                             AND ($6 IS NULL OR tenant = $6)
                            ORDER BY id DESC LIMIT $2)
                AND type IN ('run_started', 'run_queued', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
-             ORDER BY run DESC, seq";
+             ORDER BY event.run DESC, seq";
         let before = filter.before.map(|run| run.to_string());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let (status, queued) = filter.status.map(columns_of).unzip();
         let name = filter.name.as_ref().map(CapabilityName::as_str);
-        let rows: Result<Vec<String>, _> = on!(&self.reads, |pool| {
-            let query = sqlx::query_scalar(SQL).bind(before).bind(limit).bind(status).bind(name);
-            query.bind(queued).fetch_all(pool).await
+        let tenant = filter.tenant.as_ref().map(Subject::as_str);
+        let rows: Result<Vec<(String, String)>, _> = on!(&self.reads, |pool| {
+            let query = sqlx::query_as(SQL).bind(before).bind(limit).bind(status).bind(name);
+            query.bind(queued).bind(tenant).fetch_all(pool).await
         });
-        let mut lives: Vec<Vec<Event>> = Vec::new();
-        for row in &rows.map_err(failed(WHAT))? {
+        let mut lives: Vec<Life> = Vec::new();
+        for (tenant, row) in &rows.map_err(failed(WHAT))? {
             let event = parse_event(row)?;
             match lives.last_mut() {
-                Some(life) if life.first().is_some_and(|first| first.run == event.run) => {
-                    life.push(event);
+                Some(life) if life.events.first().is_some_and(|first| first.run == event.run) => {
+                    life.events.push(event);
                 }
-                _ => lives.push(vec![event]),
+                _ => lives.push(Life { tenant: parse_tenant(tenant)?, events: vec![event] }),
             }
         }
         Ok(lives)
@@ -102,22 +104,20 @@ impl Store {
 
     /// What is known about a run beside its events.
     pub(crate) async fn read_run(&self, run: Uuid) -> Result<Option<RunRow>, Error> {
-        const SQL: &str =
-            "SELECT status, queued, choices, cancel_requested, epoch FROM run WHERE id = $1";
-        type Columns = (String, i64, String, i64, i64);
+        const SQL: &str = "SELECT status, queued, tenant, choices, cancel_requested, epoch FROM run WHERE id = $1";
+        type Columns = (String, i64, String, String, i64, i64);
         let run = run.to_string();
         let row: Result<Option<Columns>, _> =
             on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
-        let Some((status, queued, choices, cancel_requested, epoch)) = row.map_err(failed(WHAT))?
-        else {
-            return Ok(None);
-        };
+        let Some(columns) = row.map_err(failed(WHAT))? else { return Ok(None) };
+        let (status, queued, tenant, choices, cancel_requested, epoch) = columns;
         let status = match queued {
             0 => serde_json::from_value(status.into()).map_err(failed(WHAT))?,
             _ => RunStatus::Queued,
         };
         let cancel_requested = cancel_requested != 0;
-        Ok(Some(RunRow { status, choices, cancel_requested, epoch: Epoch(epoch) }))
+        let (tenant, epoch) = (parse_tenant(&tenant)?, Epoch(epoch));
+        Ok(Some(RunRow { status, tenant, choices, cancel_requested, epoch }))
     }
 
     /// How many runs a tenant has.
@@ -211,6 +211,10 @@ impl Store {
             on!(&self.reads, |pool| sqlx::query_scalar("SELECT 1").fetch_one(pool).await);
         one.map(|_| ()).map_err(failed(WHAT))
     }
+}
+
+fn parse_tenant(name: &str) -> Result<Subject, Error> {
+    Subject::new(name).map_err(|error| Error::new(Kind::Store, format!("stored tenant: {error}")))
 }
 
 fn parse_event(row: &str) -> Result<Event, Error> {

@@ -381,7 +381,7 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
             )
             .await
             .unwrap();
-        let turns = |life: &Vec<Event>| life.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
+        let turns = |life: &Life| life.events.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
         lives.iter().map(turns).collect()
     };
     assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
