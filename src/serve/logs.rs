@@ -8,7 +8,7 @@
 use std::io::IsTerminal as _;
 
 use tracing::{Level, Metadata, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
+use tracing_subscriber::filter::{EnvFilter, filter_fn};
 use tracing_subscriber::fmt::{MakeWriter, layer};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
@@ -61,7 +61,9 @@ where
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().boxed(),
     };
-    Ok(registry().with(layer.with_filter(asked.and(filter_fn(may_be_told)))))
+    // Filters of everything, not of the layer: one of a layer remembers what was last asked, and a
+    // library that asks whether to tell and then does not would silence the next record of others.
+    Ok(registry().with(asked).with(filter_fn(may_be_told)).with(layer))
 }
 
 /// Whether a record may be written at all.
@@ -142,6 +144,23 @@ mod tests {
         for told in ["error of hyper::proto::h1", "info of hyperion", "info of sqlx::query"] {
             assert!(text.contains(told), "{told}: {text}");
         }
+    }
+
+    #[test]
+    fn a_library_that_asks_whether_to_tell_silences_no_other() {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber =
+            subscriber("info", LogFormat::Text, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            for number in 0..3 {
+                // As `sqlx` does before each statement.
+                assert!(!tracing::enabled!(target: "sqlx::query", Level::DEBUG));
+                tracing::info!(target: "registry::index", number, "told");
+            }
+        });
+        let bytes = written.0.lock().unwrap().clone();
+        assert_eq!(String::from_utf8(bytes).unwrap().lines().count(), 3);
     }
 
     #[test]
