@@ -122,6 +122,7 @@ impl Index {
             index: None,
             settled: Seq::default(),
             around_at,
+            reported: (i64::MAX, i64::MAX),
             unflushed: 0,
             unchecked: 0,
             flush_at: None,
@@ -218,6 +219,8 @@ struct Indexer {
     settled: Seq,
     /// When to look for what others have done, if there are any.
     around_at: Option<Instant>,
+    /// The numbers of the last reports of runs that there were at the last two looks.
+    reported: (i64, i64),
     /// Changes that are in the index but may not be on disk.
     unflushed: usize,
     /// Changes since the index was last asked whether it is worn.
@@ -253,14 +256,14 @@ impl Indexer {
                 }
                 Err(error) => {
                     self.note_failure(error);
-                    let pause = match error {
-                        // Asking costs a server nothing that is not there.
-                        Error::Vectors(vectors::Error::Away(_)) => {
-                            pause.next().min(2 * LOOK_AROUND)
-                        }
-                        _ => pause.next(),
+                    let is_away = match error {
+                        Error::Vectors(vectors::Error::Away(_)) => true,
+                        Error::Store(_) => self.points.store.is_shared(),
+                        _ => false,
                     };
-                    Some(Instant::now() + pause)
+                    // Asking costs a server nothing that is not there.
+                    let most = if is_away { 2 * LOOK_AROUND } else { Duration::MAX };
+                    Some(Instant::now() + pause.next().min(most))
                 }
             };
             event = tokio::select! {

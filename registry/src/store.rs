@@ -285,6 +285,13 @@ pub(crate) trait Store:
     /// What is known of the runs of a version beside its [`Stats`].
     async fn record_of(&self, version: VersionId) -> Result<Record, Error>;
 
+    /// The capabilities of which others may have reported runs behind the number `after`, and the
+    /// last number there is. A report may be seen after one that has a larger number.
+    async fn reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
+        // Nobody else reports to a store that is not shared.
+        Ok((after, Vec::new()))
+    }
+
     /// At most `limit` changes behind `after`.
     async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error>;
 

@@ -17,14 +17,15 @@ impl Indexer {
     /// Finds out how far the index on disk is, if it is one that can answer.
     pub(super) async fn look(&mut self) -> Result<(), Error> {
         self.points.relate(Which::Unrelated).await?;
-        let outbox = self.points.store.outbox(Seq::default(), 0).await?;
         self.vectors.refresh().await?;
-        let status = self.vectors.status().await?;
         let index = self.vectors.answering().ok().map(|live| live.identity().id.clone());
         let indexed = match &index {
             Some(index) => self.points.store.indexed(index).await?,
             None => None,
         };
+        let status = self.vectors.status().await?;
+        // Read last: when others publish meanwhile, the index looks behind, and not wrong.
+        let outbox = self.points.store.outbox(Seq::default(), 0).await?;
         // A damaged document has no point, so a store with one always looks incomplete: then
         // every start builds the index anew until it is mended.
         let is_whole = |indexed: &Seq| {
@@ -51,6 +52,12 @@ impl Indexer {
             return Ok(());
         }
         self.around_at = Some(Instant::now() + LOOK_AROUND);
+        let (latest, reported) = self.points.store.reported(self.reported.0).await?;
+        if !reported.is_empty() {
+            self.live.changed_all(&reported);
+        }
+        // Those of two looks at a time, as a report may be seen after one that has a larger number.
+        self.reported = (self.reported.1, latest);
         self.vectors.refresh().await?;
         let answering = self.vectors.answering().ok().map(|live| live.identity().id.clone());
         if let Some(index) = &self.index

@@ -151,6 +151,10 @@ impl Store for Postgres {
         self.record_of(version).await
     }
 
+    async fn reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
+        self.reported(after).await
+    }
+
     async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error> {
         // The parts must be of one moment.
         let mut transaction = self.snapshot().await?;

@@ -4,16 +4,19 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2s::{Caller, Complexity, Digest};
 use futures::future::join_all;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::database::{Folder, Made, server};
-use super::world::{World, document};
+use super::world::{TOKEN, World, clock, document};
 use crate::store::life::{Actor, History};
 use crate::store::relations::Relations;
 use crate::store::{self, Database, ErrorKind, NewVersion, Publication, Seq, Store};
+use crate::{App, IndexPlace};
 
 /// The server that tests are told, or nothing, said aloud.
 fn told() -> Option<String> {
@@ -204,6 +207,43 @@ async fn runs_that_come_again_push_nothing_out() {
     let folder = Folder::over(made);
     let database = folder.database().await;
     assert_eq!(database.execute("DELETE FROM outcome WHERE seq > 4", &[]).await, 0);
+}
+
+#[tokio::test]
+async fn runs_that_are_reported_to_one_registry_weigh_in_the_others() {
+    if told().is_none() {
+        return;
+    }
+    let one = World::with_index().await;
+    one.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let folder = Folder::with_file();
+    let mut config = one.folder.config(Some(TOKEN));
+    config.index = IndexPlace::Folder(folder.path().join("index"));
+    let other = World::around(App::open(config, clock(), &mut metrics).await.unwrap(), folder);
+    let hit = async || {
+        let answer = other.search("give food to the cat").await;
+        assert_eq!(answer.names(), ["FeedCat"]);
+        answer.json()["capabilities"][0].clone()
+    };
+    // What it has told is in its memory.
+    let told = hit().await;
+    assert_eq!(told["usage_count"], 0);
+    for run in 1_u32..=3 {
+        let report = json!({
+            "run": uuid::Uuid::from_u128(run.into()),
+            "name": "FeedCat",
+            "version": "1.0.0",
+            "checksum": told["checksum"],
+            "success": true,
+            "duration_ms": 12,
+        });
+        assert_eq!(one.post("/v1/outcomes", &report).await.status, 204);
+        let known = async { while hit().await["usage_count"] != run {} };
+        let known = tokio::time::timeout(Duration::from_secs(120), known).await;
+        known.expect("it never learns of the run");
+    }
+    other.app.close().await;
 }
 
 /// Texts that SQLite takes as they are, and PostgreSQL does not.

@@ -8,7 +8,7 @@ use sqlx::{Postgres as Backend, Row as _, Transaction};
 use super::Postgres;
 use crate::latency::Histogram;
 use crate::store::rows::{self, parse, to_failure, to_json};
-use crate::store::{Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
+use crate::store::{CapabilityId, Error, MOST_REMEMBERED, Outcome, Record, Recorded, VersionId};
 use crate::tally::Weight;
 
 impl Postgres {
@@ -55,6 +55,23 @@ impl Postgres {
         .await?;
         transaction.commit().await?;
         Ok(Recorded::New)
+    }
+
+    pub(super) async fn reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
+        let latest: i64 = sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM outcome")
+            .fetch_one(&self.pool)
+            .await?;
+        if latest <= after {
+            return Ok((latest, Vec::new()));
+        }
+        let reported: Vec<i64> = sqlx::query_scalar(
+            "SELECT DISTINCT capability FROM outcome JOIN version ON version.id = outcome.version \
+             WHERE seq > $1",
+        )
+        .bind(after)
+        .fetch_all(&self.pool)
+        .await?;
+        Ok((latest, reported.into_iter().map(CapabilityId).collect()))
     }
 
     pub(super) async fn record_of(&self, id: VersionId) -> Result<Record, Error> {
