@@ -221,6 +221,13 @@ impl Server {
         Self::start(&["serve", name], data, &flags, quiet())
     }
 
+    /// The same with its log at the end of a file: for one that will have much to say.
+    pub(crate) fn alone_logging(name: &str, data: PathBuf, flags: &[&str], log: &Path) -> Self {
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        Self::start(&["serve", name], data, &flags, ("info", Stdio::from(log)))
+    }
+
     /// Where it answers.
     pub(crate) fn url(&self) -> &str {
         &self.url

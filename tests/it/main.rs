@@ -2,14 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its world has to fail")]
 
+mod gauges;
 mod harness;
 mod http;
+mod servers;
 mod standin_of_task;
 
 mod a2a;
 mod agent;
 mod architecture;
 mod authoring;
+mod away;
 mod capabilities;
 mod cli;
 mod connections;
