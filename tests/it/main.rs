@@ -29,6 +29,7 @@ mod limits;
 mod live;
 mod mcp;
 mod postgres;
+mod qdrant;
 mod schema;
 mod secrets;
 mod state;

@@ -52,8 +52,9 @@ impl Drop for Database {
     }
 }
 
-fn names(server: &Server) -> Vec<String> {
-    let (status, body) = get(&format!("{}v1/capabilities", server.url()), &[]);
+/// What is published there.
+pub(crate) fn names(url: &str) -> Vec<String> {
+    let (status, body) = get(&format!("{url}v1/capabilities"), &[]);
     assert_eq!(status, 200, "{body}");
     let list: Value = serde_json::from_str(&body).unwrap();
     let names = list["capabilities"].as_array().unwrap().iter();
@@ -61,7 +62,7 @@ fn names(server: &Server) -> Vec<String> {
 }
 
 /// A draft of one's own, to be published.
-fn write_draft(folder: &Path) -> String {
+pub(crate) fn write_draft(folder: &Path) -> String {
     let text = std::fs::read_to_string(shipped("ListDogBreeds")).unwrap();
     let text = text.replace("ListDogBreeds", "ListCatBreeds").replace("dog breeds", "cat breeds");
     let path = folder.join("ListCatBreeds.yaml");
@@ -77,7 +78,7 @@ fn a_registry_on_postgres_keeps_everything_there() {
     let folder = TempDir::new().unwrap();
     let flags = ["--database", database.address.as_str()];
     let registry = Server::alone("registry", folder.path().join("one"), &flags);
-    let before = names(&registry);
+    let before = names(registry.url());
     registry.a2s(&["publish", &write_draft(folder.path())]).exits(0);
     let finds = |registry: &Server| {
         let hits = registry.a2s(&["--json", "search", "list of cat breeds"]).exits(0).one();
@@ -94,7 +95,7 @@ fn a_registry_on_postgres_keeps_everything_there() {
     std::fs::write(&config, format!("database = '{}'\n", database.address)).unwrap();
     let flags = ["--config", config.to_str().unwrap()];
     let registry = Server::alone("registry", folder.path().join("two"), &flags);
-    assert_eq!(names(&registry).len(), before.len() + 1);
+    assert_eq!(names(registry.url()).len(), before.len() + 1);
     finds(&registry);
     assert!(!folder.path().join("two/registry.sqlite").exists());
     drop(registry);
