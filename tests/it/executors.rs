@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::harness::{RUNTIME, Server};
 use crate::http;
 use crate::postgres::Database;
+use crate::servers::Postgres;
 
 const TOKEN: &str = "of-the-owner";
 /// Long enough that a busy machine keeps its leases, short enough to wait for.
@@ -121,23 +122,32 @@ fn document() -> String {
 /// A registry and executors on one database.
 struct Shop {
     folder: TempDir,
-    database: Database,
+    /// The address of the executors' database.
+    database: String,
     registry: Server,
     upstream: String,
+    _database: Option<Database>,
 }
 
 impl Shop {
     /// None without a server.
     fn open(service: &Service) -> Option<Self> {
         let database = Database::new()?;
+        let address = database.address.as_str();
+        let shop = Self::with(service, address, &["--database", address]);
+        Some(Self { _database: Some(database), ..shop })
+    }
+
+    /// With executors on a database, and a registry that may keep its documents elsewhere.
+    fn with(service: &Service, database: &str, registry: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
-        let flags = ["--token", TOKEN, "--database", database.address.as_str()];
+        let flags = [&["--token", TOKEN][..], registry].concat();
         let registry = Server::alone("registry", folder.path().join("registry"), &flags);
         let path = folder.path().join("shop.json");
         std::fs::write(&path, document()).unwrap();
         registry.a2s(&["publish", path.to_str().unwrap()]).exits(0);
         let upstream = format!("shop.example={}", service.url);
-        Some(Self { folder, database, registry, upstream })
+        Self { folder, database: database.to_owned(), registry, upstream, _database: None }
     }
 
     fn executor(&self, name: &str) -> Server {
@@ -151,7 +161,7 @@ impl Shop {
             "--token",
             TOKEN,
             "--database",
-            self.database.address.as_str(),
+            &self.database,
             "--registry",
             self.registry.url(),
             "--guardian",
@@ -163,7 +173,8 @@ impl Shop {
             "--host-limit",
             "max-concurrency=1000",
         ];
-        Server::alone("executor", data, &[&flags[..], more].concat())
+        let log = self.folder.path().join(format!("{name}.log"));
+        Server::alone_logging("executor", data, &[&flags[..], more].concat(), &log)
     }
 }
 
@@ -216,6 +227,33 @@ fn rest(executor: &Server, run: &str) -> Value {
     send(executor, "GET", &format!("/{run}"), None).1
 }
 
+/// Which runs wait for a person when nothing more happens by itself; all others have ended well.
+fn rest_all(executor: &Server, ids: &[String]) -> Vec<usize> {
+    let mut waiting = Vec::new();
+    for (n, id) in ids.iter().enumerate() {
+        let run = rest(executor, id);
+        if run["status"] == "waiting" {
+            assert_eq!(run["error"]["step"], "note", "{run}");
+            waiting.push(n);
+        } else {
+            assert_eq!(run["status"], "succeeded", "{run}");
+        }
+    }
+    waiting
+}
+
+/// Says of runs that wait that their note was taken; they end well.
+fn decide(executor: &Server, ids: &[String], waiting: Vec<usize>) {
+    for n in waiting {
+        let path = format!("/{}/resume", ids[n]);
+        let body = json!({"decision": "set", "outputs": {"note": "it has it"}});
+        let (status, run) = send(executor, "POST", &path, Some(body));
+        assert_eq!(status, 202, "{run}");
+        let run = rest(executor, &ids[n]);
+        assert_eq!(run["status"], "succeeded", "{run}");
+    }
+}
+
 /// Runs go on through two executors, and one is killed when all of them are in the middle: some read,
 /// some write. Gives the time from there until all are over.
 fn kill_one_of_two(runs: usize) -> Option<std::time::Duration> {
@@ -238,28 +276,12 @@ fn kill_one_of_two(runs: usize) -> Option<std::time::Duration> {
     let killed = Instant::now();
     service.hold(|_| false);
 
-    let mut waiting = Vec::new();
-    for (n, id) in ids.iter().enumerate() {
-        let run = rest(&other, id);
-        if run["status"] == "waiting" {
-            assert_eq!(run["error"]["step"], "note", "{run}");
-            waiting.push(n);
-        } else {
-            assert_eq!(run["status"], "succeeded", "{run}");
-        }
-    }
+    let waiting = rest_all(&other, &ids);
     let took = killed.elapsed();
     // What the one that died had written and never heard of; nothing else needs a person.
     let in_doubt: Vec<_> = (0..runs).filter(|n| n % 6 == 0).collect();
     assert_eq!(waiting, in_doubt);
-    for n in waiting {
-        let path = format!("/{}/resume", ids[n]);
-        let body = json!({"decision": "set", "outputs": {"note": "it has it"}});
-        let (status, run) = send(&other, "POST", &path, Some(body));
-        assert_eq!(status, 202, "{run}");
-        let run = rest(&other, &ids[n]);
-        assert_eq!(run["status"], "succeeded", "{run}");
-    }
+    decide(&other, &ids, waiting);
     for n in 0..runs {
         assert_eq!(service.count(&format!("POST /orders/{n}")), 1, "order {n}");
         assert_eq!(service.count(&format!("POST /notes/{n}")), 1, "note {n}");
@@ -334,6 +356,56 @@ fn what_waits_begins_tenant_by_tenant_at_any_executor_and_outlives_one_that_is_k
         let run = rest(&other, id);
         assert_eq!(run["status"], "succeeded", "{run}");
         assert_eq!(run["tenant"], if n == 6 { "ci" } else { "owner" });
+        assert_eq!(service.count(&format!("POST /orders/{n}")), 1, "order {n}");
+        assert_eq!(service.count(&format!("POST /notes/{n}")), 1, "note {n}");
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_sent_and_runs_go_on_when_the_database_is_back() {
+    const RUNS: usize = 12;
+    // It is stopped, so it cannot be that of other tests.
+    let (Some(_), Some(postgres)) = (Database::new(), Postgres::start()) else { return };
+    let is_note = |line: &str| line.contains("/notes/");
+    let mut service = Service::start(|line| line.contains("/rates/"));
+    // The registry is there all the time.
+    let shop = Shop::with(&service, postgres.url(), &[]);
+    let executors = [shop.executor("one"), shop.executor("other")];
+    let ids: Vec<String> = (0..RUNS).map(|n| start(&executors[n % 2], n)).collect();
+    service.wait_for(|line| line.contains("/rates/"), RUNS);
+    // Every third has a write under way.
+    service.hold(|line| match number_of(line) % 3 {
+        0 => line.contains("/notes/"),
+        _ => line.contains("/rates/"),
+    });
+    service.wait_for(is_note, RUNS.div_ceil(3));
+    postgres.stop();
+    // Everything is answered, and nothing of it can be written down.
+    service.hold(|_| false);
+    let body = json!({"name": "Shop", "inputs": {"n": "refused"}});
+    let read = format!("/{}", ids[0]);
+    std::thread::scope(|scope| {
+        for executor in &executors {
+            for (method, path, body) in
+                [("POST", "", Some(body.clone())), ("GET", read.as_str(), None)]
+            {
+                scope.spawn(move || {
+                    let (status, problem) = send(executor, method, path, body);
+                    assert_eq!((status, &problem["code"]), (503, &json!("A2S394")), "{problem}");
+                });
+            }
+        }
+    });
+    assert_eq!(service.count("POST /orders/refused"), 0);
+    let noted = |n: &usize| service.count(&format!("POST /notes/{n}")) > 0;
+    assert_eq!((0..RUNS).filter(noted).collect::<Vec<_>>(), [0, 3, 6, 9]);
+    postgres.start_again();
+
+    // Those need a person whose write had an answer that could not be written down, and no others.
+    let waiting = rest_all(&executors[0], &ids);
+    assert!(waiting.iter().all(|n| n % 3 == 0), "{waiting:?}");
+    decide(&executors[1], &ids, waiting);
+    for n in 0..RUNS {
         assert_eq!(service.count(&format!("POST /orders/{n}")), 1, "order {n}");
         assert_eq!(service.count(&format!("POST /notes/{n}")), 1, "note {n}");
     }
