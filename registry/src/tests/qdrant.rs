@@ -271,6 +271,13 @@ async fn a_server_that_goes_and_comes_back_costs_nothing_that_was_acknowledged()
     // What was there was used again.
     assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
 
+    // Everything that it had is gone.
+    own.stop();
+    std::fs::remove_dir_all(own.folder.path().join("server/storage")).unwrap();
+    own.start();
+    until_first(&world, "water the plants", "WaterPlants").await;
+    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "2");
+
     // With another key nobody gets in, and it is not told.
     let folder = world.close().await;
     for key in [Some("another key"), None] {

@@ -3,13 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use axum::http::{HeaderMap, Response};
+use qdrant_client::qdrant::qdrant_server::{self, QdrantServer};
+use qdrant_client::qdrant::{HealthCheckReply, HealthCheckRequest};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Code;
+use tonic::service::Routes;
 
 use super::*;
 use crate::Secret;
-use crate::vectors::Vectors as _;
+use crate::embed::BuiltIn;
+use crate::store::indexes::IndexId;
+use crate::vectors::{FORMAT, Vectors as _};
 
 const KEY: &str = "s3cret";
 
@@ -22,10 +27,8 @@ struct StandIn {
 
 impl StandIn {
     async fn says(code: Code) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let keys = Arc::new(Mutex::new(Vec::new()));
-        let (seen, stop) = (Arc::clone(&keys), CancellationToken::new());
+        let seen = Arc::clone(&keys);
         let answer = move |headers: HeaderMap| {
             let key = headers.get("api-key").map(|key| key.to_str().unwrap().to_owned());
             seen.lock().unwrap().extend(key);
@@ -39,8 +42,19 @@ impl StandIn {
                     .unwrap()
             }
         };
-        let routes = tonic::service::Routes::from(axum::Router::new().fallback(answer));
+        Self::serve(Routes::from(axum::Router::new().fallback(answer)), keys).await
+    }
+
+    /// One that says which version it is, and does nothing else.
+    async fn of_version(version: &'static str) -> Self {
+        Self::serve(Routes::new(QdrantServer::new(OfVersion(version))), Arc::default()).await
+    }
+
+    async fn serve(routes: Routes, keys: Arc<Mutex<Vec<String>>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let incoming = tonic::transport::server::TcpIncoming::from(listener);
+        let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         tokio::spawn(
             tonic::transport::Server::builder()
@@ -52,6 +66,19 @@ impl StandIn {
 
     fn config(&self) -> QdrantConfig {
         config(self.url.clone())
+    }
+}
+
+struct OfVersion(&'static str);
+
+#[async_trait]
+impl qdrant_server::Qdrant for OfVersion {
+    async fn health_check(
+        &self,
+        _: tonic::Request<HealthCheckRequest>,
+    ) -> Result<tonic::Response<HealthCheckReply>, tonic::Status> {
+        let version = self.0.to_owned();
+        Ok(tonic::Response::new(HealthCheckReply { version, ..HealthCheckReply::default() }))
     }
 }
 
@@ -87,6 +114,52 @@ async fn a_server_that_is_away_may_come_back() {
         assert!(matches!(qdrant.refresh().await, Err(Error::Away(_))));
         assert!(!format!("{qdrant:?}").contains(KEY), "{qdrant:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_refused_with_its_version() {
+    let open_of = async |version| open(StandIn::of_version(version).await.config()).await;
+    let error = open_of("1.15.9").await.unwrap_err();
+    assert!(matches!(&error, Error::Unusable(why) if why.contains("1.15.9")), "{error:?}");
+    for version in ["1.16.0", "2.0.0", "built by hand"] {
+        open_of(version).await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a server may have indexes of other tests")]
+async fn nothing_is_left_of_an_index_that_was_replaced_or_given_up() {
+    let Some(config) = crate::tests::database::qdrant() else {
+        return eprintln!("SKIPPED: A2S_TEST_QDRANT_URL names no server");
+    };
+    let store = uuid::Uuid::new_v4().simple().to_string();
+    let config = QdrantConfig { shards: Some(2), ..config };
+    let qdrant = Qdrant::open(config, store.clone(), vec!["embedder".to_owned()]).await.unwrap();
+    for (id, is_wanted) in [("first", true), ("given-up", false), ("last", true)] {
+        let identity = Identity {
+            id: IndexId(id.to_owned()),
+            store: store.clone(),
+            embedder: "embedder".to_owned(),
+            dimensions: 4,
+            scale: BuiltIn::new().scale(),
+            format: FORMAT,
+        };
+        qdrant.begin(identity).await.unwrap();
+        if is_wanted {
+            qdrant.commit().await.unwrap();
+            assert_eq!(qdrant.answering().unwrap().identity().id.0, id);
+        }
+    }
+    let mut client = qdrant.link.collections();
+    let all = client.list(ListCollectionsRequest {}).await.unwrap().into_inner().collections;
+    let left: Vec<_> =
+        all.into_iter().map(|one| one.name).filter(|name| name.contains(&store)).collect();
+    let alias = qdrant.names.alias("embedder");
+    assert_eq!(left, [Names::collection(&alias, &IndexId("last".to_owned()))]);
+    let asked = GetCollectionInfoRequest { collection_name: alias };
+    let info = client.get(asked).await.unwrap().into_inner().result.unwrap();
+    assert_eq!(info.config.unwrap().params.unwrap().shard_number, 2);
+    qdrant.remove(&left[0]).await.unwrap();
 }
 
 #[tokio::test]
