@@ -108,7 +108,7 @@ fn a_registry_ranks_alike_with_its_index_in_a_folder_and_on_qdrant() {
     let servers = [serve("folder", &[]), serve("server", &["--qdrant", qdrant.url()])];
     let registries = servers.each_ref().map(|server| Registry::at(server.url(), TOKEN));
     let documents = names(servers[0].url()).len() + size;
-    let answers: Vec<(Vec<String>, Vec<String>)> = RUNTIME.block_on(async {
+    let answers: Vec<[Vec<String>; 2]> = RUNTIME.block_on(async {
         for registry in &registries {
             let publish = async |number| {
                 let mut document = corpus.document(number);
@@ -126,12 +126,12 @@ fn a_registry_ranks_alike_with_its_index_in_a_folder_and_on_qdrant() {
         };
         futures::stream::iter(corpus.queries(QUERIES))
             .then(async |query| {
-                (ask(&registries[0], query).await, ask(&registries[1], query).await)
+                [ask(&registries[0], query).await, ask(&registries[1], query).await]
             })
             .collect()
             .await
     });
-    let overlap = |(one, other): &(Vec<String>, Vec<String>)| {
+    let overlap = |[one, other]: &[Vec<String>; 2]| {
         let one: BTreeSet<_> = one.iter().collect();
         let both = other.iter().filter(|name| one.contains(name)).count();
         match one.len().max(other.len()) {
@@ -139,7 +139,7 @@ fn a_registry_ranks_alike_with_its_index_in_a_folder_and_on_qdrant() {
             longer => both as f64 / longer as f64,
         }
     };
-    let share = |is: &dyn Fn(&(Vec<String>, Vec<String>)) -> bool| {
+    let share = |is: &dyn Fn(&[Vec<String>; 2]) -> bool| {
         answers.iter().filter(|answer| is(answer)).count() as f64 / answers.len() as f64
     };
     let mean = answers.iter().map(overlap).sum::<f64>() / answers.len() as f64;
@@ -148,9 +148,9 @@ fn a_registry_ranks_alike_with_its_index_in_a_folder_and_on_qdrant() {
          {:.1} % of the lists are the same, {:.1} % have the same first",
         answers.len(),
         100.0 * mean,
-        100.0 * share(&|(one, other)| one == other),
-        100.0 * share(&|(one, other)| one.first() == other.first())
+        100.0 * share(&|[one, other]| one == other),
+        100.0 * share(&|[one, other]| one.first() == other.first())
     );
-    assert!(answers.iter().any(|(one, _)| one.len() == 10));
+    assert!(answers.iter().any(|[one, _]| one.len() == 10));
     assert!(mean > 0.95, "{mean}");
 }

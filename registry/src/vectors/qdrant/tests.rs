@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use axum::http::{HeaderMap, Response};
 use qdrant_client::qdrant::qdrant_server::{self, QdrantServer};
-use qdrant_client::qdrant::{HealthCheckReply, HealthCheckRequest};
+use qdrant_client::qdrant::{
+    CollectionConfig, CollectionInfo, CollectionParams, HealthCheckReply, HealthCheckRequest,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Code;
@@ -189,6 +191,38 @@ async fn what_can_never_work_is_refused_before_anybody_is_asked() {
     ] {
         refused(config).await;
     }
+}
+
+#[test]
+fn a_collection_is_an_index_only_as_it_was_made() {
+    let told = |dimensions, format| Identity {
+        id: IndexId("one".to_owned()),
+        store: "store".to_owned(),
+        embedder: "embedder".to_owned(),
+        dimensions,
+        scale: BuiltIn::new().scale(),
+        format,
+    };
+    let config = config("http://127.0.0.1:1".parse().unwrap());
+    // One with vectors of a length that says of itself what another one would.
+    let identify = |length, says: &Identity, store| {
+        let made = words::to_collection("name", &told(length, FORMAT), &config).unwrap();
+        let metadata = words::to_collection("name", says, &config).unwrap().metadata;
+        let params = CollectionParams {
+            vectors_config: made.vectors_config,
+            sparse_vectors_config: made.sparse_vectors_config,
+            ..CollectionParams::default()
+        };
+        let config =
+            CollectionConfig { params: Some(params), metadata, ..CollectionConfig::default() };
+        let info = CollectionInfo { config: Some(config), ..CollectionInfo::default() };
+        words::to_identity(&info, store)
+    };
+    let good = told(4, FORMAT);
+    assert_eq!(identify(4, &good, "store"), Some(good.clone()));
+    assert_eq!(identify(5, &good, "store"), None);
+    assert_eq!(identify(4, &good, "another"), None);
+    assert_eq!(identify(4, &told(4, FORMAT + 1), "store"), None);
 }
 
 #[test]
