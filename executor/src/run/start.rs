@@ -21,6 +21,12 @@ use crate::clock::new_run_id;
 use crate::error::{Error, Kind};
 use crate::secrets::{Secrets, hidden};
 
+/// The key by which a run is found: no tenant meets runs of others by guessing what they have sent. A
+/// header has no line end, so no key of the owner's is one of these.
+fn of_tenant(tenant: &Subject, key: String) -> String {
+    if tenant.is_owner() { key } else { format!("{tenant}\n{key}") }
+}
+
 impl Runs {
     /// Starts a run of `tenant` for a caller who is in `trace`, or finds the one that `key` has started.
     /// An `event` that has started it is told to the guardian first.
@@ -33,6 +39,7 @@ impl Runs {
         tenant: Subject,
     ) -> Result<Run, Error> {
         self.check_open()?;
+        let key = key.map(|key| of_tenant(&tenant, key));
         // A plan is looked at before the key: one that is used by then was used together with the
         // key of its run, which is found here.
         let wanted = self.want(&request).await?;

@@ -50,6 +50,26 @@ async fn call_as(app: &App, who: &str, method: Method, path: &str, body: Value) 
 }
 
 #[tokio::test]
+async fn an_idempotency_key_is_of_its_tenant() {
+    let world = world().await;
+    let app = world.open().await;
+    let start = async |who: &str| {
+        let shown = format!("Bearer {who}");
+        let headers = [("authorization", shown.as_str()), ("idempotency-key", "1")];
+        let body = json!({"name": "Ask", "wait": true});
+        call(&app, Method::POST, "/v1/executions", &headers, body).await.run().id
+    };
+    let mut ids = Vec::new();
+    for who in ["root", "ci", "jane@example"] {
+        ids.push(start(who).await);
+        assert_eq!(start(who).await, ids[ids.len() - 1], "{who}");
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+}
+
+#[tokio::test]
 async fn a_run_belongs_to_whom_the_token_stands_for() {
     let world = world().await;
     let app = world.open().await;
