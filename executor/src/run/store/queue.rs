@@ -63,8 +63,7 @@ impl Room {
 }
 
 impl Caps {
-    /// What [`next_turns`](super::next_turns) is given: those of named tenants as JSON, and that of all
-    /// others.
+    /// What `next_turns!` is given: those of named tenants as JSON, and that of all others.
     pub(super) fn to_columns(&self) -> (String, i64) {
         let own: serde_json::Map<_, _> =
             self.own.iter().map(|(tenant, most)| (tenant.to_string(), most.get().into())).collect();
@@ -129,7 +128,7 @@ macro_rules! note_turns {
 }
 pub(super) use note_turns;
 
-/// What [`note_turns`] is given, of runs with their tenants in the order of their turns.
+/// What `note_turns!` is given, of runs with their tenants in the order of their turns.
 pub(super) fn turns_of(begun: &[(String, String)]) -> String {
     let places = begun.iter().zip(1_i64..).map(|((_, tenant), place)| (tenant.as_str(), place));
     serde_json::json!(places.collect::<BTreeMap<_, _>>()).to_string()
