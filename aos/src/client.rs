@@ -131,6 +131,15 @@ impl GuardianClient {
         Ok(Self { endpoint, options, http })
     }
 
+    /// The same with connections of its own. A connection is served by the runtime that it was opened
+    /// on: where each thread has a runtime of its own, a client for each saves waking another one.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made.
+    pub fn apart(&self) -> Result<Self, BuildError> {
+        Self::new(self.endpoint.clone(), self.options.clone())
+    }
+
     /// Where the guardian is.
     pub fn endpoint(&self) -> &Url {
         &self.endpoint

@@ -6,7 +6,6 @@
 pub(crate) mod postgres;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
@@ -49,22 +48,6 @@ pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConn
         .synchronous(synchronous)
         // What was removed is not left in the file, sealed as it is.
         .pragma("secure_delete", "ON")
-        .busy_timeout(Duration::from_secs(5))
-        .disable_statement_logging()
-}
-
-/// How connections to a new database in the memory of this process are opened. It is there for as
-/// long as one of them is.
-pub(crate) fn options_in_memory() -> SqliteConnectOptions {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    SqliteConnectOptions::new()
-        // The leading slash makes it one database for all connections.
-        .filename(format!("/runs-{number}"))
-        .vfs("memdb")
-        .foreign_keys(true)
-        .journal_mode(SqliteJournalMode::Memory)
-        .synchronous(SqliteSynchronous::Off)
         .busy_timeout(Duration::from_secs(5))
         .disable_statement_logging()
 }

@@ -32,8 +32,9 @@ use uuid::{Builder, Uuid};
 use crate::access::Access;
 use crate::clock::{Clock, Ids};
 use crate::config::{Guardian, Hook};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::metrics::Metrics;
+use crate::per_thread::PerThread;
 use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
 pub(crate) use beginning::Beginning;
@@ -168,7 +169,7 @@ impl<T> Judged<T> {
 /// The way to the guardians, if there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    guardians: Option<Guardians>,
+    guardians: Option<Arc<PerThread<Guardians>>>,
     metrics: Metrics,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -186,7 +187,14 @@ impl Gate {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Self, Error> {
-        Ok(Self { guardians: guardian.open()?, metrics, clock, ids })
+        let guardians = guardian.open()?.map(|guardians| {
+            let others = guardians.clone();
+            let make = move || {
+                others.apart().map_err(|error| Error::new(Kind::Configuration, error.to_string()))
+            };
+            Arc::new(PerThread::new(guardians, make))
+        });
+        Ok(Self { guardians, metrics, clock, ids })
     }
 
     /// Asks whether the task of `contract` may be run with `inputs` (`steps/toolCallRequest`), and
@@ -237,7 +245,7 @@ impl Gate {
             Ok(prepared) => prepared,
             Err(error) => return Judged { decisions: Vec::new(), verdict: Err(error.into()) },
         };
-        let Some(guardians) = &self.guardians else {
+        let Some(guardians) = self.guardians() else {
             let judged = self.unguarded(Asking::REQUEST, occasion, Ok(prepared));
             return match (task, judged) {
                 (Task::Mcp(_), Judged { decisions, verdict }) => {
@@ -286,18 +294,23 @@ impl Gate {
         }
     }
 
+    fn guardians(&self) -> Option<&Guardians> {
+        self.guardians.as_deref().map(PerThread::here)
+    }
+
     /// What each guardian calls the content of its policy, of those that tell it: `metadata.policy`
     /// of the answer to a ping.
     pub(crate) async fn policies(&self) -> BTreeMap<String, String> {
-        let pings = self.guardians.iter().flat_map(Guardians::clients).map(|(name, client)| {
-            let id = self.new_message_id();
-            let ping = Ping { timestamp: Some(self.clock.now()), ..Ping::default() };
-            async move {
-                let metadata = client.ping(id, ping).await.ok()?.metadata?;
-                let policy = one_line(metadata.get("policy")?.as_str()?, MAX_POLICY);
-                (!policy.is_empty()).then(|| (name.to_owned(), policy))
-            }
-        });
+        let pings =
+            self.guardians().into_iter().flat_map(Guardians::clients).map(|(name, client)| {
+                let id = self.new_message_id();
+                let ping = Ping { timestamp: Some(self.clock.now()), ..Ping::default() };
+                async move {
+                    let metadata = client.ping(id, ping).await.ok()?.metadata?;
+                    let policy = one_line(metadata.get("policy")?.as_str()?, MAX_POLICY);
+                    (!policy.is_empty()).then(|| (name.to_owned(), policy))
+                }
+            });
         join_all(pings).await.into_iter().flatten().collect()
     }
 
@@ -310,7 +323,7 @@ impl Gate {
         task: &Task,
         result: Result<Value, Error>,
     ) -> Asked<Value> {
-        let Some(guardians) = &self.guardians else {
+        let Some(guardians) = self.guardians() else {
             return self.unguarded(Asking::RESULT, Occasion::Run, result).permit();
         };
         let mut result = result;

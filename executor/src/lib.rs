@@ -83,6 +83,7 @@ mod http;
 pub mod measure;
 mod metrics;
 mod outbound;
+mod per_thread;
 mod plan;
 mod report;
 mod request;

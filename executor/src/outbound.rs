@@ -43,6 +43,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
+use crate::per_thread::PerThread;
 use crate::request::{Listener, PreparedRequest, RawResponse};
 use crate::vault::Vault;
 use address::Allowed;
@@ -66,11 +67,11 @@ const MAX_REDIRECTS: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct Outbound {
     /// For the hosts of documents: names resolve to allowed addresses only.
-    guarded: reqwest::Client,
+    guarded: PerThread<reqwest::Client>,
     /// For upstreams, which the configuration names; none when there are none.
-    configured: Option<reqwest::Client>,
+    configured: Option<PerThread<reqwest::Client>>,
     /// For hosts that are shown a certificate.
-    certified: BTreeMap<Domain, reqwest::Client>,
+    certified: BTreeMap<Domain, PerThread<reqwest::Client>>,
     vault: Arc<Vault>,
     tokens: Tokens,
     sessions: Sessions,
@@ -99,21 +100,27 @@ impl Outbound {
         let allowed = Arc::new(Allowed::read(&config.allowed_addresses)?);
         config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
         let limits = &config.limits;
-        let guarded = Resolver::guarded(Arc::clone(&allowed));
-        let guarded = build_client(reqwest::Client::builder(), guarded, limits)?;
+        let (addresses, of_guarded) = (Arc::clone(&allowed), limits.clone());
+        let guarded = move || {
+            let resolver = Resolver::guarded(Arc::clone(&addresses));
+            build_client(reqwest::Client::builder(), resolver, &of_guarded)
+        };
+        let is_plain = config.upstreams.values().all(|url| url.scheme() == "http");
+        let of_configured = limits.clone();
+        let configured = move || {
+            let mut builder = reqwest::Client::builder();
+            if is_plain {
+                // Reading the roots that the system trusts takes longer than all the rest.
+                builder = builder.tls_certs_only([]);
+            }
+            build_client(builder, Resolver::open(), &of_configured)
+        };
         let configured = match config.upstreams.is_empty() {
             true => None,
-            false => {
-                let mut builder = reqwest::Client::builder();
-                if config.upstreams.values().all(|url| url.scheme() == "http") {
-                    // Reading the roots that the system trusts takes longer than all the rest.
-                    builder = builder.tls_certs_only([]);
-                }
-                Some(build_client(builder, Resolver::open(), limits)?)
-            }
+            false => Some(PerThread::new(configured()?, configured)),
         };
         Ok(Self {
-            guarded,
+            guarded: PerThread::new(guarded()?, guarded),
             configured,
             certified: certificate::clients(config, &allowed)?,
             vault,
@@ -313,14 +320,15 @@ impl Outbound {
     /// The client and the address for a connection to the host of `url`.
     fn route(&self, url: &Url) -> Result<(&reqwest::Client, Url), Failure> {
         let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
-        let certified = certified.map(|(_, client)| client);
-        if let (Some(base), Some(client)) =
-            (self.upstream(url), certified.or(self.configured.as_ref()))
-        {
+        let certified = certified.map(|(_, client)| client.here());
+        if let (Some(base), Some(client)) = (
+            self.upstream(url),
+            certified.or_else(|| self.configured.as_ref().map(PerThread::here)),
+        ) {
             return Ok((client, redirect::to_upstream(url, base)));
         }
         match address::check(url, &self.allowed) {
-            Ok(()) => Ok((certified.unwrap_or(&self.guarded), url.clone())),
+            Ok(()) => Ok((certified.unwrap_or_else(|| self.guarded.here()), url.clone())),
             Err(rule) => Err(refuse(url, &rule)),
         }
     }

@@ -27,12 +27,12 @@ mod tenure;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
 use a2s::{Caller, Door, Refusal, Scope, Subject};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -117,8 +117,9 @@ struct Live {
     halt: Halt,
     /// What is told to nobody; held here and nowhere else.
     secrets: Arc<Secrets>,
-    /// What it came to, once its last event is recorded.
-    ended: Arc<OnceLock<Run>>,
+    /// What it came to, once its last event is recorded. Closed when it is not driven any more:
+    /// whoever waits for that is not woken by each event.
+    ended: watch::Sender<Option<Run>>,
 }
 
 impl Runs {
@@ -213,13 +214,11 @@ impl Runs {
         let look = self.arrivals.look(run);
         loop {
             let more = look.more();
-            let watched = |live: &Arc<Live>| (live.journal.watch(), Arc::clone(&live.ended));
-            let watched = lock(&self.live).get(&run).map(watched);
-            if let Some((mut watch, ended)) = watched {
-                // Closed when the run is not driven any more.
-                while watch.changed().await.is_ok() {}
-                if let Some(ended) = ended.get() {
-                    return Ok(ended.clone());
+            let driven = lock(&self.live).get(&run).map(|live| live.ended.subscribe());
+            if let Some(mut ended) = driven {
+                while ended.changed().await.is_ok() {}
+                if let Some(ended) = ended.borrow().clone() {
+                    return Ok(ended);
                 }
             }
             let stirred = self.stirred.notified();
@@ -441,7 +440,7 @@ impl Runs {
         let run = state.id();
         let tenure = Arc::new(tenure);
         let journal = self.journal(state, Arc::clone(&tenure), Arc::clone(&secrets));
-        let (halt, ended) = (Halt::default(), Arc::default());
+        let (halt, ended) = (Halt::default(), watch::Sender::new(None));
         let live = Arc::new(Live { tenure, journal, halt, secrets, ended });
         lock(&self.live).insert(run, Arc::clone(&live));
         self.arrivals.tell(run);

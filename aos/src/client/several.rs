@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reqwest::header::HeaderMap;
 
-use super::{FailMode, Failure, GuardianClient, Origin, Outcome, Verdict};
+use super::{BuildError, FailMode, Failure, GuardianClient, Origin, Outcome, Verdict};
 use crate::message::Request;
 
 /// Guardians that all have to agree, each with a name for records.
@@ -34,6 +34,12 @@ struct Named {
     client: GuardianClient,
 }
 
+impl Named {
+    fn apart(&self) -> Result<Self, BuildError> {
+        Ok(Self { name: self.name.clone(), client: self.client.apart()? })
+    }
+}
+
 /// What came of a question to several guardians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consultation {
@@ -55,6 +61,15 @@ impl Guardians {
     pub fn and(mut self, name: impl Into<String>, client: GuardianClient) -> Self {
         self.others.push(Named { name: name.into(), client });
         self
+    }
+
+    /// The same with connections of their own: see [`GuardianClient::apart`].
+    ///
+    /// # Errors
+    /// The HTTP client of one cannot be made.
+    pub fn apart(&self) -> Result<Self, BuildError> {
+        let others = self.others.iter().map(Named::apart).collect::<Result<_, _>>()?;
+        Ok(Self { first: self.first.apart()?, others })
     }
 
     /// Their names, in the order in which they are asked.

@@ -54,7 +54,7 @@ impl Gate {
         mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
     ) -> Asked<()> {
         let asking = Asking::TRIGGER;
-        let Some(guardians) = &self.guardians else {
+        let Some(guardians) = self.guardians() else {
             return self.unguarded(asking, Occasion::Run, Ok(())).permit();
         };
         let content =

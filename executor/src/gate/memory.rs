@@ -76,7 +76,7 @@ impl Gate {
         mut values: Map<String, Value>,
         mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
     ) -> Judged<Map<String, Value>> {
-        let Some(guardians) = &self.guardians else {
+        let Some(guardians) = self.guardians() else {
             return self.unguarded(asking, Occasion::Run, Ok(values));
         };
         let take = |modified: &_| {

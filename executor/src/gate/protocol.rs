@@ -69,7 +69,7 @@ impl Gate {
         message: Message,
     ) -> Asked<Message> {
         let asking = Asking::MCP_INBOUND;
-        let Some(guardians) = &self.guardians else {
+        let Some(guardians) = self.guardians() else {
             return self.unguarded(asking, Occasion::Run, Ok(message)).permit();
         };
         let mut truth = Value::Object(message);

@@ -13,43 +13,63 @@ use super::client::build_client;
 use super::resolve::Resolver;
 use crate::config::{ClientCertificate, Config};
 use crate::error::{Error, Kind};
+use crate::per_thread::PerThread;
 
 /// A client for each host that is shown a certificate.
 pub(super) fn clients(
     config: &Config,
     allowed: &Arc<Allowed>,
-) -> Result<BTreeMap<Domain, reqwest::Client>, Error> {
+) -> Result<BTreeMap<Domain, PerThread<reqwest::Client>>, Error> {
     let mut clients = BTreeMap::new();
     for (domain, files) in &config.client_certificates {
+        let shown = Shown::read(domain, files)?;
         // An upstream is configuration, as for the other clients.
-        let resolver = match config.upstreams.contains_key(domain) {
-            true => Resolver::open(),
-            false => Resolver::guarded(Arc::clone(allowed)),
+        let is_configured = config.upstreams.contains_key(domain);
+        let (allowed, limits) = (Arc::clone(allowed), config.limits.clone());
+        let make = move || {
+            let resolver = match is_configured {
+                true => Resolver::open(),
+                false => Resolver::guarded(Arc::clone(&allowed)),
+            };
+            build_client(shown.builder(), resolver, &limits)
         };
-        let builder = identify(domain, files)?;
-        let client = build_client(builder, resolver, &config.limits)?;
-        clients.insert(domain.clone(), client);
+        clients.insert(domain.clone(), PerThread::new(make()?, make));
     }
     Ok(clients)
 }
 
-fn identify(domain: &Domain, files: &ClientCertificate) -> Result<reqwest::ClientBuilder, Error> {
-    let mut pem = Zeroizing::new(read(domain, &files.key)?);
-    pem.push(b'\n');
-    pem.extend_from_slice(&read(domain, &files.certificate)?);
-    let identity = reqwest::Identity::from_pem(&pem)
-        // Its words are about the form of the files; they do not quote them.
-        .map_err(|_| unusable(domain, "key and certificate are not both there as PEM"))?;
-    let mut builder = reqwest::Client::builder().identity(identity);
-    if let Some(path) = &files.authorities {
-        let pem = read(domain, path)?;
-        let authorities = reqwest::Certificate::from_pem_bundle(&pem)
-            .ok()
-            .filter(|authorities| !authorities.is_empty())
-            .ok_or_else(|| unusable(domain, "the authorities are not certificates as PEM"))?;
-        builder = builder.tls_certs_only(authorities);
+/// What a host is shown, and who vouches for it.
+struct Shown {
+    identity: reqwest::Identity,
+    /// Those who vouch for the host, in place of those that the system trusts.
+    authorities: Option<Vec<reqwest::Certificate>>,
+}
+
+impl Shown {
+    fn read(domain: &Domain, files: &ClientCertificate) -> Result<Self, Error> {
+        let mut pem = Zeroizing::new(read(domain, &files.key)?);
+        pem.push(b'\n');
+        pem.extend_from_slice(&read(domain, &files.certificate)?);
+        let identity = reqwest::Identity::from_pem(&pem)
+            // Its words are about the form of the files; they do not quote them.
+            .map_err(|_| unusable(domain, "key and certificate are not both there as PEM"))?;
+        let authorities = files.authorities.as_deref().map(|path| {
+            let pem = read(domain, path)?;
+            reqwest::Certificate::from_pem_bundle(&pem)
+                .ok()
+                .filter(|authorities| !authorities.is_empty())
+                .ok_or_else(|| unusable(domain, "the authorities are not certificates as PEM"))
+        });
+        Ok(Self { identity, authorities: authorities.transpose()? })
     }
-    Ok(builder)
+
+    fn builder(&self) -> reqwest::ClientBuilder {
+        let builder = reqwest::Client::builder().identity(self.identity.clone());
+        match &self.authorities {
+            Some(authorities) => builder.tls_certs_only(authorities.iter().cloned()),
+            None => builder,
+        }
+    }
 }
 
 fn read(domain: &Domain, path: &Path) -> Result<Vec<u8>, Error> {

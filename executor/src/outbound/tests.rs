@@ -298,7 +298,7 @@ async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
     let outbound = open(&config(None, "")).unwrap();
     // What a name such as this one resolves to is checked, too, not only its spelling.
     let url = Url::parse(&format!("http://localhost:{}/", server.port())).unwrap();
-    let error = outbound.guarded.get(url.clone()).send().await.unwrap_err();
+    let error = outbound.guarded.here().get(url.clone()).send().await.unwrap_err();
     let failure = explain(&error, &url);
     assert_eq!((failure.error.kind, failure.sent), (Kind::AddressRefused, false));
     assert!(failure.error.message.contains("is a loopback address"), "{}", failure.error.message);
@@ -331,7 +331,8 @@ async fn a_name_that_changes_its_addresses_leads_to_none_that_was_not_checked() 
     let mut outbound = open(&config).unwrap();
     let fickle = Arc::new(Fickle(AtomicUsize::new(0)));
     let resolver = Resolver::among(fickle.clone(), Arc::clone(&outbound.allowed));
-    outbound.guarded = build_client(reqwest::Client::builder(), resolver, &config.limits).unwrap();
+    let client = build_client(reqwest::Client::builder(), resolver, &config.limits).unwrap();
+    outbound.guarded = PerThread::new(client.clone(), move || Ok(client.clone()));
     let mut ends = BTreeMap::<_, usize>::new();
     for _ in 0..20 {
         let end = get(&outbound, &format!("http://fickle.example:{port}/")).await;

@@ -71,10 +71,7 @@ impl Runs {
             match live.journal.commit(kind).await {
                 Ok(()) => {
                     rest = Some(status);
-                    if let Some(ended) = live.journal.state() {
-                        // Nobody else sets it.
-                        let _ = live.ended.set(ended);
-                    }
+                    live.ended.send_replace(live.journal.state());
                     tracing::info!(%run, status = status.as_str(), duration_ms, "run ended");
                     self.metrics.run_ended(status, duration_ms);
                 }

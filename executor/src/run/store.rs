@@ -1,6 +1,6 @@
-//! Runs and their events, in SQLite or in PostgreSQL.
+//! Runs and their events, in SQLite, in PostgreSQL, or in memory.
 //!
-//! One task writes what runs tell. It takes all the jobs that wait, does them in one transaction, and
+//! To a database, one task writes what runs tell. It takes all the jobs that wait, does them in one transaction, and
 //! answers after the commit: many runs share the price of one `fsync`, and the jobs of one run are
 //! done in the order they were sent. In SQLite it does everything else that writes, too, as it has the
 //! only connection that may; in PostgreSQL the rest has connections of its own. So do reads.
@@ -22,6 +22,7 @@ macro_rules! give {
 }
 
 mod listen;
+mod memory;
 mod plans;
 mod postgres;
 mod queue;
@@ -36,11 +37,13 @@ use std::time::Duration;
 
 use a2s::api::{Event, EventKind, RunStatus};
 use a2s::{CapabilityName, Digest, Subject};
+use futures::future::{Either, ready};
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 pub(crate) use listen::Word;
+use memory::Memory;
 pub(crate) use plans::NewPlan;
 pub(crate) use plans::StoredPlan;
 pub(crate) use queue::{Caps, Load, Room};
@@ -56,23 +59,22 @@ use crate::vault::Sealed;
 
 /// As errors call it.
 const WHAT: &str = "the run database";
-/// Events of a run that may wait to be written where none is waited for.
-const MAX_UNWRITTEN: u64 = 1024;
-/// How long an event that nobody waits for may wait itself; where none is waited for, readers are
-/// all that is late.
-const LINGER: Duration = Duration::from_millis(2);
-const LINGER_IN_MEMORY: Duration = Duration::from_millis(5);
-/// A handle on the database. Cloning it is cheap; when the last one goes, the writer ends.
+
+/// A handle on runs. Cloning it is cheap; when the last one goes, the writer ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
-    reads: Pool,
-    jobs: Jobs,
-    /// Whether an event counts only once it is written.
-    waits: bool,
+    home: Home,
     /// The key of the names that a registry knows this executor by.
     identity: String,
     /// Held for as long as this process uses a database in a file.
     _presence: Option<Arc<File>>,
+}
+
+/// Where runs are.
+#[derive(Debug, Clone)]
+enum Home {
+    Database { reads: Pool, jobs: Jobs },
+    Memory(Arc<Memory>),
 }
 
 /// What a new run is recorded with.
@@ -207,19 +209,17 @@ impl Store {
     /// # Errors
     /// When it cannot be opened or migrated.
     pub(crate) async fn open(database: &Database, durability: Durability) -> Result<Self, Error> {
-        let in_memory = durability == Durability::Memory;
         let opened = match database {
             Database::File(path) => sqlite::open(path, durability).await?,
             Database::Postgres(address) => postgres::open(address, durability).await?,
         };
-        let Opened { identity, presence, .. } = opened;
-        let (reads, writer) = match in_memory {
+        let Opened { reads, writer, identity, presence } = opened;
+        let home = match durability {
+            Durability::Full | Durability::Normal => Home::Database { reads, jobs: start(writer) },
             // What else is in the database is used by others.
-            true => sqlite::open_in_memory().await?,
-            false => (opened.reads, opened.writer),
+            Durability::Memory => Home::Memory(Arc::default()),
         };
-        let jobs = start(writer, if in_memory { LINGER_IN_MEMORY } else { LINGER });
-        Ok(Self { reads, jobs, waits: !in_memory, identity, _presence: presence })
+        Ok(Self { home, identity, _presence: presence })
     }
 
     /// Records a run with its documents and first event, and uses up its plan: all or nothing.
@@ -245,18 +245,10 @@ impl Store {
         committed: Arc<watch::Sender<u64>>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
-        let waits = self.waits || must_be_written(&event, *committed.borrow());
-        let (reply, answer) = oneshot::channel();
-        let task = Task::Tell(Told::Event { event: Box::new(event), epoch, sealed, committed });
-        let sent = self.jobs.send(task, waits.then_some(reply));
+        let event = Box::new(event);
+        let told = self.send(Task::Tell(Told::Event { event, epoch, sealed, committed }));
         async move {
-            if !sent {
-                return Err(lost());
-            }
-            if !waits {
-                return Ok(());
-            }
-            match answer.await.map_err(|_| lost())?? {
+            match told.await? {
                 Outcome::Done => Ok(()),
                 Outcome::OutOfTurn => Err(taken(run)),
                 _ => Err(lost()),
@@ -273,17 +265,14 @@ impl Store {
         committed: Arc<watch::Sender<u64>>,
     ) {
         let event = Box::new(event);
-        let task = Task::Tell(Told::Event { event, epoch, sealed: None, committed });
-        // Without a writer the next append that waits reports it.
-        let _ = self.jobs.send(task, None);
+        self.send_soon(Task::Tell(Told::Event { event, epoch, sealed: None, committed }));
     }
 
     /// Keeps what a step asked and was answered, without waiting: it is committed before any later
     /// event of its run.
     pub(crate) fn keep_soon(&self, run: Uuid, epoch: Epoch, step: String, exchange: Exchange) {
         let exchange = Box::new(exchange);
-        let task = Task::Tell(Told::Exchange { run, epoch, step, exchange });
-        let _ = self.jobs.send(task, None);
+        self.send_soon(Task::Tell(Told::Exchange { run, epoch, step, exchange }));
     }
 
     /// Stores a plan that can be run. False when the most that may wait wait already.
@@ -361,7 +350,7 @@ impl Store {
     #[cfg(test)]
     pub(crate) async fn expire(&self, owner: Uuid) {
         const SQL: &str = "UPDATE run SET lease_until = 0 WHERE owner = $1";
-        let Pool::Postgres(pool) = &self.reads else { return };
+        let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home else { return };
         // Behind whatever is prolonged just now.
         self.renew(Lease { owner, length: Duration::ZERO }, Vec::new()).await.unwrap();
         sqlx::query(SQL).bind(owner.to_string()).execute(pool).await.unwrap();
@@ -375,16 +364,40 @@ impl Store {
     }
 
     async fn ask(&self, task: Task) -> Result<Outcome, Error> {
-        if let Pool::Postgres(pool) = &self.reads
+        if let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home
             && !task.is_in_order()
         {
             return postgres::perform(pool, &task).await.map_err(failed(WHAT));
         }
-        let (reply, answer) = oneshot::channel();
-        if !self.jobs.send(task, Some(reply)) {
-            return Err(lost());
+        self.send(task).await
+    }
+
+    /// Has something done that must be done in order: it is on its way when this returns, and done
+    /// when the future is.
+    fn send(&self, task: Task) -> impl Future<Output = Result<Outcome, Error>> + Send + use<> {
+        match &self.home {
+            Home::Memory(memory) => Either::Left(ready(Ok(memory.perform(task)))),
+            Home::Database { jobs, .. } => {
+                let (reply, answer) = oneshot::channel();
+                let sent = jobs.send(task, Some(reply));
+                Either::Right(async move {
+                    if !sent {
+                        return Err(lost());
+                    }
+                    answer.await.map_err(|_| lost())?
+                })
+            }
         }
-        answer.await.map_err(|_| lost())?
+    }
+
+    /// The same where nobody waits for it.
+    fn send_soon(&self, task: Task) {
+        match &self.home {
+            // Out of turn: the next event that is waited for tells that.
+            Home::Memory(memory) => drop(memory.perform(task)),
+            // Without a writer the next one that is waited for reports it.
+            Home::Database { jobs, .. } => drop(jobs.send(task, None)),
+        }
     }
 }
 
@@ -434,13 +447,6 @@ fn parse_id(id: &str) -> Result<Uuid, sqlx::Error> {
 /// As columns have it.
 fn milliseconds(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Whether an event is waited for even where others are not: the end of a run, because it is read
-/// then, and one that too many others wait before, because those lie in memory.
-fn must_be_written(event: &Event, committed: u64) -> bool {
-    event.seq.saturating_sub(committed) > MAX_UNWRITTEN
-        || matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunWaiting { .. })
 }
 
 /// The writer is gone.

@@ -4,7 +4,7 @@
 use sqlx::postgres::{PgListener, PgPool};
 use uuid::Uuid;
 
-use super::Store;
+use super::{Home, Store};
 use crate::database::{Pool, failed};
 use crate::error::Error;
 
@@ -39,7 +39,9 @@ impl Store {
     /// # Errors
     /// When the database does not answer.
     pub(crate) async fn listen(&self) -> Result<Option<Listener>, Error> {
-        let Pool::Postgres(pool) = &self.reads else { return Ok(None) };
+        let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home else {
+            return Ok(None);
+        };
         connect(pool).await.map(Some).map_err(failed(super::WHAT))
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct NewPlan {
 }
 
 /// A stored plan.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct StoredPlan {
     /// When it ends.
     pub(crate) expires_at: Timestamp,

@@ -224,7 +224,7 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
 /// What becomes of a new run. Where nothing but a place at an executor is needed, and there is one,
 /// nobody is asked.
 async fn place_of(connection: &mut PgConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
-    if run.lease.is_some() && run.room.most_begun.is_none() {
+    if run.room.needs_only_a_place(run.lease.is_some()) {
         return Ok(Place::Begins);
     }
     lock_queue(connection).await?;

@@ -48,11 +48,18 @@ pub(super) enum Place {
 }
 
 impl Room {
+    /// Whether another run may begin wherever there is a place for it, and there is one: nothing has
+    /// to be counted then.
+    pub(super) fn needs_only_a_place(self, is_placed: bool) -> bool {
+        is_placed && self.most_begun.is_none()
+    }
+
     /// What becomes of another run of a tenant, for which there is a place at an executor, or not.
     pub(super) fn place(self, is_placed: bool, load: Load) -> Place {
         let most = self.most_begun.map_or(i64::MAX, |most| i64::from(most.get()));
         // What has come before and waits has its turn first.
-        if is_placed && load.queued == 0 && load.begun < most {
+        let is_its_turn = load.queued == 0 && load.begun < most;
+        if self.needs_only_a_place(is_placed) || (is_placed && is_its_turn) {
             Place::Begins
         } else if load.queued < i64::from(self.most_queued) {
             Place::Waits

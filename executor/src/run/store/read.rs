@@ -1,4 +1,4 @@
-//! What the database tells of runs. The SQL is the same for both engines.
+//! What is told of runs. The SQL is the same for both engines.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,21 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::queue::{LOAD, Load, columns_of};
-use super::{Epoch, Life, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
+use super::{Epoch, Home, Life, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
 use crate::database::{failed, on};
 use crate::error::{Error, Kind};
 use crate::run::exchange::Exchange;
 use crate::vault::Sealed;
+
+/// Connections that read. What is in memory is read from there, and that is all.
+macro_rules! reads {
+    ($store:expr, |$memory:ident| $read:expr) => {
+        match &$store.home {
+            Home::Database { reads, .. } => reads,
+            Home::Memory($memory) => return Ok($read),
+        }
+    };
+}
 
 impl Store {
     /// The events of a run after number `after`, at most `limit`.
@@ -24,10 +34,11 @@ impl Store {
     ) -> Result<Vec<Event>, Error> {
         const SQL: &str =
             "SELECT event FROM event WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+        let reads = reads!(self, |memory| memory.events(run, after, limit));
         let run = run.to_string();
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Result<Vec<String>, _> = on!(&self.reads, |pool| {
+        let rows: Result<Vec<String>, _> = on!(reads, |pool| {
             sqlx::query_scalar(SQL).bind(run).bind(after).bind(limit).fetch_all(pool).await
         });
         rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
@@ -36,10 +47,11 @@ impl Store {
     /// What the events of a run do not tell, by their numbers.
     pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Sealed>, Error> {
         const SQL: &str = "SELECT seq, key_id, nonce, sealed FROM sealed WHERE run = $1";
+        let reads = reads!(self, |memory| memory.sealed(run));
         let run = run.to_string();
         type Columns = (i64, String, Vec<u8>, Vec<u8>);
         let rows: Result<Vec<Columns>, _> =
-            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
+            on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
         let rows = rows.map_err(failed(WHAT))?.into_iter().map(|(seq, key_id, nonce, bytes)| {
             (u64::try_from(seq).unwrap_or_default(), Sealed { key_id, nonce, bytes })
         });
@@ -52,9 +64,10 @@ impl Store {
         run: Uuid,
     ) -> Result<BTreeMap<String, Exchange>, Error> {
         const SQL: &str = "SELECT step, exchange FROM exchange WHERE run = $1";
+        let reads = reads!(self, |memory| memory.exchanges(run));
         let run = run.to_string();
         let rows: Result<Vec<(String, String)>, _> =
-            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
+            on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
         let read = |(step, text): (String, String)| {
             let exchange = serde_json::from_str(&text).map_err(|error| {
                 Error::new(Kind::Store, format!("stored answer of `{step}`: {error}"))
@@ -80,12 +93,13 @@ impl Store {
                            ORDER BY id DESC LIMIT $2)
                AND type IN ('run_started', 'run_queued', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
              ORDER BY event.run DESC, seq";
+        let reads = reads!(self, |memory| memory.lives(filter, limit));
         let before = filter.before.map(|run| run.to_string());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let (status, queued) = filter.status.map(columns_of).unzip();
         let name = filter.name.as_ref().map(CapabilityName::as_str);
         let tenant = filter.tenant.as_ref().map(Subject::as_str);
-        let rows: Result<Vec<(String, String)>, _> = on!(&self.reads, |pool| {
+        let rows: Result<Vec<(String, String)>, _> = on!(reads, |pool| {
             let query = sqlx::query_as(SQL).bind(before).bind(limit).bind(status).bind(name);
             query.bind(queued).bind(tenant).fetch_all(pool).await
         });
@@ -106,9 +120,10 @@ impl Store {
     pub(crate) async fn read_run(&self, run: Uuid) -> Result<Option<RunRow>, Error> {
         const SQL: &str = "SELECT status, queued, tenant, choices, cancel_requested, epoch FROM run WHERE id = $1";
         type Columns = (String, i64, String, String, i64, i64);
+        let reads = reads!(self, |memory| memory.run(run));
         let run = run.to_string();
         let row: Result<Option<Columns>, _> =
-            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
+            on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
         let Some(columns) = row.map_err(failed(WHAT))? else { return Ok(None) };
         let (status, queued, tenant, choices, cancel_requested, epoch) = columns;
         let status = match queued {
@@ -122,9 +137,10 @@ impl Store {
 
     /// How many runs a tenant has.
     pub(crate) async fn read_load(&self, tenant: &Subject) -> Result<Load, Error> {
+        let reads = reads!(self, |memory| memory.load(tenant));
         let tenant = tenant.as_str();
         let load: Result<(i64, i64), _> =
-            on!(&self.reads, |pool| sqlx::query_as(LOAD).bind(tenant).fetch_one(pool).await);
+            on!(reads, |pool| sqlx::query_as(LOAD).bind(tenant).fetch_one(pool).await);
         let (begun, queued) = load.map_err(failed(WHAT))?;
         Ok(Load { begun, queued })
     }
@@ -132,8 +148,9 @@ impl Store {
     /// The run that an idempotency key belongs to, and the digest of what was asked for with it.
     pub(crate) async fn find_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
         const SQL: &str = "SELECT id, request_digest FROM run WHERE idempotency_key = $1";
+        let reads = reads!(self, |memory| memory.key(key));
         let row: Result<Option<(String, String)>, _> =
-            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(key).fetch_optional(pool).await);
+            on!(reads, |pool| sqlx::query_as(SQL).bind(key).fetch_optional(pool).await);
         let row = row.map_err(failed(WHAT))?;
         row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
     }
@@ -144,14 +161,12 @@ impl Store {
         digests: &[Digest],
     ) -> Result<BTreeMap<Digest, Vec<u8>>, Error> {
         const SQL: &str = "SELECT source FROM document WHERE digest = $1";
+        let reads = reads!(self, |memory| memory.documents(digests));
         let mut documents = BTreeMap::new();
         for digest in digests {
             let text = digest.to_string();
             let source: Result<Option<Vec<u8>>, _> =
-                on!(&self.reads, |pool| sqlx::query_scalar(SQL)
-                    .bind(text)
-                    .fetch_optional(pool)
-                    .await);
+                on!(reads, |pool| sqlx::query_scalar(SQL).bind(text).fetch_optional(pool).await);
             documents.extend(source.map_err(failed(WHAT))?.map(|source| (*digest, source)));
         }
         Ok(documents)
@@ -162,9 +177,10 @@ impl Store {
         const SQL: &str =
             "SELECT expires_at, used_by, key_id, nonce, sealed FROM plan WHERE id = $1";
         type Columns = (i64, Option<String>, Option<String>, Option<Vec<u8>>, Option<Vec<u8>>);
+        let reads = reads!(self, |memory| memory.plan(id));
         let id = id.to_string();
         let row: Result<Option<Columns>, _> =
-            on!(&self.reads, |pool| sqlx::query_as(SQL).bind(id).fetch_optional(pool).await);
+            on!(reads, |pool| sqlx::query_as(SQL).bind(id).fetch_optional(pool).await);
         let Some((expires_at, used_by, key_id, nonce, sealed)) = row.map_err(failed(WHAT))? else {
             return Ok(None);
         };
@@ -187,8 +203,9 @@ impl Store {
     ) -> Result<Vec<Uuid>, Error> {
         const SQL: &str = "SELECT id FROM run
              WHERE reported = 0 AND ended_at IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
+        let reads = reads!(self, |memory| memory.unreported(after, limit as usize));
         let after = after.to_string();
-        let ids: Result<Vec<String>, _> = on!(&self.reads, |pool| {
+        let ids: Result<Vec<String>, _> = on!(reads, |pool| {
             sqlx::query_scalar(SQL).bind(after).bind(i64::from(limit)).fetch_all(pool).await
         });
         let ids = ids.map_err(failed(WHAT))?;
@@ -199,16 +216,18 @@ impl Store {
     pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<Event>, Error> {
         const SQL: &str = "SELECT event FROM event
              WHERE run = $1 AND type IN ('run_started', 'sending', 'run_finished') ORDER BY seq";
+        let reads = reads!(self, |memory| memory.outline(run));
         let run = run.to_string();
         let rows: Result<Vec<String>, _> =
-            on!(&self.reads, |pool| sqlx::query_scalar(SQL).bind(run).fetch_all(pool).await);
+            on!(reads, |pool| sqlx::query_scalar(SQL).bind(run).fetch_all(pool).await);
         rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
 
     /// Whether the database answers.
     pub(crate) async fn ping(&self) -> Result<(), Error> {
+        let reads = reads!(self, |_memory| ());
         let one: Result<i32, _> =
-            on!(&self.reads, |pool| sqlx::query_scalar("SELECT 1").fetch_one(pool).await);
+            on!(reads, |pool| sqlx::query_scalar("SELECT 1").fetch_one(pool).await);
         one.map(|_| ()).map_err(failed(WHAT))
     }
 }

@@ -20,7 +20,7 @@ use super::{
     parse_ids, parse_owner_of_key, plans, to_claimed, to_held,
 };
 use crate::config::Durability;
-use crate::database::{Pool, options, options_in_memory};
+use crate::database::{Pool, options};
 use crate::error::{Error, Kind};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
@@ -97,22 +97,6 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         identity,
         presence: Some(Arc::new(presence)),
     })
-}
-
-/// A new database in the memory of this process.
-pub(super) async fn open_in_memory() -> Result<(Pool, Writer), Error> {
-    let unusable = |why: &dyn std::fmt::Display| {
-        Error::new(Kind::Configuration, format!("no database can be made in memory: {why}"))
-    };
-    let options = options_in_memory().create_if_missing(true);
-    let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
-    MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
-    let reads = SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .connect_with(options.read_only(true))
-        .await
-        .map_err(|error| unusable(&error))?;
-    Ok((Pool::Sqlite(reads), Writer::Sqlite(writer)))
 }
 
 pub(super) async fn commit(
@@ -270,7 +254,7 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
 /// What becomes of a new run. Where nothing but a place at the executor is needed, and there is one,
 /// nobody is asked.
 async fn place_of(connection: &mut SqliteConnection, run: &NewRun) -> Result<Place, sqlx::Error> {
-    if run.lease.is_some() && run.room.most_begun.is_none() {
+    if run.room.needs_only_a_place(run.lease.is_some()) {
         return Ok(Place::Begins);
     }
     let (begun, queued) =

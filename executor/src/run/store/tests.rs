@@ -31,6 +31,23 @@ impl Fixture {
         Self { store, database, _made: made, _folder: folder }
     }
 
+    /// Runs in a database, and runs in memory: what holds for one holds for the other.
+    async fn each() -> [Self; 2] {
+        let database = Self::new().await;
+        let store = database.open(Durability::Memory).await;
+        let memory = Self {
+            store,
+            database: database.database.clone(),
+            _made: None,
+            _folder: TempDir::new().unwrap(),
+        };
+        [database, memory]
+    }
+
+    fn is_memory(&self) -> bool {
+        matches!(self.store.home, Home::Memory(_))
+    }
+
     /// Another executor on the same database.
     async fn open(&self, durability: Durability) -> Store {
         Store::open(&self.database, durability).await.unwrap()
@@ -38,8 +55,11 @@ impl Fixture {
 
     /// Lets the lease of a run run out.
     async fn expire(&self, run: u128) {
-        let mut behind = Behind::to(&self.database).await;
         let run = Uuid::from_u128(run);
+        if let Home::Memory(memory) = &self.store.home {
+            return memory.expire(run);
+        }
+        let mut behind = Behind::to(&self.database).await;
         behind.change(&format!("UPDATE run SET lease_until = 1 WHERE id = '{run}'")).await;
         behind.close().await;
     }
@@ -188,159 +208,169 @@ fn waiting() -> EventKind {
 
 #[tokio::test]
 async fn the_journal_has_one_writer_and_no_gap() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost), "a gap");
-    assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
-    assert_eq!(fixture.append(1, 2, step()).await, Err(Kind::LeaseLost), "a second writer");
-    assert_eq!(fixture.append(9, 1, step()).await, Err(Kind::LeaseLost), "no such run");
-    assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
-    assert_eq!(fixture.append(1, 4, step()).await, Err(Kind::LeaseLost), "after the end");
-    let events = fixture.store.read_events(Uuid::from_u128(1), 0, 10).await.unwrap();
-    assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
-    let page = fixture.store.read_events(Uuid::from_u128(1), 1, 1).await.unwrap();
-    assert_eq!(page, events[1..2]);
-    let row = fixture.store.read_run(Uuid::from_u128(1)).await.unwrap().unwrap();
-    assert_eq!((row.status, row.choices.as_str()), (RunStatus::Failed, "{}"));
-    assert!(fixture.store.read_run(Uuid::from_u128(9)).await.unwrap().is_none());
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost), "a gap");
+        assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
+        assert_eq!(fixture.append(1, 2, step()).await, Err(Kind::LeaseLost), "a second writer");
+        assert_eq!(fixture.append(9, 1, step()).await, Err(Kind::LeaseLost), "no such run");
+        assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
+        assert_eq!(fixture.append(1, 4, step()).await, Err(Kind::LeaseLost), "after the end");
+        let events = fixture.store.read_events(Uuid::from_u128(1), 0, 10).await.unwrap();
+        assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
+        let page = fixture.store.read_events(Uuid::from_u128(1), 1, 1).await.unwrap();
+        assert_eq!(page, events[1..2]);
+        let row = fixture.store.read_run(Uuid::from_u128(1)).await.unwrap().unwrap();
+        assert_eq!((row.status, row.choices.as_str()), (RunStatus::Failed, "{}"));
+        assert!(fixture.store.read_run(Uuid::from_u128(9)).await.unwrap().is_none());
+    }
 }
 
 #[tokio::test]
 async fn when_an_event_was_lost_every_later_one_fails() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    let nobody = || Arc::new(watch::Sender::new(0));
-    // The second of three is out of turn, and nobody waits for it.
-    fixture.store.append_soon(event(1, 2, step()), Epoch::FIRST, nobody());
-    fixture.store.append_soon(event(1, 4, step()), Epoch::FIRST, nobody());
-    assert_eq!(fixture.append(1, 5, step()).await, Err(Kind::LeaseLost));
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let nobody = || Arc::new(watch::Sender::new(0));
+        // The second of three is out of turn, and nobody waits for it.
+        fixture.store.append_soon(event(1, 2, step()), Epoch::FIRST, nobody());
+        fixture.store.append_soon(event(1, 4, step()), Epoch::FIRST, nobody());
+        assert_eq!(fixture.append(1, 5, step()).await, Err(Kind::LeaseLost));
+    }
 }
 
 #[tokio::test]
 async fn a_run_is_driven_by_one_executor_until_its_lease_runs_out() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    fixture.create(2, None).await;
-    assert_eq!(fixture.claim(OTHER).await, []);
-    fixture.expire(1).await;
-    fixture.expire(2).await;
-    let live = vec![(Uuid::from_u128(1), Epoch::FIRST)];
-    let held = fixture.store.renew(lease(ONE), live).await.unwrap();
-    assert_eq!(held, [Held { run: Uuid::from_u128(1), cancel_requested: false }]);
-    // The second was not renewed; whoever drives a run takes it over from nobody.
-    let spared = vec![Uuid::from_u128(2)];
-    assert_eq!(give(&fixture.store, OTHER, spared, 10).await, []);
-    assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
-    assert_eq!(fixture.claim(ONE).await, [], "the other one has it now");
-    fixture.expire(1).await;
-    assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
-    fixture.store.release(OTHER).await.unwrap();
-    let claimed = fixture.claim(ONE).await;
-    assert_eq!(claimed.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [1, 2]);
-    // What waits or has ended is nobody's.
-    let epoch = Epoch(claimed[0].1);
-    assert_eq!(fixture.append_in(epoch, 1, 2, waiting()).await, Ok(()));
-    assert_eq!(fixture.append_in(epoch, 2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
-    assert_eq!(fixture.claim(OTHER).await, []);
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        fixture.create(2, None).await;
+        assert_eq!(fixture.claim(OTHER).await, []);
+        fixture.expire(1).await;
+        fixture.expire(2).await;
+        let live = vec![(Uuid::from_u128(1), Epoch::FIRST)];
+        let held = fixture.store.renew(lease(ONE), live).await.unwrap();
+        assert_eq!(held, [Held { run: Uuid::from_u128(1), cancel_requested: false }]);
+        // The second was not renewed; whoever drives a run takes it over from nobody.
+        let spared = vec![Uuid::from_u128(2)];
+        assert_eq!(give(&fixture.store, OTHER, spared, 10).await, []);
+        assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
+        assert_eq!(fixture.claim(ONE).await, [], "the other one has it now");
+        fixture.expire(1).await;
+        assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
+        fixture.store.release(OTHER).await.unwrap();
+        let claimed = fixture.claim(ONE).await;
+        assert_eq!(claimed.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [1, 2]);
+        // What waits or has ended is nobody's.
+        let epoch = Epoch(claimed[0].1);
+        assert_eq!(fixture.append_in(epoch, 1, 2, waiting()).await, Ok(()));
+        assert_eq!(fixture.append_in(epoch, 2, 2, finished(RunStatus::Succeeded)).await, Ok(()));
+        assert_eq!(fixture.claim(OTHER).await, []);
+    }
 }
 
 #[tokio::test]
 async fn takeovers_are_counted_until_a_step_finishes_or_a_person_looks() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    let mut owners = (10..).map(Uuid::from_u128);
-    let mut lose = async |count: u32| {
-        let mut epoch = Epoch::FIRST;
-        for number in 1..=count {
-            fixture.expire(1).await;
-            let claimed = give(&fixture.store, owners.next().unwrap(), Vec::new(), 10).await;
-            assert_eq!(claimed.len(), 1);
-            assert_eq!(claimed[0].takeovers, number);
-            epoch = claimed[0].epoch;
-        }
-        (epoch, owners.next().unwrap())
-    };
-    let count = async |owner: Uuid| {
-        let claimed = give(&fixture.store, owner, Vec::new(), 10).await;
-        claimed.iter().map(|claimed| claimed.takeovers).collect::<Vec<_>>()
-    };
-    let (epoch, other) = lose(3).await;
-    // That it was begun is no progress.
-    fixture.append_in(epoch, 1, 2, step()).await.unwrap();
-    fixture.append_in(epoch, 1, 3, EventKind::RunResumed {}).await.unwrap();
-    fixture.expire(1).await;
-    assert_eq!(count(other).await, [4]);
-    // It was away itself, and nobody else has come.
-    fixture.expire(1).await;
-    assert_eq!(count(other).await, [4]);
-    // Given back in order.
-    fixture.store.release(other).await.unwrap();
-    assert_eq!(count(ONE).await, [4]);
-    let epoch = fixture.read(1).await.epoch;
-    fixture.append_in(epoch, 1, 4, step_finished()).await.unwrap();
-    let (epoch, other) = lose(2).await;
-    fixture.append_in(epoch, 1, 5, waiting()).await.unwrap();
-    fixture.append_in(epoch, 1, 6, EventKind::RunQueued {}).await.unwrap();
-    assert_eq!(count(other).await, [0]);
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let mut owners = (10..).map(Uuid::from_u128);
+        let mut lose = async |count: u32| {
+            let mut epoch = Epoch::FIRST;
+            for number in 1..=count {
+                fixture.expire(1).await;
+                let claimed = give(&fixture.store, owners.next().unwrap(), Vec::new(), 10).await;
+                assert_eq!(claimed.len(), 1);
+                assert_eq!(claimed[0].takeovers, number);
+                epoch = claimed[0].epoch;
+            }
+            (epoch, owners.next().unwrap())
+        };
+        let count = async |owner: Uuid| {
+            let claimed = give(&fixture.store, owner, Vec::new(), 10).await;
+            claimed.iter().map(|claimed| claimed.takeovers).collect::<Vec<_>>()
+        };
+        let (epoch, other) = lose(3).await;
+        // That it was begun is no progress.
+        fixture.append_in(epoch, 1, 2, step()).await.unwrap();
+        fixture.append_in(epoch, 1, 3, EventKind::RunResumed {}).await.unwrap();
+        fixture.expire(1).await;
+        assert_eq!(count(other).await, [4]);
+        // It was away itself, and nobody else has come.
+        fixture.expire(1).await;
+        assert_eq!(count(other).await, [4]);
+        // Given back in order.
+        fixture.store.release(other).await.unwrap();
+        assert_eq!(count(ONE).await, [4]);
+        let epoch = fixture.read(1).await.epoch;
+        fixture.append_in(epoch, 1, 4, step_finished()).await.unwrap();
+        let (epoch, other) = lose(2).await;
+        fixture.append_in(epoch, 1, 5, waiting()).await.unwrap();
+        fixture.append_in(epoch, 1, 6, EventKind::RunQueued {}).await.unwrap();
+        assert_eq!(count(other).await, [0]);
+    }
 }
 
 #[tokio::test]
 async fn nothing_is_written_for_an_epoch_that_has_passed() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    let run = Uuid::from_u128(1);
-    assert_eq!(fixture.read(1).await.epoch, Epoch::FIRST);
-    // Late, and nobody else has come: it is its run all the same.
-    fixture.expire(1).await;
-    assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
-    assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
-    let exchange = |body: &str| Exchange {
-        question: Asked { operation: body.to_owned(), inputs: serde_json::Map::new() },
-        answer: None,
-    };
-    // Whoever had it before writes no event, no end, no answer, and prolongs nothing.
-    assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost));
-    assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Err(Kind::LeaseLost));
-    fixture.store.keep_soon(run, Epoch::FIRST, "late".to_owned(), exchange("late"));
-    let renewed = fixture.store.renew(lease(ONE), vec![(run, Epoch::FIRST)]).await.unwrap();
-    assert_eq!(renewed, []);
-    fixture.store.keep_soon(run, Epoch(2), "a".to_owned(), exchange("a"));
-    assert_eq!(fixture.append_in(Epoch(2), 1, 3, step()).await, Ok(()));
-    let kept = fixture.store.read_exchanges(run).await.unwrap();
-    assert_eq!(kept, BTreeMap::from([("a".to_owned(), exchange("a"))]));
-    // Neither does one that has given it back.
-    fixture.store.release(OTHER).await.unwrap();
-    assert_eq!(fixture.append_in(Epoch(2), 1, 4, step()).await, Err(Kind::LeaseLost));
-    assert_eq!(fixture.read(1).await.status, RunStatus::Running);
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let run = Uuid::from_u128(1);
+        assert_eq!(fixture.read(1).await.epoch, Epoch::FIRST);
+        // Late, and nobody else has come: it is its run all the same.
+        fixture.expire(1).await;
+        assert_eq!(fixture.append(1, 2, step()).await, Ok(()));
+        assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
+        let exchange = |body: &str| Exchange {
+            question: Asked { operation: body.to_owned(), inputs: serde_json::Map::new() },
+            answer: None,
+        };
+        // Whoever had it before writes no event, no end, no answer, and prolongs nothing.
+        assert_eq!(fixture.append(1, 3, step()).await, Err(Kind::LeaseLost));
+        assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Err(Kind::LeaseLost));
+        fixture.store.keep_soon(run, Epoch::FIRST, "late".to_owned(), exchange("late"));
+        let renewed = fixture.store.renew(lease(ONE), vec![(run, Epoch::FIRST)]).await.unwrap();
+        assert_eq!(renewed, []);
+        fixture.store.keep_soon(run, Epoch(2), "a".to_owned(), exchange("a"));
+        assert_eq!(fixture.append_in(Epoch(2), 1, 3, step()).await, Ok(()));
+        let kept = fixture.store.read_exchanges(run).await.unwrap();
+        assert_eq!(kept, BTreeMap::from([("a".to_owned(), exchange("a"))]));
+        // Neither does one that has given it back.
+        fixture.store.release(OTHER).await.unwrap();
+        assert_eq!(fixture.append_in(Epoch(2), 1, 4, step()).await, Err(Kind::LeaseLost));
+        assert_eq!(fixture.read(1).await.status, RunStatus::Running);
+    }
 }
 
 #[tokio::test]
 async fn a_wish_to_cancel_reaches_the_one_who_drives() {
-    let fixture = Fixture::new().await;
-    let (run, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-    fixture.create(1, None).await;
-    fixture.create(2, None).await;
-    fixture.store.request_cancel(run).await.unwrap();
-    let live = vec![(run, Epoch::FIRST), (other, Epoch::FIRST)];
-    let mut held = fixture.store.renew(lease(ONE), live).await.unwrap();
-    held.sort_by_key(|held| held.run);
-    let told: Vec<_> = held.iter().map(|held| (held.run, held.cancel_requested)).collect();
-    assert_eq!(told, [(run, true), (other, false)]);
-    assert!(fixture.read(1).await.cancel_requested);
+    for fixture in Fixture::each().await {
+        let (run, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        fixture.create(1, None).await;
+        fixture.create(2, None).await;
+        fixture.store.request_cancel(run).await.unwrap();
+        let live = vec![(run, Epoch::FIRST), (other, Epoch::FIRST)];
+        let mut held = fixture.store.renew(lease(ONE), live).await.unwrap();
+        held.sort_by_key(|held| held.run);
+        let told: Vec<_> = held.iter().map(|held| (held.run, held.cancel_requested)).collect();
+        assert_eq!(told, [(run, true), (other, false)]);
+        assert!(fixture.read(1).await.cancel_requested);
+    }
 }
 
 #[tokio::test]
 async fn a_key_belongs_to_the_first_run_that_has_it() {
-    let fixture = Fixture::new().await;
-    let digest = Digest::of_bytes(b"key");
-    assert_eq!(fixture.create(1, Some("key")).await, Created::New);
-    let existing = Created::Existing(Uuid::from_u128(1), digest);
-    assert_eq!(fixture.create(2, Some("key")).await, existing);
-    assert!(fixture.store.read_run(Uuid::from_u128(2)).await.unwrap().is_none());
-    assert_eq!(fixture.store.find_key("key").await.unwrap(), Some((Uuid::from_u128(1), digest)));
-    assert_eq!(fixture.store.find_key("other").await.unwrap(), None);
-    assert_eq!(fixture.create(3, None).await, Created::New);
-    assert_eq!(fixture.create(4, None).await, Created::New);
+    for fixture in Fixture::each().await {
+        let digest = Digest::of_bytes(b"key");
+        assert_eq!(fixture.create(1, Some("key")).await, Created::New);
+        let existing = Created::Existing(Uuid::from_u128(1), digest);
+        assert_eq!(fixture.create(2, Some("key")).await, existing);
+        assert!(fixture.store.read_run(Uuid::from_u128(2)).await.unwrap().is_none());
+        assert_eq!(
+            fixture.store.find_key("key").await.unwrap(),
+            Some((Uuid::from_u128(1), digest))
+        );
+        assert_eq!(fixture.store.find_key("other").await.unwrap(), None);
+        assert_eq!(fixture.create(3, None).await, Created::New);
+        assert_eq!(fixture.create(4, None).await, Created::New);
+    }
 }
 
 #[tokio::test]
@@ -366,111 +396,147 @@ async fn leases_in_a_file_are_dropped_when_its_processes_are_dead_and_not_before
 
 #[tokio::test]
 async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
-    let fixture = Fixture::new().await;
-    for run in 1..=3 {
-        fixture.create(run, None).await;
-        fixture.append(run, 2, step()).await.unwrap();
-        fixture.append(run, 3, finished(RunStatus::Succeeded)).await.unwrap();
+    for fixture in Fixture::each().await {
+        for run in 1..=3 {
+            fixture.create(run, None).await;
+            fixture.append(run, 2, step()).await.unwrap();
+            fixture.append(run, 3, finished(RunStatus::Succeeded)).await.unwrap();
+        }
+        let lives = async |before: Option<u128>, limit| -> Vec<Vec<(u128, u64)>> {
+            let lives = fixture
+                .store
+                .read_lives(
+                    &RunFilter { before: before.map(Uuid::from_u128), ..RunFilter::default() },
+                    limit,
+                )
+                .await
+                .unwrap();
+            let turns =
+                |life: &Life| life.events.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
+            lives.iter().map(turns).collect()
+        };
+        assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
+        assert_eq!(lives(Some(2), 2).await, [[(1, 1), (1, 3)]]);
     }
-    let lives = async |before: Option<u128>, limit| -> Vec<Vec<(u128, u64)>> {
-        let lives = fixture
-            .store
-            .read_lives(
-                &RunFilter { before: before.map(Uuid::from_u128), ..RunFilter::default() },
-                limit,
-            )
-            .await
-            .unwrap();
-        let turns = |life: &Life| life.events.iter().map(|e| (e.run.as_u128(), e.seq)).collect();
-        lives.iter().map(turns).collect()
-    };
-    assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
-    assert_eq!(lives(Some(2), 2).await, [[(1, 1), (1, 3)]]);
 }
 
 #[tokio::test]
 async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_with_them() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    fixture.create(2, None).await;
-    fixture.append(1, 2, step()).await.unwrap();
-    let committed = Arc::new(watch::Sender::new(0));
-    // Sent before the writer wakes: one transaction.
-    let told = [(1, 3), (1, 2), (2, 2), (1, 4), (3, 2), (1, 4), (2, 4), (1, 5), (2, 3)];
-    let told = told.map(|(run, seq)| {
-        let event = event(run, seq, step());
-        fixture.store.append(event, Epoch::FIRST, None, Arc::clone(&committed))
-    });
-    let ended = futures::future::join_all(told).await;
-    let ended: Vec<bool> = ended.iter().map(Result::is_ok).collect();
-    assert_eq!(ended, [true, false, true, true, false, false, false, true, true]);
-    for (run, last) in [(1, 5), (2, 3)] {
-        let events = fixture.store.read_events(Uuid::from_u128(run), 0, 10).await.unwrap();
-        assert_eq!(
-            events.iter().map(|e| e.seq).collect::<Vec<_>>(),
-            (1..=last).collect::<Vec<_>>()
-        );
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        fixture.create(2, None).await;
+        fixture.append(1, 2, step()).await.unwrap();
+        let committed = Arc::new(watch::Sender::new(0));
+        // Sent before the writer wakes: one transaction.
+        let told = [(1, 3), (1, 2), (2, 2), (1, 4), (3, 2), (1, 4), (2, 4), (1, 5), (2, 3)];
+        let told = told.map(|(run, seq)| {
+            let event = event(run, seq, step());
+            fixture.store.append(event, Epoch::FIRST, None, Arc::clone(&committed))
+        });
+        let ended = futures::future::join_all(told).await;
+        let ended: Vec<bool> = ended.iter().map(Result::is_ok).collect();
+        assert_eq!(ended, [true, false, true, true, false, false, false, true, true]);
+        for (run, last) in [(1, 5), (2, 3)] {
+            let events = fixture.store.read_events(Uuid::from_u128(run), 0, 10).await.unwrap();
+            assert_eq!(
+                events.iter().map(|e| e.seq).collect::<Vec<_>>(),
+                (1..=last).collect::<Vec<_>>()
+            );
+        }
     }
 }
 
 #[tokio::test]
 async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it() {
-    let fixture = Fixture::new().await;
-    fixture.create(1, None).await;
-    let committed = Arc::new(watch::Sender::new(0));
-    let told = [step(), finished(RunStatus::Succeeded), step()].into_iter().zip(2..);
-    let told = told
-        .map(|(kind, seq)| (event(1, seq, kind), Arc::clone(&committed)))
-        .map(|(event, committed)| fixture.store.append(event, Epoch::FIRST, None, committed));
-    let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
-    assert_eq!(ended.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let committed = Arc::new(watch::Sender::new(0));
+        let told = [step(), finished(RunStatus::Succeeded), step()].into_iter().zip(2..);
+        let told = told
+            .map(|(kind, seq)| (event(1, seq, kind), Arc::clone(&committed)))
+            .map(|(event, committed)| fixture.store.append(event, Epoch::FIRST, None, committed));
+        let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
+        assert_eq!(ended.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    }
 }
 
 #[tokio::test]
 async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
-    let fixture = Fixture::new().await;
-    for run in 1..=4 {
-        fixture.create(run, None).await;
+    for fixture in Fixture::each().await {
+        for run in 1..=4 {
+            fixture.create(run, None).await;
+        }
+        for run in [1, 2, 3] {
+            fixture.append(run, 2, finished(RunStatus::Succeeded)).await.unwrap();
+        }
+        let unreported = async |store: &Store, after: u128, limit: u32| -> Vec<u128> {
+            let runs = store.read_unreported(Uuid::from_u128(after), limit).await.unwrap();
+            runs.iter().map(Uuid::as_u128).collect()
+        };
+        assert_eq!(unreported(&fixture.store, 0, 10).await, [1, 2, 3]);
+        assert_eq!(unreported(&fixture.store, 1, 1).await, [2]);
+        fixture.store.mark_reported(vec![Uuid::from_u128(2)]).await.unwrap();
+        assert_eq!(unreported(&fixture.store, 0, 10).await, [1, 3]);
+        if fixture.is_memory() {
+            continue;
+        }
+        // Whoever opens the database next knows as much of its runs, and has the same name.
+        let next = fixture.open(Durability::Normal).await;
+        assert_eq!(unreported(&next, 0, 10).await, [1, 3]);
+        assert_eq!(next.identity(), fixture.store.identity());
+        let in_memory = fixture.open(Durability::Memory).await;
+        assert_eq!(in_memory.identity(), fixture.store.identity());
     }
-    for run in [1, 2, 3] {
-        fixture.append(run, 2, finished(RunStatus::Succeeded)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_over_is_forgotten_with_its_key_and_nothing_else_is() {
+    for fixture in Fixture::each().await {
+        for (run, key) in [(1, Some("key")), (2, None), (3, None), (4, None)] {
+            fixture.create(run, key).await;
+        }
+        for run in [1, 2, 4] {
+            fixture.append(run, 2, finished(RunStatus::Failed)).await.unwrap();
+        }
+        assert!(!fixture.store.delete(Uuid::from_u128(3)).await.unwrap(), "under way");
+        assert!(!fixture.store.delete(Uuid::from_u128(9)).await.unwrap(), "not there");
+        assert!(fixture.store.delete(Uuid::from_u128(1)).await.unwrap());
+        assert_eq!(fixture.store.find_key("key").await.unwrap(), None);
+        assert_eq!(fixture.create(5, Some("key")).await, Created::New);
+        // All of them ended at 0.
+        assert!(fixture.store.forget(at(0), 10).await.unwrap().is_empty());
+        let forgotten = fixture.store.forget(at(1), 1).await.unwrap();
+        assert_eq!(forgotten.len(), 1);
+        let rest = fixture.store.forget(at(1), 10).await.unwrap();
+        assert_eq!(rest.len(), 1);
+        let left = fixture.store.read_lives(&RunFilter::default(), 10).await.unwrap();
+        let left: Vec<_> = left.iter().map(|life| life.events[0].run.as_u128()).collect();
+        assert_eq!(left, [5, 3]);
     }
-    let unreported = async |store: &Store, after: u128, limit: u32| -> Vec<u128> {
-        let runs = store.read_unreported(Uuid::from_u128(after), limit).await.unwrap();
-        runs.iter().map(Uuid::as_u128).collect()
-    };
-    assert_eq!(unreported(&fixture.store, 0, 10).await, [1, 2, 3]);
-    assert_eq!(unreported(&fixture.store, 1, 1).await, [2]);
-    fixture.store.mark_reported(vec![Uuid::from_u128(2)]).await.unwrap();
-    // It is known to whoever opens the database next, who has the same name.
-    let next = fixture.open(Durability::Normal).await;
-    assert_eq!(unreported(&next, 0, 10).await, [1, 3]);
-    assert_eq!(next.identity(), fixture.store.identity());
-    let in_memory = fixture.open(Durability::Memory).await;
-    assert_eq!(in_memory.identity(), fixture.store.identity());
 }
 
 #[tokio::test]
 async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
-    let fixture = Fixture::new().await;
-    let keep = async |name: &str, expires_at: i64| {
-        let id = Digest::of_bytes(name.as_bytes());
-        let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
-        let plan = NewPlan { id, now: at(-20), expires_at: at(expires_at), sealed, most: 5 };
-        assert!(fixture.store.keep_plan(plan).await.unwrap());
-        id
-    };
-    // Runs begin at 0 here.
-    let (ended, good) = (keep("ended", -1).await, keep("good", 1).await);
-    assert_eq!(fixture.create_planned(1, None, Some(ended)).await, Created::PlanGone);
-    assert_eq!(fixture.create_planned(2, None, Some(good)).await, Created::New);
-    assert_eq!(fixture.create_planned(3, None, Some(good)).await, Created::PlanGone);
-    assert_eq!(
-        fixture.create_planned(4, None, Some(Digest::of_bytes(b"none"))).await,
-        Created::PlanGone
-    );
-    fixture.expire(2).await;
-    assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
+    for fixture in Fixture::each().await {
+        let keep = async |name: &str, expires_at: i64| {
+            let id = Digest::of_bytes(name.as_bytes());
+            let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
+            let plan = NewPlan { id, now: at(-20), expires_at: at(expires_at), sealed, most: 5 };
+            assert!(fixture.store.keep_plan(plan).await.unwrap());
+            id
+        };
+        // Runs begin at 0 here.
+        let (ended, good) = (keep("ended", -1).await, keep("good", 1).await);
+        assert_eq!(fixture.create_planned(1, None, Some(ended)).await, Created::PlanGone);
+        assert_eq!(fixture.create_planned(2, None, Some(good)).await, Created::New);
+        assert_eq!(fixture.create_planned(3, None, Some(good)).await, Created::PlanGone);
+        assert_eq!(
+            fixture.create_planned(4, None, Some(Digest::of_bytes(b"none"))).await,
+            Created::PlanGone
+        );
+        fixture.expire(2).await;
+        assert_eq!(fixture.claim(OTHER).await, [(2, 2)]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -510,20 +576,21 @@ async fn a_run_that_nobody_drives_is_given_to_one_of_those_that_want_it() {
 
 #[tokio::test]
 async fn whoever_records_something_late_makes_sure_that_the_run_is_still_its_own() {
-    let fixture = Fixture::new().await;
-    let run = Uuid::from_u128(1);
-    fixture.create(1, None).await;
-    let long_ago = tokio::time::Instant::now();
-    let short = Lease { owner: ONE, length: Duration::ZERO };
-    let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
-    // Late, and nobody has come: the lease is prolonged.
-    fixture.expire(1).await;
-    tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap();
-    assert_eq!(fixture.claim(OTHER).await, []);
-    // Late, and somebody has.
-    let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
-    fixture.expire(1).await;
-    assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
-    let lost = tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap_err();
-    assert_eq!(lost.kind, Kind::LeaseLost);
+    for fixture in Fixture::each().await {
+        let run = Uuid::from_u128(1);
+        fixture.create(1, None).await;
+        let long_ago = tokio::time::Instant::now();
+        let short = Lease { owner: ONE, length: Duration::ZERO };
+        let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
+        // Late, and nobody has come: the lease is prolonged.
+        fixture.expire(1).await;
+        tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap();
+        assert_eq!(fixture.claim(OTHER).await, []);
+        // Late, and somebody has.
+        let tenure = Tenure::since(long_ago, short, Epoch::FIRST);
+        fixture.expire(1).await;
+        assert_eq!(fixture.claim(OTHER).await, [(1, 2)]);
+        let lost = tenure.confirm(run, lease(ONE), &fixture.store).await.unwrap_err();
+        assert_eq!(lost.kind, Kind::LeaseLost);
+    }
 }

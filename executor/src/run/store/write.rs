@@ -15,6 +15,8 @@ use crate::error::Error;
 
 /// The most jobs that share a transaction: bounds how long the first of them waits.
 pub(super) const MAX_BATCH: usize = 256;
+/// How long an event that nobody waits for may wait itself.
+const LINGER: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Job {
@@ -54,11 +56,11 @@ pub(super) enum Writer {
     Postgres(PgPool),
 }
 
-/// Starts the writer. An event that nobody waits for may wait itself for as long as `linger`.
-pub(super) fn start(writer: Writer, linger: Duration) -> Jobs {
+/// Starts the writer.
+pub(super) fn start(writer: Writer) -> Jobs {
     let (queue, jobs) = mpsc::unbounded_channel();
     let urgent = Arc::new(Notify::new());
-    tokio::spawn(write(writer, jobs, Arc::clone(&urgent), linger));
+    tokio::spawn(write(writer, jobs, Arc::clone(&urgent)));
     Jobs { queue, urgent }
 }
 
@@ -99,12 +101,7 @@ pub(super) enum Outcome {
 }
 
 /// The writer: does jobs until nobody can send any more.
-async fn write(
-    mut writer: Writer,
-    mut jobs: mpsc::UnboundedReceiver<Job>,
-    urgent: Arc<Notify>,
-    linger: Duration,
-) {
+async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgent: Arc<Notify>) {
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
         // Events that nobody waits for take the next commit that somebody does wait for, when it
@@ -112,7 +109,7 @@ async fn write(
         if batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
             tokio::select! {
                 () = urgent.notified() => {}
-                () = tokio::time::sleep(linger) => {}
+                () = tokio::time::sleep(LINGER) => {}
             }
             while batch.len() < MAX_BATCH
                 && let Ok(job) = jobs.try_recv()

@@ -42,96 +42,100 @@ async fn end(fixture: &Fixture, run: u128) {
 
 #[tokio::test]
 async fn with_one_place_every_tenant_has_its_turn_however_many_runs_another_has() {
-    let fixture = Fixture::new().await;
-    let waiting = [("a", 1..=6_u128), ("b", 7..=7), ("c", 8..=9)];
-    let tenant_of = |run| waiting.iter().find(|(_, runs)| runs.contains(&run)).unwrap().0;
-    for run in 1..=9 {
-        assert_eq!(fixture.create_of(run, tenant_of(run), false, FREE).await, Created::Queued);
-        assert_eq!(fixture.read(run).await.status, RunStatus::Queued);
+    for fixture in Fixture::each().await {
+        let waiting = [("a", 1..=6_u128), ("b", 7..=7), ("c", 8..=9)];
+        let tenant_of = |run| waiting.iter().find(|(_, runs)| runs.contains(&run)).unwrap().0;
+        for run in 1..=9 {
+            assert_eq!(fixture.create_of(run, tenant_of(run), false, FREE).await, Created::Queued);
+            assert_eq!(fixture.read(run).await.status, RunStatus::Queued);
+        }
+        let mut order = Vec::new();
+        for left in (0..9).rev() {
+            let (begun, any) = begin(&fixture, Caps::default(), 1).await;
+            assert_eq!((begun.len(), any), (1, left > 0));
+            assert_eq!(fixture.read(begun[0]).await.status, RunStatus::Running);
+            order.push(begun[0]);
+            end(&fixture, begun[0]).await;
+        }
+        assert_eq!(order, [1, 7, 8, 2, 9, 3, 4, 5, 6]);
     }
-    let mut order = Vec::new();
-    for left in (0..9).rev() {
-        let (begun, any) = begin(&fixture, Caps::default(), 1).await;
-        assert_eq!((begun.len(), any), (1, left > 0));
-        assert_eq!(fixture.read(begun[0]).await.status, RunStatus::Running);
-        order.push(begun[0]);
-        end(&fixture, begun[0]).await;
-    }
-    assert_eq!(order, [1, 7, 8, 2, 9, 3, 4, 5, 6]);
 }
 
 #[tokio::test]
 async fn a_tenant_has_as_many_runs_as_it_may_and_those_beyond_wait_or_are_refused() {
-    let fixture = Fixture::new().await;
-    let room = Room { most_begun: NonZeroU32::new(1), most_queued: 2 };
-    let create = async |run, is_placed| fixture.create_of(run, "d", is_placed, room).await;
-    assert_eq!(create(1, true).await, Created::New);
-    assert_eq!(create(2, true).await, Created::Queued);
-    assert_eq!(create(3, false).await, Created::Queued);
-    assert_eq!(create(4, true).await, Created::Full);
-    assert!(fixture.store.read_run(Uuid::from_u128(4)).await.unwrap().is_none());
-    assert_eq!(fixture.create_of(5, "a", true, FREE).await, Created::New);
-    let load = async |tenant: &str| {
-        let load = fixture.store.read_load(&Subject::new(tenant).unwrap()).await.unwrap();
-        (load.begun, load.queued)
-    };
-    assert_eq!((load("d").await, load("a").await), ((1, 2), (1, 0)));
-    let own = BTreeMap::from([(Subject::new("d").unwrap(), NonZeroU32::MIN)]);
-    let by_name = || Caps { default: None, own: own.clone() };
-    let by_default = || Caps { default: Some(NonZeroU32::MIN), own: BTreeMap::new() };
-    assert_eq!(begin(&fixture, by_name(), 9).await, (vec![], true));
-    assert_eq!(begin(&fixture, by_default(), 9).await, (vec![], true));
-    end(&fixture, 1).await;
-    // There is room, and yet the one that has come before is the first.
-    assert_eq!(create(6, true).await, Created::Full);
-    assert_eq!(begin(&fixture, by_name(), 9).await, (vec![2], true));
-    assert_eq!(create(6, true).await, Created::Queued);
-    end(&fixture, 2).await;
-    assert_eq!(begin(&fixture, by_default(), 9).await, (vec![3], true));
-    end(&fixture, 3).await;
-    // A limit of its own wins over that of all, also a higher one.
-    let higher = Caps { default: Some(NonZeroU32::MIN), own: caps().own };
-    assert_eq!(create(7, true).await, Created::Queued);
-    assert_eq!(begin(&fixture, higher, 9).await, (vec![6, 7], false));
+    for fixture in Fixture::each().await {
+        let room = Room { most_begun: NonZeroU32::new(1), most_queued: 2 };
+        let create = async |run, is_placed| fixture.create_of(run, "d", is_placed, room).await;
+        assert_eq!(create(1, true).await, Created::New);
+        assert_eq!(create(2, true).await, Created::Queued);
+        assert_eq!(create(3, false).await, Created::Queued);
+        assert_eq!(create(4, true).await, Created::Full);
+        assert!(fixture.store.read_run(Uuid::from_u128(4)).await.unwrap().is_none());
+        assert_eq!(fixture.create_of(5, "a", true, FREE).await, Created::New);
+        let load = async |tenant: &str| {
+            let load = fixture.store.read_load(&Subject::new(tenant).unwrap()).await.unwrap();
+            (load.begun, load.queued)
+        };
+        assert_eq!((load("d").await, load("a").await), ((1, 2), (1, 0)));
+        let own = BTreeMap::from([(Subject::new("d").unwrap(), NonZeroU32::MIN)]);
+        let by_name = || Caps { default: None, own: own.clone() };
+        let by_default = || Caps { default: Some(NonZeroU32::MIN), own: BTreeMap::new() };
+        assert_eq!(begin(&fixture, by_name(), 9).await, (vec![], true));
+        assert_eq!(begin(&fixture, by_default(), 9).await, (vec![], true));
+        end(&fixture, 1).await;
+        // There is room, and yet the one that has come before is the first.
+        assert_eq!(create(6, true).await, Created::Full);
+        assert_eq!(begin(&fixture, by_name(), 9).await, (vec![2], true));
+        assert_eq!(create(6, true).await, Created::Queued);
+        end(&fixture, 2).await;
+        assert_eq!(begin(&fixture, by_default(), 9).await, (vec![3], true));
+        end(&fixture, 3).await;
+        // A limit of its own wins over that of all, also a higher one.
+        let higher = Caps { default: Some(NonZeroU32::MIN), own: caps().own };
+        assert_eq!(create(7, true).await, Created::Queued);
+        assert_eq!(begin(&fixture, higher, 9).await, (vec![6, 7], false));
+    }
 }
 
 #[tokio::test]
 async fn what_others_have_left_goes_before_what_waits() {
-    let fixture = Fixture::new().await;
-    fixture.create_of(1, "a", false, FREE).await;
-    fixture.create_of(2, "b", true, FREE).await;
-    fixture.create_of(3, "b", true, FREE).await;
-    fixture.store.release(ONE).await.unwrap();
-    assert_eq!(begin(&fixture, Caps::default(), 2).await, (vec![2, 3], true));
-    assert_eq!(begin(&fixture, Caps::default(), 2).await, (vec![1], false));
+    for fixture in Fixture::each().await {
+        fixture.create_of(1, "a", false, FREE).await;
+        fixture.create_of(2, "b", true, FREE).await;
+        fixture.create_of(3, "b", true, FREE).await;
+        fixture.store.release(ONE).await.unwrap();
+        assert_eq!(begin(&fixture, Caps::default(), 2).await, (vec![2, 3], true));
+        assert_eq!(begin(&fixture, Caps::default(), 2).await, (vec![1], false));
+    }
 }
 
 #[tokio::test]
 async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
-    let fixture = Fixture::new().await;
-    fixture.create_of(1, "a", false, FREE).await;
-    assert_eq!(fixture.append(1, 3, finished(RunStatus::Cancelled)).await, Ok(()));
-    assert_eq!(fixture.read(1).await.status, RunStatus::Cancelled);
-    assert_eq!(begin(&fixture, Caps::default(), 1).await, (vec![], false));
-    // Whoever comes with a key that is known gets its run, also when no more may wait.
-    let full = Room { most_begun: None, most_queued: 0 };
-    assert_eq!(fixture.create(2, Some("key")).await, Created::New);
-    let new = NewRun {
-        name: CapabilityName::new("Dogs").unwrap(),
-        tenant: Subject::owner(),
-        choices: "{}".to_owned(),
-        documents: Vec::new(),
-        key: Some("key".to_owned()),
-        request_digest: Digest::of_bytes(b"key"),
-        plan: None,
-        first: event(3, 1, started()),
-        sealed: None,
-        lease: None,
-        room: full,
-    };
-    let existing = Created::Existing(Uuid::from_u128(2), Digest::of_bytes(b"key"));
-    assert_eq!(fixture.store.create(new).await.unwrap(), existing);
-    assert_eq!(fixture.create_of(3, "a", false, full).await, Created::Full);
+    for fixture in Fixture::each().await {
+        fixture.create_of(1, "a", false, FREE).await;
+        assert_eq!(fixture.append(1, 3, finished(RunStatus::Cancelled)).await, Ok(()));
+        assert_eq!(fixture.read(1).await.status, RunStatus::Cancelled);
+        assert_eq!(begin(&fixture, Caps::default(), 1).await, (vec![], false));
+        // Whoever comes with a key that is known gets its run, also when no more may wait.
+        let full = Room { most_begun: None, most_queued: 0 };
+        assert_eq!(fixture.create(2, Some("key")).await, Created::New);
+        let new = NewRun {
+            name: CapabilityName::new("Dogs").unwrap(),
+            tenant: Subject::owner(),
+            choices: "{}".to_owned(),
+            documents: Vec::new(),
+            key: Some("key".to_owned()),
+            request_digest: Digest::of_bytes(b"key"),
+            plan: None,
+            first: event(3, 1, started()),
+            sealed: None,
+            lease: None,
+            room: full,
+        };
+        let existing = Created::Existing(Uuid::from_u128(2), Digest::of_bytes(b"key"));
+        assert_eq!(fixture.store.create(new).await.unwrap(), existing);
+        assert_eq!(fixture.create_of(3, "a", false, full).await, Created::Full);
+    }
 }
 
 /// Runs by tenant, as they should be.
@@ -206,9 +210,9 @@ proptest! {
     fn no_tenant_that_waits_is_left_behind(day in any_day()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let fixture = Fixture::new().await;
+            for fixture in Fixture::each().await {
             let mut model = Model::default();
-            for (happens, run) in day.into_iter().zip(1..) {
+            for (happens, run) in day.iter().cloned().zip(1..) {
                 match happens {
                     Happens::Comes(tenant, is_placed) => {
                         let created = fixture.create_of(run, tenant, is_placed, room_of(tenant)).await;
@@ -247,6 +251,7 @@ proptest! {
                         }
                     }
                 }
+            }
             }
         });
     }

@@ -1,0 +1,87 @@
+//! What each thread has of its own.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thread_local::ThreadLocal;
+
+use crate::error::Error;
+
+/// A client of each thread that asks for one.
+///
+/// A connection is served where it was opened. Where threads share a client, a run meets connections
+/// that another thread serves, and each request wakes that thread and is woken by it again: of a short
+/// step that is a good part. Each thread has its own pool of connections instead.
+pub(crate) struct PerThread<C: Send> {
+    /// That of the thread that asks first.
+    first: C,
+    is_taken: AtomicBool,
+    make: Box<dyn Fn() -> Result<C, Error> + Send + Sync>,
+    own: ThreadLocal<C>,
+}
+
+impl<C: Clone + Send> PerThread<C> {
+    /// `first`, and others as `make` makes them.
+    pub(crate) fn new(
+        first: C,
+        make: impl Fn() -> Result<C, Error> + Send + Sync + 'static,
+    ) -> Self {
+        let (is_taken, make) = (AtomicBool::new(false), Box::new(make));
+        Self { first, is_taken, make, own: ThreadLocal::new() }
+    }
+
+    /// That of this thread.
+    pub(crate) fn here(&self) -> &C {
+        self.own.get_or(|| {
+            if !self.is_taken.swap(true, Ordering::Relaxed) {
+                return self.first.clone();
+            }
+            (self.make)().unwrap_or_else(|error| {
+                // One that is shared is slower, and as good.
+                tracing::warn!(%error, "a thread has no client of its own");
+                self.first.clone()
+            })
+        })
+    }
+}
+
+impl<C: Send> fmt::Debug for PerThread<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PerThread")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn each_thread_has_its_own_and_keeps_it() {
+        let made = AtomicUsize::new(0);
+        let make = move || Ok(Arc::new(made.fetch_add(1, Ordering::Relaxed)));
+        let clients = PerThread::new(make().unwrap(), make);
+        let here = Arc::clone(clients.here());
+        assert_eq!(*here, 0, "the first thread has the one that is there");
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                let there = Arc::clone(clients.here());
+                assert!(Arc::ptr_eq(&there, clients.here()));
+                there
+            });
+            assert!(!Arc::ptr_eq(&there.join().unwrap(), &here));
+        });
+        assert!(Arc::ptr_eq(&here, clients.here()));
+    }
+
+    #[test]
+    fn where_no_other_can_be_made_the_first_one_is_shared() {
+        let make = || Err(Error::new(crate::error::Kind::Internal, "no more"));
+        let clients = PerThread::new(Arc::new(()), make);
+        let here = Arc::clone(clients.here());
+        let shares = || Arc::ptr_eq(&here, clients.here());
+        assert!(std::thread::scope(|scope| scope.spawn(shares).join().unwrap()));
+    }
+}

@@ -1,0 +1,448 @@
+//! Runs in the memory of this process: for measuring, and for runs that may be lost.
+//!
+//! What databases decide in their statements is decided here under one lock, by the same rules: the
+//! same tests hold for all three. Whatever is told is there at once, so a run waits for no writer and
+//! wakes none. Nobody else can see these runs, or take them over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use a2s::api::{Event, EventKind, RunStatus};
+use a2s::{CapabilityName, Digest, Subject};
+use jiff::Timestamp;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::plans::forgotten_before;
+use super::queue::{Load, Place};
+use super::told::{Told, status_after};
+use super::write::{Outcome, Task};
+use super::{
+    Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
+    StoredPlan,
+};
+use crate::run::exchange::Exchange;
+use crate::run::lock;
+use crate::vault::Sealed;
+
+/// All runs, and the plans that begin some.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    runs: BTreeMap<Uuid, Row>,
+    /// Those that are driven or wait for their turn.
+    under_way: BTreeSet<Uuid>,
+    /// The run of each idempotency key.
+    keys: BTreeMap<String, Uuid>,
+    documents: BTreeMap<Digest, Vec<u8>>,
+    plans: BTreeMap<Digest, StoredPlan>,
+    /// The last turn of each tenant whose runs have waited: a greater number is a later one.
+    turns: BTreeMap<Subject, usize>,
+    last_turn: usize,
+}
+
+#[derive(Debug)]
+struct Row {
+    status: RunStatus,
+    name: CapabilityName,
+    tenant: Subject,
+    choices: String,
+    key: Option<String>,
+    request_digest: Digest,
+    cancel_requested: bool,
+    /// Who drives it, and until when nobody else may.
+    driver: Option<(Uuid, Instant)>,
+    epoch: Epoch,
+    /// The last event when it was given to an executor.
+    taken_at: u64,
+    takeovers: u32,
+    ended_at: Option<Timestamp>,
+    reported: bool,
+    /// Without a gap, from number 1.
+    #[expect(
+        clippy::vec_box,
+        reason = "a list that grows moves what is in it, and events are large"
+    )]
+    events: Vec<Box<Event>>,
+    /// What those do not tell, by their numbers.
+    sealed: BTreeMap<u64, Sealed>,
+    /// By the paths of steps.
+    exchanges: BTreeMap<String, Box<Exchange>>,
+}
+
+impl Row {
+    fn events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.events.iter().map(Box::as_ref)
+    }
+
+    fn last(&self) -> u64 {
+        self.events.last().map_or(0, |event| event.seq)
+    }
+
+    /// Given to an executor: what is written to it now, is written for a new epoch.
+    fn give(&mut self, lease: Lease, now: Instant, added: u32) -> (Epoch, u32) {
+        let finished = |event: &Event| matches!(event.kind, EventKind::StepFinished { .. });
+        let news = self.events().rev().take_while(|event| event.seq > self.taken_at);
+        let before = if news.into_iter().any(finished) { 0 } else { self.takeovers };
+        self.takeovers = before.saturating_add(added);
+        self.taken_at = self.last();
+        self.epoch.0 += 1;
+        self.driver = Some((lease.owner, now + lease.length));
+        (self.epoch, self.takeovers)
+    }
+}
+
+impl Memory {
+    /// Does what is asked for.
+    pub(super) fn perform(&self, task: Task) -> Outcome {
+        let mut kept = self.lock();
+        match task {
+            Task::Tell(Told::Event { event, epoch, sealed, committed }) => {
+                let seq = event.seq;
+                let outcome = kept.tell(event, epoch, sealed);
+                drop(kept);
+                if matches!(outcome, Outcome::Done) {
+                    committed.send_replace(seq);
+                }
+                outcome
+            }
+            Task::Tell(Told::Exchange { run, epoch, step, exchange }) => {
+                if let Some(row) = kept.runs.get_mut(&run).filter(|row| row.epoch == epoch) {
+                    row.exchanges.insert(step, exchange);
+                }
+                Outcome::Done
+            }
+            Task::Create(run) => Outcome::Created(kept.create(*run)),
+            Task::KeepPlan(plan) => kept.keep_plan(*plan),
+            Task::SweepPlans(now) => {
+                let before = forgotten_before(now);
+                kept.plans.retain(|_, plan| plan.expires_at.as_millisecond() > before);
+                let ended = kept.plans.values_mut().filter(|plan| plan.expires_at <= now);
+                ended.for_each(|plan| plan.sealed = None);
+                Outcome::Done
+            }
+            Task::RequestCancel(run) => {
+                if let Some(row) = kept.runs.get_mut(&run) {
+                    row.cancel_requested = true;
+                }
+                Outcome::Done
+            }
+            Task::MarkReported(runs) => {
+                for run in runs {
+                    if let Some(row) = kept.runs.get_mut(&run) {
+                        row.reported = true;
+                    }
+                }
+                Outcome::Done
+            }
+            Task::Delete(run) => {
+                let is_over = kept.runs.get(&run).is_some_and(|row| row.ended_at.is_some());
+                kept.delete(if is_over { vec![run] } else { Vec::new() })
+            }
+            Task::Forget { before, limit } => {
+                let ended = kept.runs.iter().filter_map(|(run, row)| Some((row.ended_at?, *run)));
+                let mut over: Vec<_> = ended.filter(|(at, _)| *at < before).collect();
+                over.sort_unstable();
+                kept.delete(over.into_iter().take(limit).map(|(_, run)| run).collect())
+            }
+            Task::Claim { lease, live, caps, limit } => kept.claim(lease, &live, &caps, limit),
+            Task::Renew { lease, live } => kept.renew(lease, live),
+            Task::Release { owner } => {
+                for row in kept.runs.values_mut() {
+                    if row.driver.is_some_and(|(driver, _)| driver == owner) {
+                        row.driver = None;
+                        row.epoch.0 += 1;
+                    }
+                }
+                Outcome::Done
+            }
+        }
+    }
+
+    pub(super) fn events(&self, run: Uuid, after: u64, limit: usize) -> Vec<Event> {
+        let kept = self.lock();
+        let Some(row) = kept.runs.get(&run) else { return Vec::new() };
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        row.events().skip(after).take(limit).cloned().collect()
+    }
+
+    pub(super) fn sealed(&self, run: Uuid) -> BTreeMap<u64, Sealed> {
+        self.lock().runs.get(&run).map_or_else(BTreeMap::new, |row| row.sealed.clone())
+    }
+
+    pub(super) fn exchanges(&self, run: Uuid) -> BTreeMap<String, Exchange> {
+        let kept = self.lock();
+        let Some(row) = kept.runs.get(&run) else { return BTreeMap::new() };
+        let kept = row.exchanges.iter();
+        kept.map(|(step, exchange)| (step.clone(), Exchange::clone(exchange))).collect()
+    }
+
+    pub(super) fn lives(&self, filter: &RunFilter, limit: usize) -> Vec<Life> {
+        let kept = self.lock();
+        let newest_first = match filter.before {
+            Some(before) => kept.runs.range(..before).rev(),
+            None => kept.runs.range(..).rev(),
+        };
+        let shown = newest_first.map(|(_, row)| row).filter(|row| {
+            filter.status.is_none_or(|status| row.status == status)
+                && filter.name.as_ref().is_none_or(|name| row.name == *name)
+                && filter.tenant.as_ref().is_none_or(|tenant| row.tenant == *tenant)
+        });
+        let life = |row: &Row| Life {
+            tenant: row.tenant.clone(),
+            events: row.events().filter(|event| is_turn(event)).cloned().collect(),
+        };
+        shown.take(limit).map(life).collect()
+    }
+
+    pub(super) fn run(&self, run: Uuid) -> Option<RunRow> {
+        let kept = self.lock();
+        let row = kept.runs.get(&run)?;
+        Some(RunRow {
+            status: row.status,
+            tenant: row.tenant.clone(),
+            choices: row.choices.clone(),
+            cancel_requested: row.cancel_requested,
+            epoch: row.epoch,
+        })
+    }
+
+    pub(super) fn load(&self, tenant: &Subject) -> Load {
+        self.lock().load(tenant)
+    }
+
+    pub(super) fn key(&self, key: &str) -> Option<(Uuid, Digest)> {
+        self.lock().key(key)
+    }
+
+    pub(super) fn documents(&self, digests: &[Digest]) -> BTreeMap<Digest, Vec<u8>> {
+        let kept = self.lock();
+        let found = digests.iter().filter_map(|digest| kept.documents.get_key_value(digest));
+        found.map(|(digest, source)| (*digest, source.clone())).collect()
+    }
+
+    pub(super) fn plan(&self, id: Digest) -> Option<StoredPlan> {
+        self.lock().plans.get(&id).cloned()
+    }
+
+    pub(super) fn unreported(&self, after: Uuid, limit: usize) -> Vec<Uuid> {
+        let kept = self.lock();
+        let due = |row: &Row| row.ended_at.is_some() && !row.reported;
+        let runs = kept.runs.range(after..).filter(|(run, row)| **run != after && due(row));
+        runs.map(|(run, _)| *run).take(limit).collect()
+    }
+
+    pub(super) fn outline(&self, run: Uuid) -> Vec<Event> {
+        let kept = self.lock();
+        let Some(row) = kept.runs.get(&run) else { return Vec::new() };
+        let is_in = |event: &&Event| {
+            use EventKind::{RunFinished, RunStarted, Sending};
+            matches!(event.kind, RunStarted { .. } | Sending { .. } | RunFinished { .. })
+        };
+        row.events().filter(is_in).cloned().collect()
+    }
+
+    /// Lets the lease of a run run out.
+    #[cfg(test)]
+    pub(super) fn expire(&self, run: Uuid) {
+        if let Some((_, until)) = self.lock().runs.get_mut(&run).and_then(|row| row.driver.as_mut())
+        {
+            *until = Instant::now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.0)
+    }
+}
+
+impl Kept {
+    fn tell(&mut self, event: Box<Event>, epoch: Epoch, sealed: Option<Sealed>) -> Outcome {
+        let is_in_turn = |row: &&mut Row| {
+            let may_go_on = row.status.is_under_way() || row.status == RunStatus::Waiting;
+            may_go_on && row.epoch == epoch && row.last() + 1 == event.seq
+        };
+        let Some(row) = self.runs.get_mut(&event.run).filter(is_in_turn) else {
+            return Outcome::OutOfTurn;
+        };
+        row.sealed.extend(sealed.map(|sealed| (event.seq, sealed)));
+        if let Some(status) = status_after(&event) {
+            row.status = status;
+            row.driver = None;
+            row.takeovers = 0;
+            if status.is_under_way() {
+                self.under_way.insert(event.run);
+            } else {
+                self.under_way.remove(&event.run);
+            }
+            if status.is_final() {
+                row.ended_at = Some(event.at);
+                row.sealed.clear();
+            }
+        }
+        row.events.push(event);
+        Outcome::Done
+    }
+
+    fn create(&mut self, run: NewRun) -> Created {
+        if let Some((run, digest)) = run.key.as_deref().and_then(|key| self.key(key)) {
+            return Created::Existing(run, digest);
+        }
+        let place = run.room.place(run.lease.is_some(), self.load(&run.tenant));
+        if place == Place::Nowhere {
+            return Created::Full;
+        }
+        let (id, at) = (run.first.run, run.first.at);
+        if let Some(plan) = run.plan {
+            let usable = |plan: &&mut StoredPlan| plan.used_by.is_none() && plan.expires_at > at;
+            let Some(plan) = self.plans.get_mut(&plan).filter(usable) else {
+                return Created::PlanGone;
+            };
+            plan.used_by = Some(id);
+            plan.sealed = None;
+        }
+        let lease = run.lease.filter(|_| place == Place::Begins);
+        let waits = lease.is_none().then(|| run.queued());
+        self.keys.extend(run.key.clone().map(|key| (key, id)));
+        self.documents.extend(run.documents);
+        self.under_way.insert(id);
+        let row = Row {
+            status: if waits.is_some() { RunStatus::Queued } else { RunStatus::Running },
+            name: run.name,
+            tenant: run.tenant,
+            choices: run.choices,
+            key: run.key,
+            request_digest: run.request_digest,
+            cancel_requested: false,
+            driver: lease.map(|lease| (lease.owner, Instant::now() + lease.length)),
+            epoch: Epoch::FIRST,
+            taken_at: 0,
+            takeovers: 0,
+            ended_at: None,
+            reported: false,
+            sealed: run.sealed.map(|sealed| (run.first.seq, sealed)).into_iter().collect(),
+            exchanges: BTreeMap::new(),
+            events: [run.first].into_iter().chain(waits).map(Box::new).collect(),
+        };
+        let status = row.status;
+        self.runs.insert(id, row);
+        if status == RunStatus::Queued { Created::Queued } else { Created::New }
+    }
+
+    fn delete(&mut self, runs: Vec<Uuid>) -> Outcome {
+        for run in &runs {
+            let key = self.runs.remove(run).and_then(|row| row.key);
+            key.map(|key| self.keys.remove(&key));
+        }
+        Outcome::Runs(runs)
+    }
+
+    fn claim(&mut self, lease: Lease, live: &[Uuid], caps: &Caps, limit: usize) -> Outcome {
+        let now = Instant::now();
+        let live: BTreeSet<&Uuid> = live.iter().collect();
+        let is_free = |run: &Uuid| {
+            self.runs.get(run).is_some_and(|row| {
+                row.status == RunStatus::Running && row.driver.is_none_or(|(_, until)| until <= now)
+            })
+        };
+        let free = self.under_way.iter().filter(|run| !live.contains(run) && is_free(run));
+        let free: Vec<Uuid> = free.take(limit).copied().collect();
+        let mut claimed = Vec::new();
+        for run in free {
+            let Some(row) = self.runs.get_mut(&run) else { continue };
+            let from_another = row.driver.is_some_and(|(driver, _)| driver != lease.owner);
+            let (epoch, takeovers) = row.give(lease, now, u32::from(from_another));
+            claimed.push(Claimed { run, epoch, takeovers });
+        }
+        while claimed.len() < limit
+            && let Some(run) = self.next_turn(caps)
+            && let Some(row) = self.runs.get_mut(&run)
+        {
+            self.last_turn += 1;
+            self.turns.insert(row.tenant.clone(), self.last_turn);
+            row.status = RunStatus::Running;
+            let (epoch, takeovers) = row.give(lease, now, 0);
+            claimed.push(Claimed { run, epoch, takeovers });
+        }
+        let left = self.rows_under_way().any(|(_, row)| row.status == RunStatus::Queued);
+        Outcome::Claimed(claimed, left)
+    }
+
+    /// The run that begins next: see [`super::queue`].
+    fn next_turn(&self, caps: &Caps) -> Option<Uuid> {
+        let mut tenants: BTreeMap<&Subject, (u32, Option<Uuid>)> = BTreeMap::new();
+        for (run, row) in self.rows_under_way() {
+            let (begun, head) = tenants.entry(&row.tenant).or_default();
+            match row.status {
+                // The oldest comes first.
+                RunStatus::Queued => *head = head.or(Some(run)),
+                _ => *begun += 1,
+            }
+        }
+        let ready = tenants.into_iter().filter_map(|(tenant, (begun, head))| {
+            let most = caps.own.get(tenant).copied().or(caps.default);
+            let has_room = most.is_none_or(|most| begun < most.get());
+            let turn = self.turns.get(tenant).copied().unwrap_or_default();
+            Some((begun, turn, head?)).filter(|_| has_room)
+        });
+        ready.min().map(|(_, _, head)| head)
+    }
+
+    fn renew(&mut self, lease: Lease, live: Vec<(Uuid, Epoch)>) -> Outcome {
+        let until = Instant::now() + lease.length;
+        let mut held = Vec::new();
+        for (run, epoch) in live {
+            let is_held = |row: &&mut Row| row.status.is_under_way() && row.epoch == epoch;
+            let Some(row) = self.runs.get_mut(&run).filter(is_held) else { continue };
+            row.driver = row.driver.map(|(driver, _)| (driver, until));
+            held.push(Held { run, cancel_requested: row.cancel_requested });
+        }
+        Outcome::Held(held)
+    }
+
+    fn keep_plan(&mut self, plan: NewPlan) -> Outcome {
+        let NewPlan { id, now, expires_at, sealed, most } = plan;
+        let waits = |plan: &&StoredPlan| plan.expires_at > now && plan.used_by.is_none();
+        if self.plans.values().filter(waits).count() >= most {
+            return Outcome::Full;
+        }
+        self.plans.insert(id, StoredPlan { expires_at, used_by: None, sealed: Some(sealed) });
+        Outcome::Done
+    }
+
+    fn key(&self, key: &str) -> Option<(Uuid, Digest)> {
+        let run = self.keys.get(key)?;
+        Some((*run, self.runs.get(run)?.request_digest))
+    }
+
+    fn load(&self, tenant: &Subject) -> Load {
+        let mut load = Load { begun: 0, queued: 0 };
+        for (_, row) in self.rows_under_way().filter(|(_, row)| row.tenant == *tenant) {
+            match row.status {
+                RunStatus::Queued => load.queued += 1,
+                _ => load.begun += 1,
+            }
+        }
+        load
+    }
+
+    fn rows_under_way(&self) -> impl Iterator<Item = (Uuid, &Row)> {
+        self.under_way.iter().filter_map(|run| Some((*run, self.runs.get(run)?)))
+    }
+}
+
+/// Whether an event begins, suspends or ends a run.
+fn is_turn(event: &Event) -> bool {
+    use EventKind::{RunFinished, RunQueued, RunResumed, RunStarted, RunWaiting, StepResolved};
+    matches!(
+        event.kind,
+        RunStarted { .. }
+            | RunQueued {}
+            | RunResumed {}
+            | StepResolved { .. }
+            | RunWaiting { .. }
+            | RunFinished { .. }
+    )
+}
