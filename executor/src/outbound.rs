@@ -320,15 +320,14 @@ impl Outbound {
     /// The client and the address for a connection to the host of `url`.
     fn route(&self, url: &Url) -> Result<(&reqwest::Client, Url), Failure> {
         let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
-        let certified = certified.map(|(_, client)| client.here());
-        if let (Some(base), Some(client)) = (
-            self.upstream(url),
-            certified.or_else(|| self.configured.as_ref().map(PerThread::here)),
-        ) {
-            return Ok((client, redirect::to_upstream(url, base)));
+        let certified = certified.map(|(_, client)| client);
+        if let (Some(base), Some(client)) =
+            (self.upstream(url), certified.or(self.configured.as_ref()))
+        {
+            return Ok((client.here(), redirect::to_upstream(url, base)));
         }
         match address::check(url, &self.allowed) {
-            Ok(()) => Ok((certified.unwrap_or_else(|| self.guarded.here()), url.clone())),
+            Ok(()) => Ok((certified.unwrap_or(&self.guarded).here(), url.clone())),
             Err(rule) => Err(refuse(url, &rule)),
         }
     }

@@ -1,9 +1,9 @@
 //! Runs and their events, in SQLite, in PostgreSQL, or in memory.
 //!
-//! To a database, one task writes what runs tell. It takes all the jobs that wait, does them in one transaction, and
-//! answers after the commit: many runs share the price of one `fsync`, and the jobs of one run are
-//! done in the order they were sent. In SQLite it does everything else that writes, too, as it has the
-//! only connection that may; in PostgreSQL the rest has connections of its own. So do reads.
+//! To a database, one task writes what runs tell. It takes all the jobs that wait, does them in one
+//! transaction, and answers after the commit: many runs share the price of one `fsync`, and the jobs of
+//! one run are done in the order they were sent. In SQLite it does everything else that writes, too, as
+//! it has the only connection that may; in PostgreSQL the rest has connections of its own. So do reads.
 //!
 //! A run belongs to one executor for a bounded time, by the clock of the database. Whenever it is
 //! given to one, its epoch grows, and nothing is written for an older epoch: that is decided by the
