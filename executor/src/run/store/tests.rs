@@ -461,6 +461,25 @@ async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it
 }
 
 #[tokio::test]
+async fn what_events_do_not_tell_is_kept_until_the_run_is_over() {
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let run = Uuid::from_u128(1);
+        let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
+        let (event, nobody) = (event(1, 2, step_finished()), Arc::new(watch::Sender::new(0)));
+        let told = Some(sealed.clone());
+        fixture.store.append(event, Epoch::FIRST, told, nobody).await.unwrap();
+        let kept = async || fixture.store.read_sealed(run).await.unwrap();
+        assert_eq!(kept().await.keys().collect::<Vec<_>>(), [&2]);
+        assert_eq!(kept().await[&2].bytes, sealed.bytes);
+        fixture.append(1, 3, waiting()).await.unwrap();
+        assert_eq!(kept().await.len(), 1, "it may go on");
+        fixture.append(1, 4, finished(RunStatus::Cancelled)).await.unwrap();
+        assert!(kept().await.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn what_is_over_waits_to_be_reported_until_that_is_marked() {
     for fixture in Fixture::each().await {
         for run in 1..=4 {
