@@ -9,7 +9,7 @@ pub(crate) const SERVE: &str = "--serve";
 /// It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Itself {
-    child: Child,
+    pub(crate) child: Child,
     /// The line in which it said where it answers.
     pub(crate) said: String,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) url: String,
     /// From its start until it said that it is ready.
     pub(crate) ready: Duration,

@@ -51,13 +51,13 @@ fn main() {
     let calls: Vec<Vec<u8>> = messages::all();
     let sizes: Vec<_> = calls.iter().map(Vec::len).collect();
     println!("messages of {sizes:?} bytes, {rounds} rounds of {asked}, then {CLIENTS} at once");
-    println!("log | rules | | p50 | p99 | a second");
+    println!("log | rules | | p50 | p99 | a second | core, one after another | core, at once");
     for durability in DURABILITIES {
         for rules in RULES {
             let guardian = Guardian::start(rules, durability);
             let mut sides = [
-                Side::new("echo", address, &calls),
-                Side::new("guardian", guardian.address(), &calls),
+                Side::new("echo", address, echo.child.id(), &calls),
+                Side::new("guardian", guardian.address(), guardian.program.child.id(), &calls),
             ];
             for _ in 0..rounds {
                 sides.iter_mut().for_each(|side| side.ask(asked));
@@ -69,11 +69,16 @@ fn main() {
             for figures in [&echo, &guardian] {
                 println!("{durability} | {rules} | {figures}");
             }
+            let ratio = |of: fn(&Figures) -> Duration| {
+                of(&guardian).as_secs_f64() / of(&echo).as_secs_f64()
+            };
             println!(
-                "{durability} | {rules} | ratio | {:.2} x | {:.2} x | {:.2} x",
-                guardian.p50.as_secs_f64() / echo.p50.as_secs_f64(),
-                guardian.p99.as_secs_f64() / echo.p99.as_secs_f64(),
+                "{durability} | {rules} | ratio | {:.2} x | {:.2} x | {:.2} x | {:.2} x | {:.2} x",
+                ratio(|figures| figures.p50),
+                ratio(|figures| figures.p99),
                 echo.rate / guardian.rate,
+                ratio(|figures| figures.busy),
+                ratio(|figures| figures.busy_in_crowd),
             );
         }
     }
@@ -83,11 +88,14 @@ fn main() {
 struct Side<'a> {
     name: &'static str,
     address: SocketAddr,
+    process: u32,
     calls: &'a [Vec<u8>],
     client: Client,
     times: Vec<Duration>,
-    /// How many were answered in the crowds, and how long these took.
-    crowded: (usize, Duration),
+    /// How long it has kept a core busy with these.
+    busy: Duration,
+    /// How many were answered in the crowds, how long these took, and how long a core was busy.
+    crowded: (usize, Duration, Duration),
 }
 
 struct Figures {
@@ -95,27 +103,34 @@ struct Figures {
     p50: Duration,
     p99: Duration,
     rate: f64,
+    /// How long a message keeps a core busy.
+    busy: Duration,
+    busy_in_crowd: Duration,
 }
 
 impl<'a> Side<'a> {
-    fn new(name: &'static str, address: SocketAddr, calls: &'a [Vec<u8>]) -> Self {
+    fn new(name: &'static str, address: SocketAddr, process: u32, calls: &'a [Vec<u8>]) -> Self {
         let mut client = Client::open(address);
         // What is only done once is not what is measured.
         (0..200).for_each(|index| client.ask(&calls[index % calls.len()]));
-        Self { name, address, calls, client, times: Vec::new(), crowded: Default::default() }
+        let (times, busy, crowded) = Default::default();
+        Self { name, address, process, calls, client, times, busy, crowded }
     }
 
     /// One after another, so many times.
     fn ask(&mut self, times: usize) {
+        let before = busy(self.process);
         for index in 0..times {
             let began = Instant::now();
             self.client.ask(&self.calls[index % self.calls.len()]);
             self.times.push(began.elapsed());
         }
+        self.busy += busy(self.process).saturating_sub(before);
     }
 
     /// The same from several sides at once.
     fn crowd(&mut self, times: usize) {
+        let before = busy(self.process);
         let began = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
@@ -127,22 +142,43 @@ impl<'a> Side<'a> {
         });
         self.crowded.0 += CLIENTS * times;
         self.crowded.1 += began.elapsed();
+        self.crowded.2 += busy(self.process).saturating_sub(before);
     }
 
     fn figures(mut self) -> Figures {
         self.times.sort();
         let at = |part: usize| self.times[self.times.len() * part / 100];
-        let rate = self.crowded.0 as f64 / self.crowded.1.as_secs_f64();
-        Figures { name: self.name, p50: at(50), p99: at(99), rate }
+        let (crowded, time, busy) = self.crowded;
+        let rate = crowded as f64 / time.as_secs_f64();
+        Figures {
+            name: self.name,
+            p50: at(50),
+            p99: at(99),
+            rate,
+            busy: self.busy.div_f64(self.times.len() as f64),
+            busy_in_crowd: busy.div_f64(crowded as f64),
+        }
     }
 }
 
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        let Self { name, p50, p99, rate } = self;
-        write!(f, "{name} | {:.0} µs | {:.0} µs | {rate:.0}", micros(*p50), micros(*p99))
+        let Self { name, p50, p99, rate, busy, busy_in_crowd } = self;
+        let [p50, p99, busy, crowd] = [p50, p99, busy, busy_in_crowd].map(|time| micros(*time));
+        write!(f, "{name} | {p50:.0} µs | {p99:.0} µs | {rate:.0} | {busy:.1} µs | {crowd:.1} µs")
     }
+}
+
+/// How long the threads of a process have kept a core busy.
+fn busy(process: u32) -> Duration {
+    let of_thread = |thread: std::fs::DirEntry| {
+        // It may have ended meanwhile.
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().unwrap().parse::<u64>().unwrap_or_default()
+    };
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    Duration::from_nanos(threads.map(|thread| of_thread(thread.unwrap())).sum())
 }
 
 /// Our guardian: alone with records on the disk, and as a part of `a2s up` where the system may
