@@ -150,7 +150,7 @@ fn decide(app: &App, request: &Request) -> (Ruling, Vec<Entry>) {
     }
     let shadow = shadow.as_ref().map(|(ruling, policy)| (ruling, policy.as_ref()));
     let step = Step { request, ruling: &ruling, policy: &policy, shadow };
-    let entries = Entry::of_step(now, &step, opened);
+    let entries = Entry::of_step(now, &step, &mut opened);
     if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval
         && let Some(entry) = entries.last()
     {

@@ -192,8 +192,8 @@ impl Policy {
         self.decide_within(request, &mut opened, &Mutex::default(), Timestamp::UNIX_EPOCH)
     }
 
-    /// Decide on a message with what is remembered of those before it. `opened` is what is known of
-    /// its texts, and has what was read of them afterwards.
+    /// Decide on a message with what is remembered of those before it. What is read of its texts is
+    /// in `opened`.
     pub(crate) fn decide_within(
         &self,
         request: &Request,
@@ -209,10 +209,6 @@ impl Policy {
             facts: Facts::default(),
         };
         let mut ruling = judging.judge(self, request, opened);
-        if judging.applied.is_changed {
-            // What was read is of the message as it became.
-            *opened = Opened::default();
-        }
         if ruling.answer.decision == Decision::Deny {
             let charges = std::mem::take(&mut ruling.traces.charges);
             judging.remember().undo(&Traces { charges, approval: None });
@@ -220,12 +216,11 @@ impl Policy {
         ruling
     }
 
-    /// The message with everything redacted that any rule redacts anywhere. `opened` is what is known
-    /// of its texts.
-    pub(crate) fn redact<'c>(&self, call: &'c Call, mut opened: Opened) -> Cow<'c, Call> {
+    /// The message with everything redacted that any rule redacts anywhere.
+    pub(crate) fn redact<'c>(&self, call: &'c Call, opened: &mut Opened) -> Cow<'c, Call> {
         let mut call = Cow::Borrowed(call);
         if !self.redactions.redact.is_empty() {
-            self.redactions.apply(call.to_mut(), &mut opened);
+            self.redactions.apply(&mut call, opened);
         }
         call
     }
@@ -268,7 +263,7 @@ impl Judging<'_> {
                     Err(ruling) => return *ruling,
                 },
                 Effect::Modify(modification) => {
-                    if modification.apply(call.to_mut(), opened) {
+                    if modification.apply(&mut call, opened) {
                         self.facts.clear();
                         self.applied.is_changed = true;
                         self.applied.explain(rule);

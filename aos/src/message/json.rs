@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserializer, Serialize};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 /// A JSON object whose members this crate does not interpret.
@@ -117,11 +118,15 @@ impl<'de> Visitor<'de> for Bounded {
         let depth = self.inner_depth()?;
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            if object.contains_key(&name) {
-                return Err(de::Error::custom(format!("member {name:?} is there twice")));
+            match object.entry(name) {
+                Entry::Occupied(member) => {
+                    let name = member.key();
+                    return Err(de::Error::custom(format!("member {name:?} is there twice")));
+                }
+                Entry::Vacant(member) => {
+                    member.insert(members.next_value_seed(Self { depth })?);
+                }
             }
-            let value = members.next_value_seed(Self { depth })?;
-            object.insert(name, value);
         }
         Ok(Value::Object(object))
     }

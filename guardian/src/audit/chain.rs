@@ -5,7 +5,6 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
-use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -36,16 +35,6 @@ pub(crate) struct Chain {
     number: u64,
     /// The digest of the last record.
     head: Option<String>,
-}
-
-/// What a record looks like around its entry.
-#[derive(Serialize)]
-struct Record<'a, T> {
-    v: u8,
-    seq: u64,
-    previous: Option<&'a str>,
-    #[serde(flatten)]
-    entry: &'a T,
 }
 
 impl Chain {
@@ -98,8 +87,9 @@ impl Chain {
         self.options.sync
     }
 
-    /// Append entries, all or none. When this returns `Ok`, they are where [`Options::sync`] says.
-    pub(crate) fn append<T: Serialize>(&mut self, entries: &[T]) -> io::Result<()> {
+    /// Append entries, all or none. Each is the text of a JSON object that is not empty, on one line.
+    /// When this returns `Ok`, they are where [`Options::sync`] says.
+    pub(crate) fn append(&mut self, entries: &[impl AsRef<[u8]>]) -> io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.length)?;
             self.is_torn = false;
@@ -108,12 +98,17 @@ impl Chain {
         let mut lines = Vec::new();
         for entry in entries {
             number += 1;
-            let record = Record { v: 1, seq: number, previous: head.as_deref(), entry };
             let start = lines.len();
-            serde_json::to_writer(&mut lines, &record)?;
+            match &head {
+                Some(head) => {
+                    write!(lines, r#"{{"v":1,"seq":{number},"previous":"{head}","#)?;
+                }
+                None => write!(lines, r#"{{"v":1,"seq":{number},"previous":null,"#)?,
+            }
+            lines.extend_from_slice(&entry.as_ref()[1..]);
             let digest = digest_of(&lines[start..]);
             lines.pop();
-            lines.extend_from_slice(format!(",\"digest\":\"{digest}\"}}\n").as_bytes());
+            writeln!(lines, r#","digest":"{digest}"}}"#)?;
             head = Some(digest);
         }
         let length = self.length + lines.len() as u64;
@@ -298,8 +293,8 @@ mod tests {
     fn log_of(entries: u32) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.jsonl");
-        let entries: Vec<_> = (0..entries).map(|n| json!({"n": n, "text": "a\nb"})).collect();
-        open(&path).0.append(&entries).unwrap();
+        let entries = (0..entries).map(|n| json!({"n": n, "text": "a\nb"}).to_string());
+        open(&path).0.append(&entries.collect::<Vec<_>>()).unwrap();
         (dir, path)
     }
 
@@ -319,7 +314,7 @@ mod tests {
         assert_eq!(before.records, 3);
         let (mut chain, torn) = open(&path);
         assert_eq!(torn, None);
-        chain.append(&[json!({"n": 3})]).unwrap();
+        chain.append(&[r#"{"n":3}"#]).unwrap();
         let after = verify(&path).unwrap();
         assert_eq!(after.records, 4);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -375,7 +370,7 @@ mod tests {
         let (mut chain, _) = open(&path);
         chain.file.write_all(b"{\"v\":1,\"seq\":3").unwrap();
         chain.is_torn = true;
-        chain.append(&[json!({"n": 2})]).unwrap();
+        chain.append(&[r#"{"n":2}"#]).unwrap();
         assert_eq!(verify(&path).unwrap().records, 3);
     }
 
@@ -390,7 +385,7 @@ mod tests {
             check_broken(&path, 2, "unfinished");
             let (mut chain, torn) = open(&path);
             assert_eq!(torn, Some((cut - first) as u64));
-            chain.append(&[json!({"n": 9})]).unwrap();
+            chain.append(&[r#"{"n":9}"#]).unwrap();
             assert_eq!(verify(&path).unwrap().records, 2);
             let aside = std::fs::read(path.with_extension("jsonl.torn")).unwrap();
             assert_eq!(aside, [&whole[first..cut], b"\n"].concat());
@@ -418,7 +413,7 @@ mod tests {
         let length = std::fs::metadata(&path).unwrap().len();
         let (mut chain, _) =
             Chain::open(&path, Options { max_bytes: Some(length + 10), ..OPTIONS }).unwrap();
-        assert!(chain.append(&[json!({"n": 1})]).is_err());
+        assert!(chain.append(&[r#"{"n":1}"#]).is_err());
         assert_eq!(verify(&path).unwrap().records, 1);
     }
 

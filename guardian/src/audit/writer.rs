@@ -71,7 +71,7 @@ fn write(mut chain: Chain, mut waiting: mpsc::Receiver<Job>) {
     while waiting.blocking_recv_many(&mut jobs, WAITING) != 0 {
         let (entries, done): (Vec<_>, Vec<_>) =
             jobs.drain(..).map(|job: Job| (job.entries, job.done)).unzip();
-        let entries = entries.concat();
+        let entries: Vec<Entry> = entries.into_iter().flatten().collect();
         let written = append(&mut chain, &entries).is_ok();
         for done in done {
             // Who asked may have gone; the record stays.

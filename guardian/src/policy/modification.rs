@@ -1,8 +1,9 @@
 //! Changing the part of a message that its hook covers: set, remove, redact.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use aos::message::{Call, Data, Limits, Object, Part, TextPart, ToolArgumentValue, parse_json};
+use aos::message::{Call, Data, Limits, Object, Part, ToolArgumentValue, parse_json};
 use serde_json::Value;
 
 use super::path::Path;
@@ -24,12 +25,9 @@ pub(super) struct Redaction {
     pub(super) replacement: String,
 }
 
-/// The texts of one message as the JSON that they are, read once for all rules. It belongs to that
-/// message, and to no other.
+/// Texts as the JSON that they are: each is read once for all rules and for the log.
 #[derive(Debug, Default)]
-pub(crate) struct Opened {
-    texts: Vec<Option<Reading>>,
-}
+pub(crate) struct Opened(BTreeMap<String, Reading>);
 
 /// What a text is.
 #[derive(Debug)]
@@ -43,12 +41,26 @@ enum Reading {
 }
 
 impl Opened {
-    /// The text of a place in the order of the message.
-    fn at(&mut self, place: usize) -> &mut Option<Reading> {
-        if self.texts.len() <= place {
-            self.texts.resize_with(place + 1, || None);
+    /// The array or object that a text is, if it was read.
+    pub(crate) fn find(&self, text: &str) -> Option<&Value> {
+        match self.0.get(text)? {
+            Reading::Json { value, .. } => Some(value),
+            Reading::Plain => None,
         }
-        &mut self.texts[place]
+    }
+
+    fn read(&mut self, text: &str) -> &mut Reading {
+        if !self.0.contains_key(text) {
+            self.0.insert(text.to_owned(), Reading::of(text));
+        }
+        self.0.get_mut(text).expect("it was just put there")
+    }
+
+    /// A text has become another one, and what was read of it with it.
+    fn rename(&mut self, text: &str, new: &str) {
+        if let Some(reading) = self.0.remove(text) {
+            self.0.insert(new.to_owned(), reading);
+        }
     }
 }
 
@@ -68,19 +80,18 @@ impl Reading {
 
 impl Modification {
     /// Change the covered part of a message. Whether anything was changed.
-    pub(super) fn apply(&self, call: &mut Call, opened: &mut Opened) -> bool {
-        let mut place = 0;
+    pub(super) fn apply(&self, call: &mut Cow<'_, Call>, opened: &mut Opened) -> bool {
         for_each_piece(call, &mut |piece| match piece {
-            Piece::Json(value) => self.change(value),
+            Piece::Json(value) => self.change(value, None),
             Piece::Inputs(inputs) => self.change_inputs(inputs),
-            Piece::Text(text) => {
-                place += 1;
-                self.change_text(text, opened.at(place - 1))
-            }
+            Piece::Text(text) => self.change_text(text, opened),
         })
     }
 
-    fn change(&self, value: &mut Value) -> bool {
+    /// `text` is what the value was read from, if it was.
+    fn change(&self, value: &mut Value, text: Option<&str>) -> bool {
+        // Without escapes every name and every text of the value stands in it as it is.
+        let text = text.filter(|text| !text.contains('\\'));
         let mut changed = false;
         for (path, new) in &self.set {
             changed |= path.set(value, new);
@@ -89,7 +100,8 @@ impl Modification {
             changed |= path.remove(value);
         }
         for redaction in &self.redact {
-            changed |= redaction.apply(value);
+            let is_foreign = !changed && text.is_some_and(|text| redaction.is_foreign_to(text));
+            changed |= !is_foreign && redaction.apply(value);
         }
         changed
     }
@@ -141,28 +153,29 @@ impl Modification {
     }
 
     /// A text that is JSON is changed as JSON, so that it stays JSON; any other as text.
-    fn change_text(&self, text: &mut String, reading: &mut Option<Reading>) -> bool {
-        if let Reading::Json { value, is_ambiguous } =
-            reading.get_or_insert_with(|| Reading::of(text))
-        {
-            let changed = self.change(value) | std::mem::take(is_ambiguous);
+    fn change_text(&self, text: &mut String, opened: &mut Opened) -> bool {
+        if let Reading::Json { value, is_ambiguous } = opened.read(text) {
+            let changed = self.change(value, Some(text)) | std::mem::take(is_ambiguous);
             if changed {
-                *text = value.to_string();
+                let new = value.to_string();
+                opened.rename(text, &new);
+                *text = new;
             }
             return changed;
         }
         let wide = self.redact.iter().filter(|redaction| redaction.path.is_none());
-        let changed =
-            wide.fold(false, |changed, redaction| redaction.apply_to_text(text) | changed);
-        if changed {
-            // What is left may be JSON.
-            *reading = None;
-        }
-        changed
+        wide.fold(false, |changed, redaction| redaction.apply_to_text(text) | changed)
     }
 }
 
 impl Redaction {
+    /// Whether it surely finds nothing in JSON that has this text, and no escapes.
+    fn is_foreign_to(&self, text: &str) -> bool {
+        let mut names = self.path.iter().flat_map(Path::names);
+        let is_email = matches!(self.pattern, Some(Pattern::Email));
+        names.any(|name| !text.contains(name)) || (is_email && !text.contains('@'))
+    }
+
     fn apply(&self, value: &mut Value) -> bool {
         match &self.path {
             None => self.apply_here(value),
@@ -199,7 +212,7 @@ impl Redaction {
     fn apply_to_members(&self, members: &mut Object) -> bool {
         let mut changed =
             members.values_mut().fold(false, |changed, value| self.apply_here(value) | changed);
-        if members.keys().any(|name| self.apply_to_text(&mut name.clone())) {
+        if members.keys().any(|name| self.redacted(name).is_some()) {
             for (mut name, value) in std::mem::take(members) {
                 self.apply_to_text(&mut name);
                 let mut free = name.clone();
@@ -216,13 +229,16 @@ impl Redaction {
     }
 
     fn apply_to_text(&self, text: &mut String) -> bool {
-        let Some(pattern) = &self.pattern else { return false };
-        match pattern.redact(text, &self.replacement) {
-            Cow::Owned(redacted) if redacted != *text => {
-                *text = redacted;
-                true
-            }
-            _ => false,
+        let Some(redacted) = self.redacted(text) else { return false };
+        *text = redacted;
+        true
+    }
+
+    /// The text as it becomes, if it becomes another one.
+    fn redacted(&self, text: &str) -> Option<String> {
+        match self.pattern.as_ref()?.redact(text, &self.replacement) {
+            Cow::Owned(redacted) if redacted != text => Some(redacted),
+            _ => None,
         }
     }
 }
@@ -247,13 +263,28 @@ enum Piece<'a> {
     Text(&'a mut String),
 }
 
-fn for_each_piece(call: &mut Call, change: &mut dyn FnMut(Piece<'_>) -> bool) -> bool {
-    match call {
-        Call::ToolCallRequest(step) => change(Piece::Inputs(&mut step.tool_call_request.inputs)),
-        Call::ToolCallResult(step) => {
-            let outputs = step.result.outputs.iter_mut().map(|part: &mut TextPart| &mut part.text);
-            for_each_text(outputs, change)
+fn for_each_piece(call: &mut Cow<'_, Call>, change: &mut dyn FnMut(Piece<'_>) -> bool) -> bool {
+    // Of the two that come all the time no more is copied than is looked at.
+    match call.as_ref() {
+        Call::ToolCallRequest(step) => {
+            let mut inputs = step.tool_call_request.inputs.clone();
+            let changed = change(Piece::Inputs(&mut inputs));
+            if changed && let Call::ToolCallRequest(step) = call.to_mut() {
+                step.tool_call_request.inputs = inputs;
+            }
+            return changed;
         }
+        Call::ToolCallResult(step) => {
+            let mut outputs = step.result.outputs.clone();
+            let changed = for_each_text(outputs.iter_mut().map(|part| &mut part.text), change);
+            if changed && let Call::ToolCallResult(step) = call.to_mut() {
+                step.result.outputs = outputs;
+            }
+            return changed;
+        }
+        _ => {}
+    }
+    match call.to_mut() {
         Call::AgentTrigger(step) => for_each_part(&mut step.trigger.content, change),
         Call::Message(step) => for_each_part(&mut step.message.content, change),
         Call::KnowledgeRetrieval(step) => for_each_text(
@@ -265,7 +296,7 @@ fn for_each_piece(call: &mut Call, change: &mut dyn FnMut(Piece<'_>) -> bool) ->
         }
         Call::Mcp(step) => change_object(&mut step.message, change),
         Call::A2a(_, step) => change_object(&mut step.payload, change),
-        Call::Ping(_) => false,
+        Call::ToolCallRequest(_) | Call::ToolCallResult(_) | Call::Ping(_) => false,
     }
 }
 

@@ -61,6 +61,14 @@ impl Path {
         Some(Self(rest.to_vec()))
     }
 
+    /// The names of members on the way.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|segment| match segment {
+            Segment::Member(name) => Some(name.as_str()),
+            Segment::Item(_) | Segment::Every => None,
+        })
+    }
+
     /// The path as one dotted name, if no index is in it.
     pub(super) fn as_name(&self) -> Option<String> {
         let names = self.0.iter().map(|segment| match segment {

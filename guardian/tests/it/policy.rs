@@ -463,6 +463,22 @@ fn a_member_that_is_there_twice_hides_nothing() {
     check_outputs(mail, &[r#"{"a":"c\u0040d.example","a":"ok"}"#], &[r#"{"a":"ok"}"#]);
 }
 
+/// What surely finds nothing in a text is not tried. Escapes, and what was changed before, are no
+/// reason to be sure.
+#[test]
+fn no_redaction_is_left_out_that_would_find_something() {
+    let both = "{redact: [{pattern: email, replacement: x}, {path: 'people[*].name'}]}";
+    check_outputs(
+        both,
+        &[r#"{"people":[{"n\u0061me":"Ada"}]}"#, r#"{"mail":"c\u0040d.example"}"#],
+        &[r#"{"people":[{"name":"[redacted]"}]}"#, r#"{"mail":"x"}"#],
+    );
+    let set = "{set: {mail: c@d.example}, redact: [{pattern: email, replacement: x}]}";
+    check_outputs(set, &[r#"{"n":1}"#], &[r#"{"n":1,"mail":"x"}"#]);
+    let renamed = "{redact: [{pattern: email, replacement: name}, {path: name}]}";
+    check_outputs(renamed, &[r#"{"c@d.example":1}"#], &[r#"{"name":"[redacted]"}"#]);
+}
+
 #[test]
 fn every_other_hook_is_redacted_too() {
     let rules =
