@@ -44,7 +44,7 @@ use crate::meaning::Meaning;
 use crate::metrics::Metrics;
 use crate::store::indexes::IndexId;
 use crate::store::relations::Which;
-use crate::store::{Seq, Store};
+use crate::store::{CapabilityId, Seq, Store};
 use crate::vectors::{self, Change, Vectors};
 
 /// Changes that are made in one go.
@@ -288,6 +288,7 @@ impl Indexer {
 
     /// Does what an event asks for, and then everything that has to be done in any case.
     async fn go_on(&mut self, event: Option<Event>) -> Result<(), Error> {
+        let mut late = None;
         match event {
             Some(Event::Wish(Wish::Rebuild(reply))) => match self.points.relate(Which::All).await {
                 Ok(()) => self.asked.push(reply),
@@ -298,11 +299,7 @@ impl Indexer {
             Some(Event::Mended(Err(Error::Embedder(error)))) => {
                 tracing::warn!(%error, "what has words alone still waits for the embedder");
             }
-            Some(Event::Mended(changes)) => {
-                let changes = changes?;
-                self.apply(changes).await?;
-                self.owed.settle();
-            }
+            Some(Event::Mended(changes)) => late = Some(changes?),
         }
         self.look_around().await?;
         if self.applied.is_none() && self.build.is_none() && !self.is_broken {
@@ -311,7 +308,21 @@ impl Indexer {
         self.start_build().await?;
         if self.applied.is_some() {
             self.follow().await?;
+            // Behind what has changed since it was read.
+            if let Some(late) = late {
+                self.mend(late).await?;
+            }
+            if let Some(embedder) = self.embedder_of_live() {
+                self.owed.start(&self.points, &embedder);
+            }
         }
+        Ok(())
+    }
+
+    /// Puts points with vectors in the place of those that have their words alone.
+    async fn mend(&mut self, late: Vec<Change>) -> Result<(), Error> {
+        self.apply(self.owed.still_owed(late)).await?;
+        self.owed.settle();
         Ok(())
     }
 
@@ -322,11 +333,12 @@ impl Indexer {
             let outbox = self.points.store.outbox(applied, BATCH).await?;
             self.metrics.index_lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
-            let touched: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
-            self.live.changed_all(&touched.into_iter().collect::<Vec<_>>());
-            let undone = outbox.changes.iter().filter(|(seq, _)| *seq > self.settled);
-            let capabilities: BTreeSet<_> = undone.map(|(_, id)| *id).collect();
-            let capabilities: Vec<_> = capabilities.into_iter().collect();
+            self.live.changed_all(&capabilities_of(&outbox.changes));
+            let (done, undone): (Vec<_>, Vec<_>) =
+                outbox.changes.iter().copied().partition(|(seq, _)| *seq <= self.settled);
+            // With their vectors: what is embedded here meanwhile is of a version that is past.
+            self.owed.note(&capabilities_of(&done), last, true);
+            let capabilities = capabilities_of(&undone);
             if capabilities.is_empty() {
                 applied = last;
                 self.note_applied(applied);
@@ -351,9 +363,6 @@ impl Indexer {
         self.progress.send_if_modified(|progress| !std::mem::replace(&mut progress.is_ready, true));
         if self.flush_at.is_some_and(|at| at <= Instant::now()) {
             self.flush().await?;
-        }
-        if let Some(embedder) = self.embedder_of_live() {
-            self.owed.start(&self.points, &embedder);
         }
         Ok(())
     }
@@ -429,6 +438,12 @@ impl Indexer {
     }
 }
 
+/// What changes are about, each once.
+fn capabilities_of(changes: &[(Seq, CapabilityId)]) -> Vec<CapabilityId> {
+    let capabilities: BTreeSet<_> = changes.iter().map(|(_, id)| *id).collect();
+    capabilities.into_iter().collect()
+}
+
 async fn next_step(build: &mut Option<Build>) -> Step {
     match build {
         Some(build) => build.next().await,
@@ -442,3 +457,6 @@ async fn sleep_until(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

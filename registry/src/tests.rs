@@ -2,7 +2,7 @@
 
 pub(crate) mod database;
 mod durability;
-mod embedders;
+pub(crate) mod embedders;
 pub(crate) mod endpoint;
 mod filtering;
 mod graph;

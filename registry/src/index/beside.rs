@@ -1,13 +1,12 @@
 //! What the indexer does for a new index beside the one that answers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::api::IndexBuilding;
 
 use super::build::{Build, Step};
 use super::owed::Owed;
-use super::{BATCH, Indexer, PATIENCE};
+use super::{BATCH, Indexer, PATIENCE, capabilities_of};
 use crate::Error;
 use crate::embed::Embedder;
 use crate::store::Seq;
@@ -118,8 +117,7 @@ impl Indexer {
         loop {
             let outbox = self.points.store.outbox(at, BATCH).await?;
             let Some((last, _)) = outbox.changes.last().copied() else { break };
-            let capabilities: BTreeSet<_> = outbox.changes.iter().map(|(_, id)| *id).collect();
-            let capabilities: Vec<_> = capabilities.into_iter().collect();
+            let capabilities = capabilities_of(&outbox.changes);
             self.live.changed_all(&capabilities);
             let first = outbox.changes.first().map_or(last, |(first, _)| *first);
             let (changes, is_whole) =

@@ -62,24 +62,25 @@ impl Owed {
         });
     }
 
-    /// What was embedded, without what has changed meanwhile. Never comes while nothing is under
-    /// way. Can be cut short at any time.
+    /// What was embedded. Never comes while nothing is under way. Can be cut short at any time.
     pub(super) async fn next(&mut self) -> Result<Vec<Change>, Error> {
         let Some(result) = self.task.join_next().await else {
             return std::future::pending().await;
         };
         let result = result.map_err(|error| Error::Internal(error.into())).flatten();
-        match result {
-            Ok(mut changes) => {
-                self.pause = Pause::default();
-                changes.retain(|change| self.under_way.contains(&change.capability()));
-                Ok(changes)
-            }
-            Err(error) => Err(error),
+        if result.is_ok() {
+            self.pause = Pause::default();
         }
+        result
     }
 
-    /// What `next` gave is in the index.
+    /// What `next` gave, without what has changed meanwhile.
+    pub(super) fn still_owed(&self, mut changes: Vec<Change>) -> Vec<Change> {
+        changes.retain(|change| self.under_way.contains(&change.capability()));
+        changes
+    }
+
+    /// What is still owed of it is in the index.
     pub(super) fn settle(&mut self) {
         for capability in std::mem::take(&mut self.under_way) {
             self.since.remove(&capability);

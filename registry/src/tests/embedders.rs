@@ -72,7 +72,7 @@ fn degraded(answer: &Answer) -> String {
 }
 
 /// Tries again and again, without the clock, until something is so.
-async fn until(what: impl AsyncFn() -> bool) {
+pub(crate) async fn until(what: impl AsyncFn() -> bool) {
     let tries = async {
         while !what().await {
             tokio::task::yield_now().await;

@@ -1,0 +1,203 @@
+//! What becomes of an index that another registry changes, too.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use a2s::Caller;
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::*;
+use crate::documents::Facts;
+use crate::store::life::Actor;
+use crate::store::{self, NewVersion, Publication};
+use crate::tests::database::Folder;
+use crate::tests::embedders::until;
+use crate::tests::endpoint::{Mood, SOON, StandIn};
+use crate::tests::world::document;
+use crate::vectors::{Answering, Answers, Filter, Identity, Point, Probe, Status};
+
+/// An index on a server.
+#[derive(Debug, Default)]
+struct Server {
+    live: Mutex<Option<Identity>>,
+    next: Mutex<Option<Identity>>,
+    points: Mutex<BTreeMap<CapabilityId, Point>>,
+    /// How often somebody has looked which index answers.
+    looks: watch::Sender<u32>,
+}
+
+impl Server {
+    fn put(&self, point: Point) {
+        self.points.lock().unwrap().insert(point.capability, point);
+    }
+
+    /// The point of the capability that came last.
+    fn last(&self) -> Point {
+        self.points.lock().unwrap().last_key_value().unwrap().1.clone()
+    }
+
+    /// Waits until a look that begins now is over.
+    async fn looked(&self) {
+        let mut looks = self.looks.subscribe();
+        let before = *looks.borrow();
+        tokio::time::timeout(SOON, looks.wait_for(|looks| *looks > before + 1))
+            .await
+            .unwrap()
+            .unwrap();
+    }
+}
+
+#[async_trait]
+impl Vectors for Server {
+    fn answering(&self) -> Result<Arc<dyn Answering>, vectors::Error> {
+        let identity = self.live.lock().unwrap().clone().ok_or(vectors::Error::NotReady)?;
+        Ok(Arc::new(Reader(identity)))
+    }
+
+    async fn refresh(&self) -> Result<(), vectors::Error> {
+        self.looks.send_modify(|looks| *looks += 1);
+        Ok(())
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn apply(&self, changes: Vec<Change>) -> Result<(), vectors::Error> {
+        for change in changes {
+            match change {
+                Change::Upsert(point) => self.put(*point),
+                Change::Remove(id) => drop(self.points.lock().unwrap().remove(&id)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<bool, vectors::Error> {
+        Ok(true)
+    }
+
+    async fn begin(&self, identity: Identity) -> Result<(), vectors::Error> {
+        *self.next.lock().unwrap() = Some(identity);
+        Ok(())
+    }
+
+    async fn stage(&self, changes: Vec<Change>) -> Result<(), vectors::Error> {
+        self.apply(changes).await
+    }
+
+    async fn commit(&self) -> Result<(), vectors::Error> {
+        *self.live.lock().unwrap() = self.next.lock().unwrap().take();
+        Ok(())
+    }
+
+    async fn status(&self) -> Result<Status, vectors::Error> {
+        let points = Some(self.points.lock().unwrap().len());
+        Ok(Status { points, fresh: 0, is_worn: false })
+    }
+
+    async fn close(&self) {}
+}
+
+/// An index that nobody searches in.
+#[derive(Debug)]
+struct Reader(Identity);
+
+#[async_trait]
+impl Answering for Reader {
+    fn identity(&self) -> &Identity {
+        &self.0
+    }
+
+    async fn query(&self, _: Vec<Probe>, _: Filter, _: usize) -> Result<Answers, vectors::Error> {
+        Err(vectors::Error::NotReady)
+    }
+
+    async fn cards(
+        &self,
+        _: Vec<CapabilityId>,
+    ) -> Result<BTreeMap<CapabilityId, String>, vectors::Error> {
+        Err(vectors::Error::NotReady)
+    }
+}
+
+fn start(store: &Arc<dyn Store>, server: &Arc<Server>, embedder: Embedder) -> Index {
+    let metrics = Metrics::register(&mut prometheus_client::registry::Registry::default());
+    let documents = Documents::new(Arc::clone(store), metrics.damaged.clone());
+    let meaning = Meaning::new(embedder, crate::QUERY_TIMEOUT, Arc::clone(store), metrics.clone());
+    Index::start(
+        Arc::clone(store),
+        Arc::new(Live::new(Arc::clone(store))),
+        Arc::new(documents),
+        Arc::clone(server) as Arc<dyn Vectors>,
+        Arc::new(meaning),
+        metrics,
+        "the store".to_owned(),
+    )
+}
+
+async fn publish(store: &Arc<dyn Store>, name: &str, version: &str) -> Seq {
+    let source = document(name, version, "Walks the dog");
+    let compiled = a2s::compile(source.as_bytes()).document.unwrap();
+    let facts = Facts::of(&compiled);
+    let new = NewVersion {
+        relations: facts.relations(),
+        name: facts.name,
+        version: facts.version,
+        digest: compiled.digest(),
+        source,
+        complexity: facts.complexity,
+        permissions: 0,
+    };
+    let by = Actor::of(&Caller::owner(), Timestamp::UNIX_EPOCH);
+    match store.publish(&new, &by).await.unwrap() {
+        Publication::Created(seq) => seq,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_vector_that_comes_late_leaves_what_another_registry_has_done_since() {
+    let folder = Folder::with_file();
+    let store = store::open(&folder.config(None).database).await.unwrap();
+    let (endpoint, server) = (StandIn::start().await, Arc::default());
+    let index = start(&store, &server, endpoint.embedder("mini"));
+    index.wait_until_built().await;
+    let id = server.answering().unwrap().identity().id.clone();
+
+    for (name, is_followed_first) in [("WalkDog", true), ("FeedDog", false)] {
+        // The embedder fails once, and does not answer the second time.
+        endpoint.allow(1);
+        endpoint.set_next(&[Mood::Says(503, None)]);
+        let before = endpoint.requests().len();
+        let first = publish(&store, name, "1.0.0").await;
+        assert!(index.wait_for(first, SOON).await);
+        until(async || endpoint.requests().len() == before + 2).await;
+        let by_words = server.last();
+        assert_eq!(by_words.dense, None);
+
+        // Another registry publishes, and its embedder answers. It says so ahead, so that nobody
+        // does its work before it can.
+        let second = Seq(first.0 + 1);
+        store.advance(&id, second).await.unwrap();
+        server.looked().await;
+        let newer =
+            Point { version: semver::Version::new(2, 0, 0), dense: Some(vec![1.0]), ..by_words };
+        server.put(newer.clone());
+        assert_eq!(publish(&store, name, "2.0.0").await, second);
+        if is_followed_first {
+            assert!(index.wait_for(second, SOON).await);
+        }
+        endpoint.allow(1_000);
+        assert!(index.wait(SOON, |progress| progress.applied == second).await);
+        // The index counts as being on disk up to here only when nothing is late any more.
+        let last = publish(&store, &format!("{name}Again"), "1.0.0").await;
+        assert!(index.wait_for(last, SOON).await);
+        until(async || store.indexed(&id).await.unwrap() == Some(last)).await;
+        let points = server.points.lock().unwrap().clone();
+        assert_eq!(points.get(&newer.capability), Some(&newer), "{name}");
+    }
+    index.close().await;
+    store.close().await;
+}
