@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use a2s::{CapabilityName, Diagnostic, Digest, StatedChecksum};
+use a2s::{CapabilityName, Diagnostic, Digest, Position, StatedChecksum};
 use semver::VersionReq;
 use serde_json::{Value, json};
 
@@ -67,9 +67,9 @@ async fn fill_pins(
     client: &Client,
 ) -> Result<Vec<u8>, Failure> {
     let content = a2s::parse_value(source).unwrap_or_default();
-    let mut lines: Vec<String> =
-        String::from_utf8_lossy(source).split('\n').map(str::to_owned).collect();
-    for pin in pins {
+    let mut text = String::from_utf8_lossy(source).into_owned();
+    // From the last to the first, so that what is filled in moves none that is still to come.
+    for pin in pins.iter().rev() {
         let dependency = pin
             .path
             .strip_prefix("dependencies[")
@@ -79,16 +79,14 @@ async fn fill_pins(
         let (Some(name), Some(range)) = (member("capability"), member("version")) else { continue };
         let digest = published_digest(name, range, client).await?;
         let placeholder = dependency.map_or(&Value::Null, |d| &d["checksum"]);
-        if let (Some(line), Some(placeholder)) =
-            (lines.get_mut(pin.position.line.saturating_sub(1)), placeholder.as_str())
+        if let (Some(at), Some(placeholder)) =
+            (offset_of(&text, pin.position), placeholder.as_str())
         {
-            let column = pin.position.column.saturating_sub(1);
-            let at = line.char_indices().nth(column).map_or(0, |(at, _)| at);
-            let filled = line[at..].replacen(placeholder, &digest.to_string(), 1);
-            line.replace_range(at.., &filled);
+            let filled = text[at..].replacen(placeholder, &digest.to_string(), 1);
+            text.replace_range(at.., &filled);
         }
     }
-    Ok(lines.join("\n").into_bytes())
+    Ok(text.into_bytes())
 }
 
 /// The digest of the version that an unpinned dependency would get, as the registry says.
@@ -118,60 +116,111 @@ fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Fail
     if file == Path::new("-") {
         return Err(Failure::argument("standard input cannot be written to"));
     }
-    let text = String::from_utf8_lossy(source);
-    let filled = fill(&text, digest)
-        .filter(|filled| {
-            a2s::compile(filled.as_bytes()).stated == Some(StatedChecksum::Given(digest))
-        })
-        .ok_or_else(|| {
-            Failure::new(
-                Exit::Bad,
-                BAD_ARGUMENT,
-                format!("{} has no line for the checksum that can be replaced", file.display()),
-            )
-            .with_hint(format!("Write this line at the top level: checksum: \"{digest}\""))
-        })?;
+    let filled = fill(&String::from_utf8_lossy(source), digest).ok_or_else(|| {
+        let message =
+            format!("{} has no place for the checksum that is understood", file.display());
+        let hint = format!("Write this at the top level: checksum: \"{digest}\"");
+        Failure::new(Exit::Bad, BAD_ARGUMENT, message).with_hint(hint)
+    })?;
     document::write(file, filled.as_bytes())
 }
 
-/// The text with the checksum in its place: the top-level line that has it, or a new line behind
-/// `version`, in YAML block style; or the member of a JSON object.
+/// The text with the checksum in its place, and else as it was. None of several ways is sure to
+/// understand every text, so what comes of one is compiled before it is taken.
 fn fill(text: &str, digest: Digest) -> Option<String> {
-    let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let is_json = text.trim_start().starts_with('{');
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let at = |key: &str| {
-        lines.iter().position(|line| {
-            let line = if is_json { line.trim_start() } else { line.as_str() };
-            let bare = line.strip_prefix('"').map(|rest| rest.replacen('"', "", 1));
-            let line = bare.as_deref().unwrap_or(line);
-            line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'))
-        })
-    };
     let value = format!("\"{digest}\"");
-    match at("checksum") {
-        Some(index) => {
-            let line = &lines[index];
-            let (key, rest) = line.split_once(':')?;
-            let comment =
-                comment_of(rest).map_or_else(String::new, |comment| format!("  {comment}"));
-            let comma = if is_json && rest.trim_end().ends_with(',') { "," } else { "" };
-            lines[index] = format!("{key}: {value}{comma}{comment}");
-        }
-        None if is_json => {
-            let open = lines.iter().position(|line| line.trim_start().starts_with('{'))?;
-            lines[open] = lines[open].replacen('{', &format!("{{\"checksum\": {value},"), 1);
-        }
-        None => {
-            let version = at("version")?;
-            lines.insert(version + 1, format!("checksum: {value}"));
+    let content = a2s::parse_value(text.as_bytes()).ok()?;
+    let ways: [fn(&str, &str) -> Option<String>; 2] = match content.get("checksum") {
+        Some(_) => [replace_value, replace_line],
+        None => [insert_member, insert_line],
+    };
+    let is_filled = |filled: &String| {
+        let compilation = a2s::compile(filled.as_bytes());
+        // A key that is there twice has no digest.
+        compilation.digest == Some(digest)
+            && compilation.stated == Some(StatedChecksum::Given(digest))
+    };
+    let given = Some(text.to_owned());
+    given.into_iter().chain(ways.iter().filter_map(|way| way(text, &value))).find(is_filled)
+}
+
+/// The value of the top-level `checksum` replaced where it stands: in block or flow style, quoted or
+/// plain, in YAML or JSON.
+fn replace_value(text: &str, value: &str) -> Option<String> {
+    let diagnostics = a2s::compile(text.as_bytes()).diagnostics;
+    let stated = diagnostics.iter().find(|diagnostic| diagnostic.path == "checksum")?;
+    let at = offset_of(text, stated.position)?;
+    let end = at + length_of_scalar(&text[at..])?;
+    Some(format!("{}{value}{}", &text[..at], &text[end..]))
+}
+
+/// The bytes of the scalar that a text begins with; a plain one ends where it would in flow style.
+fn length_of_scalar(text: &str) -> Option<usize> {
+    let mut characters = text.char_indices();
+    let quote =
+        characters.next().map(|(_, first)| first).filter(|first| matches!(first, '"' | '\''));
+    let Some(quote) = quote else {
+        let end = text.find([',', '}', '\r', '\n']).unwrap_or(text.len());
+        let end = text[..end].find(" #").unwrap_or(end);
+        return Some(text[..end].trim_end().len());
+    };
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' if quote == '"' => drop(characters.next()),
+            _ if character == quote => return Some(at + 1),
+            _ => {}
         }
     }
-    let mut filled = lines.join(ending);
-    if text.ends_with('\n') {
-        filled.push_str(ending);
+    None
+}
+
+/// The top-level line of `checksum` with another value, in YAML block style; its comment stays.
+fn replace_line(text: &str, value: &str) -> Option<String> {
+    let (before, line, after) = split_at_line(text, "checksum")?;
+    let (key, rest) = line.split_once(':')?;
+    let comment = comment_of(rest).map_or_else(String::new, |comment| format!("  {comment}"));
+    let ending = &line[line.trim_end_matches(['\r', '\n']).len()..];
+    Some(format!("{before}{key}: {value}{comment}{ending}{after}"))
+}
+
+/// A member of a mapping in flow style, or of a JSON object.
+fn insert_member(text: &str, value: &str) -> Option<String> {
+    let inside = text.trim_start_matches('\u{feff}').trim_start().strip_prefix('{')?;
+    let before = &text[..text.len() - inside.len()];
+    Some(format!("{before}\"checksum\": {value},{inside}"))
+}
+
+/// A new line behind `version`, in YAML block style.
+fn insert_line(text: &str, value: &str) -> Option<String> {
+    let (before, version, after) = split_at_line(text, "version")?;
+    let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let version = version.trim_end_matches(['\r', '\n']);
+    Some(format!("{before}{version}{ending}checksum: {value}{ending}{after}"))
+}
+
+/// What is before, in and behind the top-level line of a key, in YAML block style.
+fn split_at_line<'t>(text: &'t str, key: &str) -> Option<(&'t str, &'t str, &'t str)> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let bare = line.strip_prefix('"').map(|rest| rest.replacen('"', "", 1));
+        let rest = bare.as_deref().unwrap_or(line).strip_prefix(key);
+        if rest.is_some_and(|rest| rest.trim_start().starts_with(':')) {
+            return Some((&text[..start], line, &text[start + line.len()..]));
+        }
+        start += line.len();
     }
-    Some(filled)
+    None
+}
+
+/// Where a place is in a text, in bytes.
+fn offset_of(text: &str, place: Position) -> Option<usize> {
+    let lines = text.split_inclusive('\n').take(place.line.checked_sub(1)?);
+    let start: usize = lines.map(str::len).sum();
+    // The mark of the byte order is not counted.
+    let start =
+        if start == 0 { text.len() - text.trim_start_matches('\u{feff}').len() } else { start };
+    let column = text[start..].char_indices().nth(place.column.checked_sub(1)?)?.0;
+    Some(start + column)
 }
 
 /// The comment behind a scalar, when there is one.
@@ -191,18 +240,43 @@ mod tests {
 
     #[test]
     fn the_checksum_takes_its_place_and_nothing_else_changes() {
-        let digest = Digest::of_bytes(b"x");
         let check = |before: &str, after: &str| {
-            assert_eq!(fill(before, digest).unwrap(), after.replace('@', &format!("\"{digest}\"")));
+            let digest = a2s::compile(before.as_bytes()).digest.unwrap();
+            let filled = fill(before, digest).unwrap();
+            assert_eq!(filled, after.replace('@', &format!("\"{digest}\"")));
+            assert_eq!(fill(&filled, digest).unwrap(), filled, "filled in already");
         };
+        // YAML in block style.
         check("a: 1\nchecksum: \"<x>\"  # why\nb: 2\n", "a: 1\nchecksum: @  # why\nb: 2\n");
+        check("a: 1\nchecksum: <x, y> # why\nb: 2\n", "a: 1\nchecksum: @  # why\nb: 2\n");
+        check("\"checksum\": '<it''s x>'\r\nb: 2\r\n", "\"checksum\": @\r\nb: 2\r\n");
         check("checksum:\nb: 2", "checksum: @\nb: 2");
+        check("checksum: # why\nb: 2", "checksum: @  # why\nb: 2");
         check("version: \"1\"\r\nb: 2\r\n", "version: \"1\"\r\nchecksum: @\r\nb: 2\r\n");
+        // In flow style.
+        check("{a: 1, checksum: <x>, b: 2}\n", "{a: 1, checksum: @, b: 2}\n");
+        check("{a: 1, checksum: '<x>'} # why\n", "{a: 1, checksum: @} # why\n");
         check(
-            "{\n  \"checksum\": \"x\",\n  \"a\": 1\n}\n",
-            "{\n  \"checksum\": @,\n  \"a\": 1\n}\n",
+            "---\n{a: {checksum: <y>},\n checksum: <x>}",
+            "---\n{a: {checksum: <y>},\n checksum: @}",
         );
+        check("{a: é}", "{\"checksum\": @,a: é}");
+        // JSON on one line, and on many.
+        check("{\"a\": \"é\", \"checksum\": \"<x>\"}", "{\"a\": \"é\", \"checksum\": @}");
+        check("{\"checksum\":null,\"a\":1}", "{\"checksum\":@,\"a\":1}");
+        check("\u{feff}{\"checksum\":\"\\\"x\",\"a\":1}", "\u{feff}{\"checksum\":@,\"a\":1}");
         check("{\"a\": 1}", "{\"checksum\": @,\"a\": 1}");
-        assert_eq!(fill("a: 1\n", digest), None);
+        check(
+            "{\n  \"a\": [{\n    \"checksum\": \"<y>\"\n  }],\n  \"checksum\": \"x\",\n  \"b\": 1\n}\n",
+            "{\n  \"a\": [{\n    \"checksum\": \"<y>\"\n  }],\n  \"checksum\": @,\n  \"b\": 1\n}\n",
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_not_understood_stays_as_it_is() {
+        let digest = |text: &str| a2s::compile(text.as_bytes()).digest.unwrap();
+        for text in ["a: 1\n", "checksum: >\n  <x>\nb: 2\n", "? checksum\n: <x>, y\n"] {
+            assert_eq!(fill(text, digest(text)), None, "{text}");
+        }
     }
 }
