@@ -7,10 +7,11 @@ use tokio::time::Instant;
 use super::{Indexer, Owed};
 use crate::Error;
 use crate::store::Seq;
+use crate::store::indexes::IndexId;
 use crate::store::relations::Which;
 
-/// How often a registry that shares its database or index looks for what others have done. Doubled, it is how
-/// long an index server that was away is unknown to be back.
+/// How often a registry that shares its database or index looks for what others have done. Doubled,
+/// it is how long an index server that was away is unknown to be back.
 pub(super) const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 impl Indexer {
@@ -18,7 +19,7 @@ impl Indexer {
     pub(super) async fn look(&mut self) -> Result<(), Error> {
         self.points.relate(Which::Unrelated).await?;
         self.vectors.refresh().await?;
-        let index = self.vectors.answering().ok().map(|live| live.identity().id.clone());
+        let index = self.answering();
         let indexed = match &index {
             Some(index) => self.points.store.indexed(index).await?,
             None => None,
@@ -59,7 +60,7 @@ impl Indexer {
         // Those of two looks at a time, as a report may be seen after one that has a larger number.
         self.reported = (self.reported.1, latest);
         self.vectors.refresh().await?;
-        let answering = self.vectors.answering().ok().map(|live| live.identity().id.clone());
+        let answering = self.answering();
         if let Some(index) = &self.index
             && answering.as_ref() != Some(index)
         {
@@ -71,5 +72,10 @@ impl Indexer {
             self.settled = self.points.store.indexed(index).await?.unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// The index that answers, when one does.
+    fn answering(&self) -> Option<IndexId> {
+        self.vectors.answering().ok().map(|live| live.identity().id.clone())
     }
 }
