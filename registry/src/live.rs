@@ -3,8 +3,8 @@
 //! A search weighs a hundred candidates and more, and reading their rows takes longer than finding
 //! them: so they are read ahead at the start, and kept. Whoever changes a row says so here behind
 //! it, and the indexer says so of every change that it follows and of what was reported to others: so
-//! what another process has written is known within seconds. Whether a document still is what was published is not
-//! decided by this: [`crate::documents`] reads it anew.
+//! what another process has written is known within seconds. Whether a document still is what was
+//! published is not decided by this: [`crate::documents`] reads it anew.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
