@@ -54,6 +54,8 @@ pub struct QdrantConfig {
 
 /// A service of the server with the key.
 type Keyed = InterceptedService<Channel, Key>;
+/// The service for points.
+pub(super) type Points = PointsClient<Keyed>;
 
 /// Puts the key onto requests.
 #[derive(Debug, Clone)]
@@ -130,7 +132,7 @@ impl Link {
         InterceptedService::new(self.channel.clone(), self.key.clone())
     }
 
-    pub(super) fn points(&self) -> PointsClient<Keyed> {
+    pub(super) fn points(&self) -> Points {
         PointsClient::new(self.keyed()).max_decoding_message_size(LARGEST_ANSWER)
     }
 

@@ -12,7 +12,7 @@ use qdrant_client::qdrant::{
 use super::super::filter::{CARD, Demand, MOST_VALUES, Passes, demands};
 use super::super::{Answering, Answers, Error, Filter, Identity, Probe, merge};
 use super::Live;
-use super::link::{FOR_QUERIES, Link, within};
+use super::link::{FOR_QUERIES, Link, Points, within};
 use super::words::{self, failed, point_id, to_capability};
 use crate::store::CapabilityId;
 
@@ -83,10 +83,7 @@ impl Answering for Reader {
             ..GetPoints::default()
         };
         let found = self
-            .twice(|| {
-                let (mut client, request) = (self.link.points(), request.clone());
-                async move { client.get(request).await }
-            })
+            .twice(request, |mut client, request| async move { client.get(request).await })
             .await?;
         let cards = found.result.into_iter().filter_map(|mut point| {
             let card = point.payload.remove(CARD)?.as_str()?.to_owned();
@@ -98,17 +95,23 @@ impl Answering for Reader {
 
 impl Reader {
     /// Asks once more when the connection broke: a server that was started again is found again.
-    async fn twice<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
+    async fn twice<Q: Clone, T, F>(
+        &self,
+        request: Q,
+        ask: impl Fn(Points, Q) -> F,
+    ) -> Result<T, Error>
     where
         F: Future<Output = Result<tonic::Response<T>, tonic::Status>>,
     {
-        let first = async {
-            match ask().await {
-                Err(status) if status.code() == tonic::Code::Unavailable => ask().await,
+        let asked = async {
+            match ask(self.link.points(), request.clone()).await {
+                Err(status) if status.code() == tonic::Code::Unavailable => {
+                    ask(self.link.points(), request).await
+                }
                 answer => answer,
             }
         };
-        within(FOR_QUERIES, first).await
+        within(FOR_QUERIES, asked).await
     }
 
     /// A filter in the words of the server; nothing when no point will do.
@@ -141,10 +144,7 @@ impl Reader {
             ..FacetCounts::default()
         };
         let hits = self
-            .twice(|| {
-                let (mut client, request) = (self.link.points(), request.clone());
-                async move { client.facet(request).await }
-            })
+            .twice(request, |mut client, request| async move { client.facet(request).await })
             .await?
             .hits;
         let values = hits.into_iter().filter_map(|hit| match hit.value?.variant? {
@@ -162,10 +162,7 @@ impl Reader {
             ..CountPoints::default()
         };
         let counted = self
-            .twice(|| {
-                let (mut client, request) = (self.link.points(), request.clone());
-                async move { client.count(request).await }
-            })
+            .twice(request, |mut client, request| async move { client.count(request).await })
             .await?;
         let count = counted.result.map_or(0, |result| result.count);
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -188,10 +185,7 @@ impl Reader {
             ..QueryBatchPoints::default()
         };
         let answer = self
-            .twice(|| {
-                let (mut client, request) = (self.link.points(), request.clone());
-                async move { client.query_batch(request).await }
-            })
+            .twice(request, |mut client, request| async move { client.query_batch(request).await })
             .await?;
         let lists: Vec<_> = answer.result.into_iter().map(|list| list.result).collect();
         if lists.len() != asked {
