@@ -327,10 +327,11 @@ impl super::Vectors for Qdrant {
         };
         let request = GetCollectionInfoRequest { collection_name: live.alias.clone() };
         let info = within(FOR_QUERIES, self.link.collections().get(request)).await?.result;
-        // The engine counts a point twice, for its dense vector and its sparse one.
-        let indexed = info.and_then(|info| info.indexed_vectors_count).unwrap_or(0) / 2;
+        // Its words are indexed as soon as a point is there, and counted; the rest are in a graph.
+        let indexed = info.and_then(|info| info.indexed_vectors_count).unwrap_or(0);
+        let in_graph = indexed.saturating_sub(counted);
         let to_count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let fresh = to_count(counted.saturating_sub(indexed));
+        let fresh = to_count(counted.saturating_sub(in_graph));
         Ok(Status { points: Some(to_count(counted)), fresh, is_worn: false })
     }
 
