@@ -68,7 +68,10 @@ impl Section {
             Some(EmbedderChoice::Builtin) | None => Ok(Embedder::built_in()),
         };
         let embedder = embedder.map_err(|error| {
-            wrong(error.to_string()).with_hint("`docs/search.md` tells which embedders there are.")
+            let message = error.to_string();
+            let code = *registry::Error::from(error).code();
+            Failure::new(Exit::Usage, code, message)
+                .with_hint("`docs/search.md` tells which embedders there are.")
         })?;
         Ok(RegistryPart {
             embedder,

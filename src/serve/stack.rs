@@ -345,7 +345,7 @@ pub(super) async fn reindex(folder: &Folder, part: RegistryPart) -> Result<usize
         }
     };
     bar.finish_and_clear();
-    let indexed = indexed.map_err(|error| cannot_serve(&error));
+    let indexed = indexed.map_err(|error| registry_failed(&error));
     app.close().await;
     indexed
 }
@@ -367,7 +367,7 @@ async fn open_registry(
     };
     let clock: registry::Clock = Arc::new(clock::now);
     let metrics = metrics.sub_registry_with_prefix("registry");
-    registry::App::open(config, clock, metrics).await.map_err(|error| cannot_serve(&error))
+    registry::App::open(config, clock, metrics).await.map_err(|error| registry_failed(&error))
 }
 
 async fn open_executor(
@@ -428,7 +428,7 @@ async fn open_executor(
     let metrics = metrics.sub_registry_with_prefix("executor");
     Box::pin(executor::App::open(config, Arc::new(System), Arc::new(System), metrics))
         .await
-        .map_err(|error| cannot_serve(&error))
+        .map_err(|error| executor_failed(&error))
 }
 
 /// Everything that `--allow-private-addresses` allows.
@@ -518,11 +518,20 @@ fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
     Url::parse(&format!("http://{address}/")).map_err(|error| cannot_serve(&error))
 }
 
-/// The operator who starts a service sees the causes, too, which callers of its API never do.
+/// What keeps a service from starting and has no code of its own.
 fn cannot_serve(error: &dyn std::error::Error) -> Failure {
     Failure::new(Exit::Bad, CANNOT_SERVE, causes(error))
 }
 
+fn registry_failed(error: &registry::Error) -> Failure {
+    Failure::new(Exit::Bad, *error.code(), causes(error))
+}
+
+fn executor_failed(error: &executor::Error) -> Failure {
+    Failure::new(Exit::Bad, *error.kind.code(), causes(error)).with_hint(error.hint.as_str())
+}
+
+/// The operator who starts a service sees the causes, too, which callers of its API never do.
 fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -114,6 +114,20 @@ fn a_service_that_is_not_there() {
 }
 
 #[test]
+fn a_service_that_cannot_start_says_so_by_the_code_of_what_is_wrong() {
+    for (service, file, code) in
+        [("registry", "registry.sqlite", "A2S260"), ("executor", "executor.sqlite", "A2S393")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().to_str().unwrap();
+        std::fs::write(folder.path().join(file), "no database, however long it is").unwrap();
+        let listen = ["--listen", "127.0.0.1:0", "--data-dir", data, "--json"];
+        let refused = a2s(&[&["serve", service][..], &listen].concat()).exits(1);
+        assert_eq!(refused.one()["error"]["code"], code, "{refused:?}");
+    }
+}
+
+#[test]
 fn checksum_prints_and_writes() {
     let world = World::down(&[]);
     let path = world.write("thing.yaml", DOCUMENT);

@@ -92,18 +92,24 @@ fn services_start_without_their_endpoint() {
     world.stop();
     let refused = reindex(&world, &down).exits(1);
     assert!(refused.transcript().contains("the embedder did not answer"), "{refused:?}");
+    assert_eq!(refused.one()["error"]["code"], "A2S253");
 }
 
 #[test]
 fn an_embedder_that_cannot_be_used_is_refused_at_the_start() {
     let world = World::down(&[]);
-    for (flags, told) in [
-        (&["--embedder", "/nowhere/at/all"][..], "/nowhere/at/all"),
-        (&["--embedder", "http://127.0.0.1:9/v1"], "needs a model"),
-        (&["--embedding-model", "mini"], "belongs to an endpoint"),
-        (&["--embedder", "ftp://127.0.0.1", "--embedding-model", "mini"], "no HTTP address"),
+    for (flags, told, code) in [
+        (&["--embedder", "/nowhere/at/all"][..], "/nowhere/at/all", "A2S264"),
+        (&["--embedder", "http://127.0.0.1:9/v1"], "needs a model", "A2S504"),
+        (&["--embedding-model", "mini"], "belongs to an endpoint", "A2S504"),
+        (
+            &["--embedder", "ftp://127.0.0.1", "--embedding-model", "mini"],
+            "no HTTP address",
+            "A2S264",
+        ),
     ] {
         let refused = reindex(&world, flags).exits(2);
         assert!(refused.transcript().contains(told), "{refused:?}");
+        assert_eq!(refused.one()["error"]["code"], code);
     }
 }
