@@ -33,7 +33,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::build::{Build, Step};
 use self::look::LOOK_AROUND;
-use self::owed::Owed;
+use self::owed::{Late, Owed};
 use self::pause::Pause;
 use self::points::Points;
 use crate::Error;
@@ -94,7 +94,7 @@ enum Wish {
 enum Event {
     Wish(Wish),
     Step(Step),
-    Mended(Result<Vec<Change>, Error>),
+    Mended(Result<Late, Error>),
 }
 
 impl Index {
@@ -299,7 +299,7 @@ impl Indexer {
             Some(Event::Mended(Err(Error::Embedder(error)))) => {
                 tracing::warn!(%error, "what has words alone still waits for the embedder");
             }
-            Some(Event::Mended(changes)) => late = Some(changes?),
+            Some(Event::Mended(mended)) => late = Some(mended?),
         }
         self.look_around().await?;
         if self.applied.is_none() && self.build.is_none() && !self.is_broken {
@@ -320,8 +320,9 @@ impl Indexer {
     }
 
     /// Puts points with vectors in the place of those that have their words alone.
-    async fn mend(&mut self, late: Vec<Change>) -> Result<(), Error> {
-        self.apply(self.owed.still_owed(late)).await?;
+    async fn mend(&mut self, late: Late) -> Result<(), Error> {
+        let Late { changes, as_of } = self.owed.still_owed(late);
+        self.apply(changes, as_of).await?;
         self.owed.settle();
         Ok(())
     }
@@ -351,7 +352,7 @@ impl Indexer {
                 }
                 None => (self.points.changes_by_words(&capabilities).await?, true),
             };
-            self.apply(changes).await?;
+            self.apply(changes, outbox.latest).await?;
             self.owed.note(&capabilities, first, is_whole);
             applied = last;
             self.note_applied(applied);
@@ -367,9 +368,9 @@ impl Indexer {
         Ok(())
     }
 
-    async fn apply(&mut self, changes: Vec<Change>) -> Result<(), Error> {
+    async fn apply(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
         self.unflushed += changes.len();
-        self.vectors.apply(changes).await?;
+        self.vectors.apply(changes, as_of).await?;
         self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
         Ok(())
     }

@@ -150,6 +150,7 @@ fn best(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::embed::{CAPABILITIES, Described, Embedder, IndexText, index_text};
+    use crate::store::Seq;
     use crate::store::indexes::IndexId;
     use crate::vectors::{self, Change, Filter, IndexPlace, Point};
 
@@ -209,7 +210,7 @@ mod tests {
             })));
         }
         engine.begin(identity).await.unwrap();
-        engine.stage(points).await.unwrap();
+        engine.stage(points, Seq::default()).await.unwrap();
         engine.commit().await.unwrap();
         let live = engine.answering().unwrap();
         // Few enough are wanted that most are not among the best by words.

@@ -18,8 +18,8 @@ use semver::{Version, VersionReq};
 
 use crate::embed::Scale;
 use crate::keywords::SparseVector;
-use crate::store::CapabilityId;
 use crate::store::indexes::IndexId;
+use crate::store::{CapabilityId, Seq};
 
 pub use self::qdrant::QdrantConfig;
 
@@ -152,6 +152,8 @@ pub(crate) struct Status {
     pub(crate) fresh: usize,
     /// Whether it would be better for being built anew.
     pub(crate) is_worn: bool,
+    /// The last change that a point of it knows of, where others may have made it.
+    pub(crate) as_of: Option<Seq>,
 }
 
 /// What an index was made with.
@@ -173,7 +175,7 @@ pub(crate) struct Identity {
 }
 
 /// The format of what is written now.
-pub(crate) const FORMAT: u32 = 6;
+pub(crate) const FORMAT: u32 = 7;
 
 /// An engine that finds points.
 ///
@@ -196,8 +198,10 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     /// Whether others may change it, or put another in its place.
     fn is_shared(&self) -> bool;
 
-    /// Makes changes. Queries see them at once; a crash may lose them until the next `flush`.
-    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error>;
+    /// Makes changes, which were read from the store when `as_of` was its last change or later. Queries
+    /// see them at once; a crash may lose them until the next `flush`. Where others change the index as
+    /// well, what is as of a later change stays, however late a change arrives.
+    async fn apply(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error>;
 
     /// Brings every change made so far to disk. False when that has to wait for the engine, which
     /// works on its files; it can be asked again in a while.
@@ -207,7 +211,7 @@ pub(crate) trait Vectors: Send + Sync + std::fmt::Debug {
     async fn begin(&self, identity: Identity) -> Result<(), Error>;
 
     /// Makes changes in the new index; nobody sees them yet.
-    async fn stage(&self, changes: Vec<Change>) -> Result<(), Error>;
+    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error>;
 
     /// Brings the new index to disk and puts it in the place of the old one. Queries are answered
     /// from the old one until then, and for good when it fails.

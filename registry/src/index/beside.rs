@@ -83,9 +83,8 @@ impl Indexer {
                 self.vectors.begin(identity).await?;
             }
             Step::Points { points, read } => {
-                self.vectors
-                    .stage(points.into_iter().map(Box::new).map(Change::Upsert).collect())
-                    .await?;
+                let changes = points.into_iter().map(Box::new).map(Change::Upsert).collect();
+                self.vectors.stage(changes, build.from).await?;
                 self.note_read(read);
             }
             Step::Waiting(error) => {
@@ -122,7 +121,7 @@ impl Indexer {
             let first = outbox.changes.first().map_or(last, |(first, _)| *first);
             let (changes, is_whole) =
                 self.points.changes_now(&capabilities, &embedder, PATIENCE).await?;
-            self.vectors.stage(changes).await?;
+            self.vectors.stage(changes, outbox.latest).await?;
             owed.note(&capabilities, first, is_whole);
             at = last;
         }

@@ -32,6 +32,8 @@ impl Indexer {
         let is_whole = |indexed: &Seq| {
             let is_level = *indexed == outbox.latest;
             *indexed <= outbox.latest
+                // What knows of more than there is would never give way to what is written from now on.
+                && status.as_of.is_none_or(|as_of| as_of <= outbox.latest)
                 && status.points.is_some_and(|points| !is_level || points as u64 == outbox.live)
         };
         match indexed.filter(is_whole) {

@@ -18,13 +18,21 @@ use crate::vectors::Change;
 /// Capabilities that are mended in one go.
 const BATCH: usize = 64;
 
+/// What was embedded later than it should have been.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) changes: Vec<Change>,
+    /// The last change when they were read.
+    pub(super) as_of: Seq,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Owed {
     /// Which, and since which change.
     since: BTreeMap<CapabilityId, Seq>,
     /// Those that are being embedded.
     under_way: BTreeSet<CapabilityId>,
-    task: JoinSet<Result<Vec<Change>, Error>>,
+    task: JoinSet<Result<Late, Error>>,
     pause: Pause,
 }
 
@@ -58,12 +66,14 @@ impl Owed {
         let pause = self.pause.next();
         self.task.spawn(async move {
             tokio::time::sleep(pause).await;
-            points.changes(&capabilities, &embedder, Patience::Long).await
+            let as_of = points.store.outbox(Seq::default(), 0).await?.latest;
+            let changes = points.changes(&capabilities, &embedder, Patience::Long).await?;
+            Ok(Late { changes, as_of })
         });
     }
 
     /// What was embedded. Never comes while nothing is under way. Can be cut short at any time.
-    pub(super) async fn next(&mut self) -> Result<Vec<Change>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Late, Error> {
         let Some(result) = self.task.join_next().await else {
             return std::future::pending().await;
         };
@@ -75,9 +85,9 @@ impl Owed {
     }
 
     /// What `next` gave, without what has changed meanwhile.
-    pub(super) fn still_owed(&self, mut changes: Vec<Change>) -> Vec<Change> {
-        changes.retain(|change| self.under_way.contains(&change.capability()));
-        changes
+    pub(super) fn still_owed(&self, mut late: Late) -> Late {
+        late.changes.retain(|change| self.under_way.contains(&change.capability()));
+        late
     }
 
     /// What is still owed of it is in the index.

@@ -64,7 +64,7 @@ impl Vectors for Server {
         true
     }
 
-    async fn apply(&self, changes: Vec<Change>) -> Result<(), vectors::Error> {
+    async fn apply(&self, changes: Vec<Change>, _: Seq) -> Result<(), vectors::Error> {
         for change in changes {
             match change {
                 Change::Upsert(point) => self.put(*point),
@@ -83,8 +83,8 @@ impl Vectors for Server {
         Ok(())
     }
 
-    async fn stage(&self, changes: Vec<Change>) -> Result<(), vectors::Error> {
-        self.apply(changes).await
+    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), vectors::Error> {
+        self.apply(changes, as_of).await
     }
 
     async fn commit(&self) -> Result<(), vectors::Error> {
@@ -94,7 +94,7 @@ impl Vectors for Server {
 
     async fn status(&self) -> Result<Status, vectors::Error> {
         let points = Some(self.points.lock().unwrap().len());
-        Ok(Status { points, fresh: 0, is_worn: false })
+        Ok(Status { points, fresh: 0, is_worn: false, as_of: None })
     }
 
     async fn close(&self) {}

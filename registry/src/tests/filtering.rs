@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::world::{World, document, document_of, graphql_step, http_step, tool_step, use_step};
 use crate::embed::BuiltIn;
 use crate::keywords::document_vector;
-use crate::store::Heads;
+use crate::store::{Heads, Seq};
 use crate::vectors::{Change, Point};
 
 /// One capability for each thing that is filtered by; all of them fit the same intent.
@@ -191,7 +191,7 @@ async fn an_index_that_is_behind_offers_nothing_that_does_not_pass() {
         version: entry.version.clone(),
         card: None,
     };
-    catalog.vectors.apply(vec![Change::Upsert(Box::new(behind))]).await.unwrap();
+    catalog.vectors.apply(vec![Change::Upsert(Box::new(behind))], Seq(1_000)).await.unwrap();
     for (filters, is_offered) in [
         (json!({}), true),
         (json!({"read_only": true}), false),

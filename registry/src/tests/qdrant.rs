@@ -14,8 +14,8 @@ use super::world::{TOKEN, World, clock, document, document_of, http_step, seal};
 use crate::embed::{BuiltIn, CAPABILITIES, Described, Embedder, index_text};
 use crate::keywords::document_vector;
 use crate::retrieval::to_probes;
-use crate::store::CapabilityId;
 use crate::store::indexes::IndexId;
+use crate::store::{CapabilityId, Seq};
 use crate::vectors::{
     self, Answering, Change, Filter, Found, Identity, IndexPlace, Point, QdrantConfig, Vectors,
 };
@@ -61,6 +61,23 @@ async fn without_its_index_a_registry_keeps_everything_and_finds_it_later() {
     assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
 }
 
+/// A point that means nothing.
+fn point(id: i64) -> Point {
+    Point {
+        capability: CapabilityId(id),
+        dense: None,
+        sparse: document_vector(""),
+        domains: vec![format!("api{}.example.com", id % 3)],
+        permissions: (0..id % 3).map(|number| format!("may:{number}")).collect(),
+        read_only: id % 2 == 0,
+        formats: a2s::Format::ALL[..usize::try_from(id % 2).unwrap() + 1].to_vec(),
+        complexity: u8::try_from(id % 3).unwrap(),
+        authors: vec![format!("Author {}", id % 4)],
+        version: semver::Version::new(1, id.unsigned_abs() % 5, 0),
+        card: Some(format!("card {id}")),
+    }
+}
+
 /// An index of this store with the built-in embedder, over the capabilities of the embedder's tests.
 async fn filled(place: IndexPlace, store: &str, id: &str) -> Arc<dyn Vectors> {
     let embedder = BuiltIn::new();
@@ -77,22 +94,11 @@ async fn filled(place: IndexPlace, store: &str, id: &str) -> Arc<dyn Vectors> {
     vectors.begin(identity).await.unwrap();
     let points = (1..).zip(CAPABILITIES).map(|(id, (name, description))| {
         let text = index_text(&Described { name, description, ..Described::default() });
-        let point = Point {
-            capability: CapabilityId(id),
-            dense: embedder.embed_parts(&text.dense),
-            sparse: document_vector(&text.sparse),
-            domains: vec![format!("api{}.example.com", id % 3)],
-            permissions: (0..id % 3).map(|number| format!("may:{number}")).collect(),
-            read_only: id % 2 == 0,
-            formats: a2s::Format::ALL[..usize::try_from(id % 2).unwrap() + 1].to_vec(),
-            complexity: u8::try_from(id % 3).unwrap(),
-            authors: vec![format!("Author {}", id % 4)],
-            version: semver::Version::new(1, id.unsigned_abs() % 5, 0),
-            card: Some(format!("card {id}")),
-        };
+        let dense = embedder.embed_parts(&text.dense);
+        let point = Point { dense, sparse: document_vector(&text.sparse), ..point(id) };
         Change::Upsert(Box::new(point))
     });
-    vectors.stage(points.collect()).await.unwrap();
+    vectors.stage(points.collect(), Seq(1)).await.unwrap();
     vectors.commit().await.unwrap();
     vectors
 }
@@ -152,6 +158,50 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
     }
     let ids = vec![CapabilityId(1), CapabilityId(3), CapabilityId(9999)];
     assert_eq!(edge.cards(ids.clone()).await.unwrap(), server.cards(ids).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_change_that_comes_late_leaves_what_is_as_of_a_later_one() {
+    let Some(config) = told() else { return };
+    let vectors = filled(IndexPlace::Qdrant(config), &fresh(), "late").await;
+    let cards = async || {
+        let ids = vec![CapabilityId(1), CapabilityId(2)];
+        let cards = vectors.answering().unwrap().cards(ids).await.unwrap();
+        cards.into_values().collect::<Vec<_>>()
+    };
+    let put = |id, card: &str| {
+        Change::Upsert(Box::new(Point { card: Some(card.to_owned()), ..point(id) }))
+    };
+    let remove = Change::Remove(CapabilityId(1));
+    for (changes, as_of, expected) in [
+        (vec![put(1, "newer")], 6, &["newer", "card 2"][..]),
+        (vec![put(1, "older"), put(2, "older")], 5, &["newer", "older"]),
+        (vec![remove.clone()], 5, &["newer", "older"]),
+        (vec![put(1, "the same time")], 6, &["the same time", "older"]),
+        (vec![remove], 6, &["older"]),
+    ] {
+        vectors.apply(changes, Seq(as_of)).await.unwrap();
+        assert_eq!(cards().await, expected);
+    }
+    assert_eq!(vectors.status().await.unwrap().as_of, Some(Seq(5)));
+}
+
+#[tokio::test]
+async fn an_index_that_knows_of_more_than_its_database_is_replaced() {
+    if told().is_none() {
+        return;
+    }
+    let world = World::new().await;
+    world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
+    let vectors = Arc::clone(&world.app.shared.catalog.vectors);
+    // As it is when the database is restored from a backup, and the index is not.
+    let ahead = Change::Upsert(Box::new(point(1)));
+    vectors.apply(vec![ahead], Seq(1_000)).await.unwrap();
+    let world = World::open(world.close().await).await;
+    world.app.shared.catalog.index.wait_until_built().await;
+    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
+    world.publish_all([document("FeedCat", "1.1.0", "Waters the plants")]).await;
+    assert_eq!(world.search("water the plants").await.names(), ["FeedCat"]);
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ use super::{
     Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors, merge,
 };
 use crate::keywords::SparseVector;
-use crate::store::CapabilityId;
+use crate::store::{CapabilityId, Seq};
 
 const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
@@ -114,7 +114,7 @@ impl Vectors for Edge {
         false
     }
 
-    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
+    async fn apply(&self, changes: Vec<Change>, _: Seq) -> Result<(), Error> {
         self.owner.tell(|reply| Order::Apply(changes, reply)).await
     }
 
@@ -126,7 +126,7 @@ impl Vectors for Edge {
         self.owner.tell(|reply| Order::Begin(identity, reply)).await
     }
 
-    async fn stage(&self, changes: Vec<Change>) -> Result<(), Error> {
+    async fn stage(&self, changes: Vec<Change>, _: Seq) -> Result<(), Error> {
         self.owner.tell(|reply| Order::Stage(changes, reply)).await
     }
 

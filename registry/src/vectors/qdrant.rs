@@ -6,7 +6,8 @@
 //! collection of whoever lost is gone, which that registry notices.
 //!
 //! The server acknowledges a change when it can be seen and is in its own log, so nothing has to be
-//! flushed.
+//! flushed. One that was not acknowledged may be made all the same, and late; so each point knows the
+//! last change of the store that it was made with, and none as of an older one takes its place.
 
 mod link;
 mod names;
@@ -22,10 +23,10 @@ use async_trait::async_trait;
 use qdrant_client::qdrant::alias_operations::Action;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
-    AliasOperations, ChangeAliases, CountPoints, CreateAlias, CreateFieldIndexCollection,
-    DeleteAlias, DeleteCollection, DeletePoints, GetCollectionInfoRequest, ListAliasesRequest,
-    ListCollectionsRequest, PointStruct, PointsIdsList, PointsOperationResponse, PointsSelector,
-    UpdateResult, UpdateStatus, UpsertPoints,
+    AliasOperations, ChangeAliases, Condition, CountPoints, CreateAlias,
+    CreateFieldIndexCollection, DeleteAlias, DeleteCollection, DeletePoints, Filter,
+    GetCollectionInfoRequest, ListAliasesRequest, ListCollectionsRequest, PointStruct,
+    PointsOperationResponse, PointsSelector, UpdateResult, UpdateStatus, UpsertPoints,
 };
 use tokio::sync::Mutex;
 
@@ -33,10 +34,10 @@ pub use self::link::QdrantConfig;
 use self::link::{FOR_CHANGES, FOR_COLLECTIONS, FOR_QUERIES, Link, within};
 use self::names::Names;
 use self::reader::Reader;
-use self::words::{failed, point_id};
-use super::filter::FIELDS;
+use self::words::{AS_OF, failed, point_id};
+use super::filter::{FIELDS, Kind};
 use super::{Change, Error, Identity, Status};
-use crate::store::CapabilityId;
+use crate::store::{CapabilityId, Seq};
 
 /// Points of one request, and about their bytes.
 const MOST_POINTS: usize = 64;
@@ -105,7 +106,12 @@ impl Qdrant {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = live.map(Arc::new);
     }
 
-    async fn change(&self, collection: &str, changes: Vec<Change>) -> Result<(), Error> {
+    async fn change(
+        &self,
+        collection: &str,
+        changes: Vec<Change>,
+        as_of: Seq,
+    ) -> Result<(), Error> {
         let mut batch = Batch::default();
         for change in changes {
             let (bytes, is_removal) = match &change {
@@ -113,18 +119,19 @@ impl Qdrant {
                 Change::Remove(_) => (0, true),
             };
             if !batch.takes(bytes, is_removal) {
-                self.send(collection, std::mem::take(&mut batch)).await?;
+                self.send(collection, std::mem::take(&mut batch), as_of).await?;
             }
             batch.bytes += bytes;
             match change {
-                Change::Upsert(point) => batch.points.push(words::to_point(*point)?),
+                Change::Upsert(point) => batch.points.push(words::to_point(*point, as_of)?),
                 Change::Remove(capability) => batch.removed.push(capability),
             }
         }
-        self.send(collection, batch).await
+        self.send(collection, batch, as_of).await
     }
 
-    async fn send(&self, collection: &str, batch: Batch) -> Result<(), Error> {
+    /// Sends changes, which leave alone what is as of a later one.
+    async fn send(&self, collection: &str, batch: Batch, as_of: Seq) -> Result<(), Error> {
         let Batch { points, removed, .. } = batch;
         let mut client = self.link.points();
         if !points.is_empty() {
@@ -132,18 +139,20 @@ impl Qdrant {
                 collection_name: collection.to_owned(),
                 wait: Some(true),
                 points,
+                update_filter: Some(words::older(as_of)),
                 ..UpsertPoints::default()
             };
             is_done(&within(FOR_CHANGES, client.upsert(upsert)).await?)?;
         }
         if !removed.is_empty() {
-            let ids = removed.into_iter().map(point_id).collect();
+            let those = Condition::has_id(removed.into_iter().map(point_id));
             let delete = DeletePoints {
                 collection_name: collection.to_owned(),
                 wait: Some(true),
                 points: Some(PointsSelector {
-                    points_selector_one_of: Some(PointsSelectorOneOf::Points(PointsIdsList {
-                        ids,
+                    points_selector_one_of: Some(PointsSelectorOneOf::Filter(Filter {
+                        must: vec![those],
+                        ..words::older(as_of)
                     })),
                 }),
                 ..DeletePoints::default()
@@ -249,9 +258,9 @@ impl super::Vectors for Qdrant {
         true
     }
 
-    async fn apply(&self, changes: Vec<Change>) -> Result<(), Error> {
+    async fn apply(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
         let live = self.live()?;
-        self.change(&live.alias, changes).await
+        self.change(&live.alias, changes, as_of).await
     }
 
     async fn flush(&self) -> Result<bool, Error> {
@@ -267,7 +276,7 @@ impl super::Vectors for Qdrant {
         let name = Names::collection(&alias, &identity.id);
         let create = words::to_collection(&name, &identity, &self.config)?;
         within(FOR_COLLECTIONS, self.link.collections().create(create)).await?;
-        for (field, kind) in FIELDS {
+        for (field, kind) in FIELDS.into_iter().chain([(AS_OF, Kind::Integer)]) {
             let index = CreateFieldIndexCollection {
                 collection_name: name.clone(),
                 wait: Some(true),
@@ -281,10 +290,10 @@ impl super::Vectors for Qdrant {
         Ok(())
     }
 
-    async fn stage(&self, changes: Vec<Change>) -> Result<(), Error> {
+    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
         let next = self.next.lock().await;
         let (name, _) = next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
-        self.change(name, changes).await
+        self.change(name, changes, as_of).await
     }
 
     async fn commit(&self) -> Result<(), Error> {
@@ -310,9 +319,8 @@ impl super::Vectors for Qdrant {
     }
 
     async fn status(&self) -> Result<Status, Error> {
-        let Ok(live) = self.live() else {
-            return Ok(Status { points: None, fresh: 0, is_worn: false });
-        };
+        const NOTHING: Status = Status { points: None, fresh: 0, is_worn: false, as_of: None };
+        let Ok(live) = self.live() else { return Ok(NOTHING) };
         let count = CountPoints {
             collection_name: live.alias.clone(),
             exact: Some(true),
@@ -320,9 +328,7 @@ impl super::Vectors for Qdrant {
         };
         let counted = match within(FOR_QUERIES, self.link.points().count(count)).await {
             Ok(counted) => counted.result.map_or(0, |result| result.count),
-            Err(Error::NotReady) => {
-                return Ok(Status { points: None, fresh: 0, is_worn: false });
-            }
+            Err(Error::NotReady) => return Ok(NOTHING),
             Err(error) => return Err(error),
         };
         let request = GetCollectionInfoRequest { collection_name: live.alias.clone() };
@@ -332,7 +338,10 @@ impl super::Vectors for Qdrant {
         let in_graph = indexed.saturating_sub(counted);
         let to_count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let fresh = to_count(counted.saturating_sub(in_graph));
-        Ok(Status { points: Some(to_count(counted)), fresh, is_worn: false })
+        let last = words::last(&live.alias);
+        let last = within(FOR_QUERIES, self.link.points().scroll(last)).await?.result;
+        let as_of = last.first().and_then(|point| point.payload.get(AS_OF)?.as_integer()).map(Seq);
+        Ok(Status { points: Some(to_count(counted)), fresh, is_worn: false, as_of })
     }
 
     async fn close(&self) {}

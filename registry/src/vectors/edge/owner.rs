@@ -224,14 +224,14 @@ impl State {
 
     fn status(&self) -> Result<Status, Error> {
         let Some(generation) = self.current.get() else {
-            return Ok(Status { points: None, fresh: 0, is_worn: false });
+            return Ok(Status { points: None, fresh: 0, is_worn: false, as_of: None });
         };
         let count = CountRequest { filter: None, exact: true };
         let points = guard(|| generation.shard.count(count))?;
         let log = folder_size(&self.folder.generation(generation.number).join("wal"));
         let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
         let fresh = self.graph.fresh();
-        Ok(Status { points: Some(points), fresh, is_worn: log > allowed })
+        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of: None })
     }
 
     /// Deletes generations that no query holds any more.

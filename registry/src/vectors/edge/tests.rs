@@ -6,6 +6,7 @@ use semver::Version;
 
 use super::*;
 use crate::embed::BuiltIn;
+use crate::store::Seq;
 use crate::store::indexes::IndexId;
 use crate::tests::endpoint::SOON;
 use crate::tests::world::copy_files;
@@ -90,7 +91,7 @@ async fn changes_are_kept_while_the_graph_is_made() {
             expected.remove(&id);
             changes.push(Change::Remove(id));
         }
-        edge.apply(changes).await.unwrap();
+        edge.apply(changes, Seq::default()).await.unwrap();
         has_waited |= !edge.flush().await.unwrap();
         assert_eq!(everything(&edge).await, expected, "round {round}");
     }

@@ -6,22 +6,25 @@ use qdrant_client::qdrant::query::Variant;
 use qdrant_client::qdrant::vectors::VectorsOptions;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
-    CollectionInfo, Condition, CreateCollection, Distance, FieldType, Modifier, NamedVectors,
-    PointId, PointStruct, QuantizationConfig, QuantizationSearchParams, QuantizationType, Query,
-    QueryPoints, Range, ScalarQuantization, SearchParams, SparseVectorConfig, SparseVectorParams,
-    Value, Vector, VectorInput, VectorParams, VectorParamsMap, Vectors, VectorsConfig,
+    CollectionInfo, Condition, CreateCollection, Direction, Distance, FieldType, Filter, Modifier,
+    NamedVectors, OrderBy, PointId, PointStruct, QuantizationConfig, QuantizationSearchParams,
+    QuantizationType, Query, QueryPoints, Range, ScalarQuantization, ScrollPoints, SearchParams,
+    SparseVectorConfig, SparseVectorParams, Value, Vector, VectorInput, VectorParams,
+    VectorParamsMap, Vectors, VectorsConfig,
 };
 
 use super::super::filter::{Kind, payload};
 use super::super::{Error, Identity, Point};
 use super::QdrantConfig;
 use crate::keywords::SparseVector;
-use crate::store::CapabilityId;
+use crate::store::{CapabilityId, Seq};
 
 pub(super) const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
 /// What a collection is, beside it.
 const IDENTITY: &str = "a2s";
+/// The last change that a point knows of.
+pub(super) const AS_OF: &str = "as_of";
 /// So many times as many as are wanted are found by their small numbers, and then compared by their
 /// large ones.
 const OVERSAMPLING: f64 = 2.0;
@@ -93,8 +96,9 @@ pub(super) fn to_field_type(kind: Kind) -> FieldType {
     }
 }
 
-pub(super) fn to_point(point: Point) -> Result<PointStruct, Error> {
-    let payload = Payload::try_from(payload(&point)).map_err(failed)?;
+pub(super) fn to_point(point: Point, as_of: Seq) -> Result<PointStruct, Error> {
+    let mut payload = Payload::try_from(payload(&point)).map_err(failed)?;
+    payload.insert(AS_OF, as_of.0);
     let mut vectors: Vec<(String, Vector)> = Vec::new();
     if let Some(dense) = point.dense {
         vectors.push((DENSE.to_owned(), Vector::new_dense(dense)));
@@ -120,6 +124,29 @@ pub(super) fn length(point: &Point) -> usize {
         + point.card.as_ref().map_or(0, String::len)
         + texts
         + 256
+}
+
+/// What knows of no later change.
+pub(super) fn older(as_of: Seq) -> Filter {
+    // A range is of numbers that are exact up to 2^53: there are fewer changes.
+    let later = Range { gt: Some(as_of.0 as f64), ..Range::default() };
+    Filter::must_not([Condition::range(AS_OF, later)])
+}
+
+/// The point that knows of the last change.
+pub(super) fn last(collection: &str) -> ScrollPoints {
+    ScrollPoints {
+        collection_name: collection.to_owned(),
+        limit: Some(1),
+        with_payload: Some(vec![AS_OF].into()),
+        with_vectors: Some(false.into()),
+        order_by: Some(OrderBy {
+            key: AS_OF.to_owned(),
+            direction: Some(Direction::Desc.into()),
+            start_from: None,
+        }),
+        ..ScrollPoints::default()
+    }
 }
 
 pub(super) fn any_of(field: &str, values: Vec<String>) -> Condition {
