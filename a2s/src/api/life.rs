@@ -9,7 +9,11 @@ use utoipa::ToSchema;
 
 use super::{Impact, Pin};
 use crate::checksum::Digest;
+use crate::foreign::one_line;
 use crate::name::CapabilityName;
+
+/// The most that is told of a deprecation on one line: its message is at most 500 characters long.
+const LONGEST_LINE: usize = 700;
 
 /// What a publisher says of a version that nobody should begin to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -36,6 +40,14 @@ impl fmt::Display for Deprecation {
             Some(message) => write!(f, ": {message}"),
             None => Ok(()),
         }
+    }
+}
+
+impl Deprecation {
+    /// The same on one line, whatever the publisher has written.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        one_line(&self.to_string(), LONGEST_LINE)
     }
 }
 

@@ -62,6 +62,17 @@ pub struct CapabilitySummary {
     pub deprecated: Option<Deprecation>,
 }
 
+impl CapabilitySummary {
+    /// What the capability does, for whoever chooses among several: a deprecated one says so first.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match &self.deprecated {
+            Some(deprecated) => format!("[{}] {}", deprecated.in_a_line(), self.description),
+            None => self.description.clone(),
+        }
+    }
+}
+
 impl Release for CapabilitySummary {
     fn version(&self) -> &Version {
         &self.version

@@ -61,7 +61,7 @@ fn skill(capability: &CapabilitySummary) -> Value {
     json!({
         "id": capability.name,
         "name": split_name(capability.name.as_str()),
-        "description": capability.description,
+        "description": capability.told(),
         "tags": tags,
     })
 }

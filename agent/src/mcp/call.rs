@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{PlanRequest, SearchFilters, SearchRequest, VerifyRequest};
+use a2s::api::{Deprecation, PlanRequest, SearchFilters, SearchRequest, VerifyRequest};
 use a2s::{CapabilityName, Digest};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject};
@@ -215,6 +215,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
         version: hit.version.to_string(),
         digest: hit.checksum.to_string(),
         description: hit.description.clone(),
+        deprecated: hit.deprecated.as_ref().map(Deprecation::in_a_line),
         inputs: hit.parameters.iter().map(Into::into).collect(),
         similarity: hit.similarity,
         success_rate: hit.success_rate,

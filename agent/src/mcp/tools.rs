@@ -265,6 +265,9 @@ pub(super) struct Hit {
     pub(super) version: String,
     pub(super) digest: String,
     pub(super) description: String,
+    /// Why not to begin to use it, and what to use instead
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deprecated: Option<String>,
     /// What it takes
     pub(super) inputs: Vec<Input>,
     /// How near it is to the intent, 0 to 1

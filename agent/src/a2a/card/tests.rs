@@ -22,7 +22,9 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
         "name": "ListDogBreeds", "version": "1.0.0", "checksum": format!("sha256:{}", "0".repeat(64)),
         "description": "List dog breeds", "domains": ["dog.ceo"], "published_at": "2026-01-02T03:04:05Z",
     });
-    let skills = vec![serde_json::from_value(summary).unwrap()];
+    let mut old = summary.clone();
+    old["deprecated"] = json!({"successor": "ListCats@^2", "message": "no\nmore dogs"});
+    let skills = [summary, old].map(|summary| serde_json::from_value(summary).unwrap());
     let endpoint: Url = "http://agent.test/a2a".parse().unwrap();
     let card = write(&endpoint, &skills, true);
     check(&card, Ok(("http://agent.test/a2a", Version::V1_0)));
@@ -30,6 +32,9 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
     assert!(read.streaming && read.description.contains("more than is listed"), "{read:?}");
     assert_eq!(read.skills[0].name, "List Dog Breeds");
     assert_eq!(read.skills[0].tags, ["dog.ceo", "capability"]);
+    let told = [&read.skills[0], &read.skills[1]].map(|skill| skill.description.as_str());
+    let deprecated = "[deprecated; use ListCats@^2 instead: no more dogs] List dog breeds";
+    assert_eq!(told, ["List dog breeds", deprecated]);
 }
 
 #[test]
