@@ -23,9 +23,9 @@ const DENSE_SHARE: f64 = 0.6;
 /// A clause counts a little less than the whole intent.
 const CLAUSE_DISCOUNT: f64 = 0.9;
 /// The height of a similarity below which one capability, looked at alone, does not fit.
-const NEAR: f64 = 1.53;
-/// How much more the best of many must have: so much for each e-fold of their number.
-const NEAR_RISE: f64 = 0.4;
+const NEAR: f64 = 1.58;
+/// How much more the best of many must have: so much for each e-fold of the comparisons.
+const NEAR_RISE: f64 = 0.39;
 
 /// A capability that was found, before its history is looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,23 +71,27 @@ pub fn fuse(probes: &[Vec<Found>], among: usize, scale: Scale) -> Vec<Candidate>
         }
     }
     let mut candidates: Vec<_> = candidates.into_values().collect();
-    let has_meaning = probes.iter().flatten().any(|found| found.cosine != 0.0);
-    let enough = near_enough(among);
+    // A clause without a meaning was compared with nothing.
+    let has_cosines = |found: &&Vec<Found>| found.iter().any(|found| found.cosine != 0.0);
+    let compared = probes.iter().filter(has_cosines).count();
+    let enough = near_enough(among, compared);
     let is_near = |candidate: &Candidate, height| scale.height(candidate.similarity) >= height;
     let is_any_near = candidates.iter().any(|candidate| is_near(candidate, enough));
     for candidate in &mut candidates {
-        candidate.fits = !has_meaning || is_any_near && is_near(candidate, NEAR);
+        candidate.fits = compared == 0 || is_any_near && is_near(candidate, NEAR);
     }
     candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
     candidates
 }
 
-/// The [height](Scale::height) that the best `among` so many must have, or nothing fits.
+/// The [height](Scale::height) that the best `among` so many must have, compared with so many
+/// `probes`, or nothing fits.
 ///
-/// The more there are to choose from, the nearer the best of them is by chance: of intents that
-/// nothing fits, four in five have no capability as near as this, whatever the number.
-fn near_enough(among: usize) -> f64 {
-    NEAR + NEAR_RISE * (among.max(1) as f64).ln()
+/// The more comparisons there are, the nearer the best of them is by chance: of intents that
+/// nothing fits, five in six have no capability as near as this, however many capabilities there
+/// are and however many clauses the intent has.
+fn near_enough(among: usize, probes: usize) -> f64 {
+    NEAR + NEAR_RISE * (among.max(1) as f64 * probes.max(1) as f64).ln()
 }
 
 /// `part / whole` from 0 to 1; 0 when there is no whole.
@@ -156,7 +160,24 @@ mod tests {
         assert_eq!(fitting(&[0.35], 5), [1]);
         assert_eq!(fitting(&[0.35], 5_000), [0; 0]);
         assert_eq!(fitting(&[0.55], 5_000), [1]);
-        assert_eq!(near_enough(0), near_enough(1));
+        assert_eq!(near_enough(0, 0), near_enough(1, 1));
+    }
+
+    #[test]
+    fn the_best_for_one_of_many_clauses_must_be_nearer() {
+        let fits = |clauses: usize| {
+            let mut probes = vec![vec![found(1, 0.4, 3.0)]; clauses];
+            probes.insert(0, vec![found(1, 0.45, 3.0)]);
+            fuse(&probes, 1_000, scale())[0].fits
+        };
+        assert!(fits(0) && !fits(5));
+        // Clauses in a script that the embedder does not know were compared with nothing.
+        let whole = vec![found(1, 0.45, 3.0)];
+        let unknown = vec![found(1, 0.0, 3.0)];
+        let probes = [vec![whole], vec![unknown; 5]].concat();
+        assert!(fuse(&probes, 1_000, scale())[0].fits);
+        // Who looks for two things among a hundred compares as often as for one among two hundred.
+        assert_eq!(near_enough(100, 2), near_enough(200, 1));
     }
 
     #[test]
