@@ -179,7 +179,7 @@ impl Gate {
     /// A gate with the guardians of the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`](crate::Kind::Configuration) when one of them cannot be asked as is
+    /// [`Kind::Configuration`] when one of them cannot be asked as is
     /// wanted.
     pub(crate) fn new(
         guardian: &Guardian,
