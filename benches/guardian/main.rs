@@ -94,8 +94,16 @@ struct Side<'a> {
     times: Vec<Duration>,
     /// How long it has kept a core busy with these.
     busy: Duration,
-    /// How many were answered in the crowds, how long these took, and how long a core was busy.
-    crowded: (usize, Duration, Duration),
+    crowds: Crowds,
+}
+
+/// What those who asked at the same time were told.
+#[derive(Default)]
+struct Crowds {
+    answers: usize,
+    took: Duration,
+    /// How long a core was busy.
+    busy: Duration,
 }
 
 struct Figures {
@@ -113,8 +121,8 @@ impl<'a> Side<'a> {
         let mut client = Client::open(address);
         // What is only done once is not what is measured.
         (0..200).for_each(|index| client.ask(&calls[index % calls.len()]));
-        let (times, busy, crowded) = Default::default();
-        Self { name, address, process, calls, client, times, busy, crowded }
+        let (times, busy, crowds) = Default::default();
+        Self { name, address, process, calls, client, times, busy, crowds }
     }
 
     /// One after another, so many times.
@@ -140,23 +148,22 @@ impl<'a> Side<'a> {
                 });
             }
         });
-        self.crowded.0 += CLIENTS * times;
-        self.crowded.1 += began.elapsed();
-        self.crowded.2 += busy(self.process).saturating_sub(before);
+        self.crowds.answers += CLIENTS * times;
+        self.crowds.took += began.elapsed();
+        self.crowds.busy += busy(self.process).saturating_sub(before);
     }
 
     fn figures(mut self) -> Figures {
         self.times.sort();
         let at = |part: usize| self.times[self.times.len() * part / 100];
-        let (crowded, time, busy) = self.crowded;
-        let rate = crowded as f64 / time.as_secs_f64();
+        let Crowds { answers, took, busy } = self.crowds;
         Figures {
             name: self.name,
             p50: at(50),
             p99: at(99),
-            rate,
+            rate: answers as f64 / took.as_secs_f64(),
             busy: self.busy.div_f64(self.times.len() as f64),
-            busy_in_crowd: busy.div_f64(crowded as f64),
+            busy_in_crowd: busy.div_f64(answers as f64),
         }
     }
 }

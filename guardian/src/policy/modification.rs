@@ -81,11 +81,49 @@ impl Reading {
 impl Modification {
     /// Change the covered part of a message. Whether anything was changed.
     pub(super) fn apply(&self, call: &mut Cow<'_, Call>, opened: &mut Opened) -> bool {
-        for_each_piece(call, &mut |piece| match piece {
-            Piece::Json(value) => self.change(value, None),
-            Piece::Inputs(inputs) => self.change_inputs(inputs),
-            Piece::Text(text) => self.change_text(text, opened),
-        })
+        let mut covered = Covered::of(call);
+        let changed = match &mut covered {
+            Covered::Inputs(inputs) => self.change_inputs(inputs),
+            Covered::Texts(texts) => texts
+                .iter_mut()
+                .fold(false, |changed, text| self.change_text(text, opened) | changed),
+            Covered::Parts(parts) => parts
+                .iter_mut()
+                .fold(false, |changed, part| self.change_part(part, opened) | changed),
+            Covered::Object(object) => self.change_object(object),
+            Covered::Nothing => false,
+        };
+        if changed {
+            covered.put_into(call.to_mut());
+        }
+        changed
+    }
+
+    fn change_part(&self, part: &mut Part, opened: &mut Opened) -> bool {
+        match part {
+            Part::Text(part) => self.change_text(&mut part.text, opened),
+            Part::Data(part) => match &mut part.data {
+                Data::Object(object) => self.change_object(object),
+                Data::Array(items) => {
+                    let mut value = Value::Array(std::mem::take(items));
+                    let changed = self.change(&mut value, None);
+                    // A list stays a list: whatever it was replaced by is its one item.
+                    *items = if let Value::Array(items) = value { items } else { vec![value] };
+                    changed
+                }
+            },
+            // The content of a file is not text that could be read here.
+            Part::File(_) => false,
+        }
+    }
+
+    fn change_object(&self, object: &mut Object) -> bool {
+        let mut value = Value::Object(std::mem::take(object));
+        let changed = self.change(&mut value, None);
+        if let Value::Object(changed) = value {
+            *object = changed;
+        }
+        changed
     }
 
     /// `text` is what the value was read from, if it was.
@@ -256,83 +294,60 @@ fn inputs_on_the_way<'a>(
     inputs.iter_mut().filter_map(|input| path.inside(&input.name).map(|inner| (input, inner)))
 }
 
-/// One piece of the part that a hook covers.
-enum Piece<'a> {
-    Json(&'a mut Value),
-    Inputs(&'a mut Vec<ToolArgumentValue>),
-    Text(&'a mut String),
+/// The part of a message that its hook covers. It is taken out to be changed, since most rules change
+/// nothing, and the rest of a message need not be copied for them.
+enum Covered {
+    Inputs(Vec<ToolArgumentValue>),
+    Texts(Vec<String>),
+    Parts(Vec<Part>),
+    Object(Object),
+    Nothing,
 }
 
-fn for_each_piece(call: &mut Cow<'_, Call>, change: &mut dyn FnMut(Piece<'_>) -> bool) -> bool {
-    // Of the two that come all the time no more is copied than is looked at.
-    match call.as_ref() {
-        Call::ToolCallRequest(step) => {
-            let mut inputs = step.tool_call_request.inputs.clone();
-            let changed = change(Piece::Inputs(&mut inputs));
-            if changed && let Call::ToolCallRequest(step) = call.to_mut() {
+impl Covered {
+    fn of(call: &Call) -> Self {
+        match call {
+            Call::ToolCallRequest(step) => Self::Inputs(step.tool_call_request.inputs.clone()),
+            Call::ToolCallResult(step) => {
+                Self::Texts(step.result.outputs.iter().map(|part| part.text.clone()).collect())
+            }
+            Call::KnowledgeRetrieval(step) => {
+                let results = step.knowledge_step.results.iter();
+                Self::Texts(results.map(|result| result.content.clone()).collect())
+            }
+            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+                Self::Texts(step.memory.clone())
+            }
+            Call::AgentTrigger(step) => Self::Parts(step.trigger.content.clone()),
+            Call::Message(step) => Self::Parts(step.message.content.clone()),
+            Call::Mcp(step) => Self::Object(step.message.clone()),
+            Call::A2a(_, step) => Self::Object(step.payload.clone()),
+            Call::Ping(_) => Self::Nothing,
+        }
+    }
+
+    /// Back into the message that it is of.
+    fn put_into(self, call: &mut Call) {
+        match (call, self) {
+            (Call::ToolCallRequest(step), Self::Inputs(inputs)) => {
                 step.tool_call_request.inputs = inputs;
             }
-            return changed;
-        }
-        Call::ToolCallResult(step) => {
-            let mut outputs = step.result.outputs.clone();
-            let changed = for_each_text(outputs.iter_mut().map(|part| &mut part.text), change);
-            if changed && let Call::ToolCallResult(step) = call.to_mut() {
-                step.result.outputs = outputs;
+            (Call::ToolCallResult(step), Self::Texts(texts)) => {
+                let parts = step.result.outputs.iter_mut();
+                parts.zip(texts).for_each(|(part, text)| part.text = text);
             }
-            return changed;
-        }
-        _ => {}
-    }
-    match call.to_mut() {
-        Call::AgentTrigger(step) => for_each_part(&mut step.trigger.content, change),
-        Call::Message(step) => for_each_part(&mut step.message.content, change),
-        Call::KnowledgeRetrieval(step) => for_each_text(
-            step.knowledge_step.results.iter_mut().map(|result| &mut result.content),
-            change,
-        ),
-        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-            for_each_text(step.memory.iter_mut(), change)
-        }
-        Call::Mcp(step) => change_object(&mut step.message, change),
-        Call::A2a(_, step) => change_object(&mut step.payload, change),
-        Call::ToolCallRequest(_) | Call::ToolCallResult(_) | Call::Ping(_) => false,
-    }
-}
-
-fn for_each_text<'a>(
-    texts: impl Iterator<Item = &'a mut String>,
-    change: &mut dyn FnMut(Piece<'_>) -> bool,
-) -> bool {
-    texts.fold(false, |changed, text| change(Piece::Text(text)) | changed)
-}
-
-fn for_each_part(parts: &mut [Part], change: &mut dyn FnMut(Piece<'_>) -> bool) -> bool {
-    parts.iter_mut().fold(false, |changed, part| {
-        changed
-            | match part {
-                Part::Text(part) => change(Piece::Text(&mut part.text)),
-                Part::Data(part) => match &mut part.data {
-                    Data::Object(object) => change_object(object, change),
-                    Data::Array(items) => {
-                        let mut value = Value::Array(std::mem::take(items));
-                        let changed = change(Piece::Json(&mut value));
-                        // A list stays a list: whatever it was replaced by is its one item.
-                        *items = if let Value::Array(items) = value { items } else { vec![value] };
-                        changed
-                    }
-                },
-                // The content of a file is not text that could be read here.
-                Part::File(_) => false,
+            (Call::KnowledgeRetrieval(step), Self::Texts(texts)) => {
+                let results = step.knowledge_step.results.iter_mut();
+                results.zip(texts).for_each(|(result, text)| result.content = text);
             }
-    })
-}
-
-fn change_object(object: &mut Object, change: &mut dyn FnMut(Piece<'_>) -> bool) -> bool {
-    let mut value = Value::Object(std::mem::take(object));
-    let changed = change(Piece::Json(&mut value));
-    if let Value::Object(changed) = value {
-        *object = changed;
+            (Call::MemoryStore(step) | Call::MemoryContextRetrieval(step), Self::Texts(texts)) => {
+                step.memory = texts;
+            }
+            (Call::AgentTrigger(step), Self::Parts(parts)) => step.trigger.content = parts,
+            (Call::Message(step), Self::Parts(parts)) => step.message.content = parts,
+            (Call::Mcp(step), Self::Object(object)) => step.message = object,
+            (Call::A2a(_, step), Self::Object(object)) => step.payload = object,
+            (_, _) => {}
+        }
     }
-    changed
 }

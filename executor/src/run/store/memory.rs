@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::plans::forgotten_before;
 use super::queue::{Load, Place};
-use super::told::{Told, status_after};
+use super::told::{Told, is_in_outline, is_turn, status_after};
 use super::write::{Outcome, Task};
 use super::{
     Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
@@ -237,11 +237,7 @@ impl Memory {
     pub(super) fn outline(&self, run: Uuid) -> Vec<Event> {
         let kept = self.lock();
         let Some(row) = kept.runs.get(&run) else { return Vec::new() };
-        let is_in = |event: &&Event| {
-            use EventKind::{RunFinished, RunStarted, Sending};
-            matches!(event.kind, RunStarted { .. } | Sending { .. } | RunFinished { .. })
-        };
-        row.events().filter(is_in).cloned().collect()
+        row.events().filter(|event| is_in_outline(event)).cloned().collect()
     }
 
     /// Lets the lease of a run run out.
@@ -290,7 +286,7 @@ impl Kept {
         if let Some((run, digest)) = run.key.as_deref().and_then(|key| self.key(key)) {
             return Created::Existing(run, digest);
         }
-        let place = run.room.place(run.lease.is_some(), self.load(&run.tenant));
+        let place = run.room.place(run.lease.is_some(), || self.load(&run.tenant));
         if place == Place::Nowhere {
             return Created::Full;
         }
@@ -431,18 +427,4 @@ impl Kept {
     fn rows_under_way(&self) -> impl Iterator<Item = (Uuid, &Row)> {
         self.under_way.iter().filter_map(|run| Some((*run, self.runs.get(run)?)))
     }
-}
-
-/// Whether an event begins, suspends or ends a run.
-fn is_turn(event: &Event) -> bool {
-    use EventKind::{RunFinished, RunQueued, RunResumed, RunStarted, RunWaiting, StepResolved};
-    matches!(
-        event.kind,
-        RunStarted { .. }
-            | RunQueued {}
-            | RunResumed {}
-            | StepResolved { .. }
-            | RunWaiting { .. }
-            | RunFinished { .. }
-    )
 }

@@ -230,7 +230,7 @@ async fn place_of(connection: &mut PgConnection, run: &NewRun) -> Result<Place, 
     lock_queue(connection).await?;
     let (begun, queued) =
         sqlx::query_as(LOAD).bind(run.tenant.as_str()).fetch_one(connection).await?;
-    Ok(run.room.place(run.lease.is_some(), Load { begun, queued }))
+    Ok(run.room.place(run.lease.is_some(), || Load { begun, queued }))
 }
 
 /// Waits for those before it that count runs of tenants and change what they have counted; the lock is

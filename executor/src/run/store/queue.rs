@@ -55,11 +55,16 @@ impl Room {
     }
 
     /// What becomes of another run of a tenant, for which there is a place at an executor, or not.
-    pub(super) fn place(self, is_placed: bool, load: Load) -> Place {
+    /// The load is asked for where it matters.
+    pub(super) fn place(self, is_placed: bool, load: impl FnOnce() -> Load) -> Place {
+        if self.needs_only_a_place(is_placed) {
+            return Place::Begins;
+        }
+        let load = load();
         let most = self.most_begun.map_or(i64::MAX, |most| i64::from(most.get()));
         // What has come before and waits has its turn first.
         let is_its_turn = load.queued == 0 && load.begun < most;
-        if self.needs_only_a_place(is_placed) || (is_placed && is_its_turn) {
+        if is_placed && is_its_turn {
             Place::Begins
         } else if load.queued < i64::from(self.most_queued) {
             Place::Waits

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::queue::{LOAD, Load, columns_of};
+use super::told::{OUTLINE, TURNS};
 use super::{Epoch, Home, Life, RunFilter, RunRow, Store, StoredPlan, WHAT, parse_owner_of_key};
 use crate::database::{failed, on};
 use crate::error::{Error, Kind};
@@ -91,7 +92,7 @@ impl Store {
                              AND ($4 IS NULL OR name = $4)
                              AND ($6 IS NULL OR tenant = $6)
                            ORDER BY id DESC LIMIT $2)
-               AND type IN ('run_started', 'run_queued', 'run_resumed', 'step_resolved', 'run_waiting', 'run_finished')
+               AND type IN ($7, $8, $9, $10, $11, $12)
              ORDER BY event.run DESC, seq";
         let reads = reads!(self, |memory| memory.lives(filter, limit));
         let before = filter.before.map(|run| run.to_string());
@@ -101,7 +102,8 @@ impl Store {
         let tenant = filter.tenant.as_ref().map(Subject::as_str);
         let rows: Result<Vec<(String, String)>, _> = on!(reads, |pool| {
             let query = sqlx::query_as(SQL).bind(before).bind(limit).bind(status).bind(name);
-            query.bind(queued).bind(tenant).fetch_all(pool).await
+            let query = query.bind(queued).bind(tenant);
+            TURNS.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
         });
         let mut lives: Vec<Life> = Vec::new();
         for (tenant, row) in &rows.map_err(failed(WHAT))? {
@@ -215,11 +217,13 @@ impl Store {
     /// The events that begin and end a run, and those of its requests.
     pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<Event>, Error> {
         const SQL: &str = "SELECT event FROM event
-             WHERE run = $1 AND type IN ('run_started', 'sending', 'run_finished') ORDER BY seq";
+             WHERE run = $1 AND type IN ($2, $3, $4) ORDER BY seq";
         let reads = reads!(self, |memory| memory.outline(run));
         let run = run.to_string();
-        let rows: Result<Vec<String>, _> =
-            on!(reads, |pool| sqlx::query_scalar(SQL).bind(run).fetch_all(pool).await);
+        let rows: Result<Vec<String>, _> = on!(reads, |pool| {
+            let query = sqlx::query_scalar(SQL).bind(run);
+            OUTLINE.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
+        });
         rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
 

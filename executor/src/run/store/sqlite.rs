@@ -259,7 +259,7 @@ async fn place_of(connection: &mut SqliteConnection, run: &NewRun) -> Result<Pla
     }
     let (begun, queued) =
         sqlx::query_as(LOAD).bind(run.tenant.as_str()).fetch_one(connection).await?;
-    Ok(run.room.place(run.lease.is_some(), Load { begun, queued }))
+    Ok(run.room.place(run.lease.is_some(), || Load { begun, queued }))
 }
 
 /// Deletes the runs that a query names.

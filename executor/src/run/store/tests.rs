@@ -3,7 +3,7 @@ mod queue;
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
-use a2s::api::{EventKind, Pin, RunError};
+use a2s::api::{EventKind, Pin, Resolution, RunError};
 use tempfile::TempDir;
 
 use super::*;
@@ -180,6 +180,24 @@ fn started() -> EventKind {
 
 fn step() -> EventKind {
     EventKind::StepStarted { step: "a".to_owned(), kind: "task".to_owned(), capability: None }
+}
+
+fn sending() -> EventKind {
+    EventKind::Sending {
+        step: "a".to_owned(),
+        execution_id: ONE,
+        attempt: 1,
+        method: "GET".to_owned(),
+        url: "https://dogs.example/".to_owned(),
+        upstream: None,
+        request_digest: Digest::of_bytes(b""),
+        repeat_safe: true,
+    }
+}
+
+fn resolved() -> EventKind {
+    let outputs = serde_json::Map::new();
+    EventKind::StepResolved { step: "a".to_owned(), decision: Resolution::Skip, outputs }
 }
 
 fn step_finished() -> EventKind {
@@ -417,6 +435,31 @@ async fn a_page_of_lives_has_the_newest_runs_and_only_their_turns() {
         };
         assert_eq!(lives(None, 2).await, [[(3, 1), (3, 3)], [(2, 1), (2, 3)]]);
         assert_eq!(lives(Some(2), 2).await, [[(1, 1), (1, 3)]]);
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_turn_is_among_the_turns_and_every_request_in_the_outline() {
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let told = [
+            EventKind::RunQueued {},
+            EventKind::RunResumed {},
+            step(),
+            sending(),
+            step_finished(),
+            waiting(),
+            resolved(),
+            finished(RunStatus::Succeeded),
+        ];
+        for (kind, seq) in told.into_iter().zip(2..) {
+            fixture.append(1, seq, kind).await.unwrap();
+        }
+        let lives = fixture.store.read_lives(&RunFilter::default(), 1).await.unwrap();
+        let outline = fixture.store.read_outline(Uuid::from_u128(1)).await.unwrap();
+        let numbers = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+        assert_eq!(numbers(&lives[0].events), [1, 2, 3, 7, 8, 9]);
+        assert_eq!(numbers(&outline), [1, 5, 9]);
     }
 }
 

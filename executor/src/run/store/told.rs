@@ -51,6 +51,37 @@ pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
     }
 }
 
+/// Some kinds of events: a function that tells them, and their names in the column `type`.
+macro_rules! kinds {
+    ($(#[$doc:meta])* $is_one:ident, $names:ident: $($kind:ident $name:literal),+ $(,)?) => {
+        $(#[$doc])*
+        pub(super) fn $is_one(event: &Event) -> bool {
+            matches!(event.kind, $(EventKind::$kind { .. })|+)
+        }
+
+        pub(super) const $names: &[&str] = &[$($name),+];
+    };
+}
+
+kinds! {
+    /// Whether an event begins, suspends or ends a run.
+    is_turn, TURNS:
+    RunStarted "run_started",
+    RunQueued "run_queued",
+    RunResumed "run_resumed",
+    StepResolved "step_resolved",
+    RunWaiting "run_waiting",
+    RunFinished "run_finished",
+}
+
+kinds! {
+    /// Whether an event begins or ends a run, or is one of its requests.
+    is_in_outline, OUTLINE:
+    RunStarted "run_started",
+    Sending "sending",
+    RunFinished "run_finished",
+}
+
 pub(super) fn number(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
