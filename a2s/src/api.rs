@@ -50,7 +50,7 @@ pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, Replaye
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
     Handler, Iterations, NextAction, Phase, Pin, Resolution, ResumeRequest, Run, RunError,
-    RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
+    RunStarted, RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,

@@ -5,7 +5,7 @@ use crate::checksum::Digest;
 use crate::code;
 use crate::decode::{Findings, Mode, Taken, decode_capability, decode_digest, is_placeholder};
 use crate::diagnostic::{Diagnostic, Position};
-use crate::document::{Document, StatedChecksum};
+use crate::document::{Document, Gathered, StatedChecksum};
 use crate::tree::{self, Kind, Node};
 use crate::types::check_types;
 
@@ -82,7 +82,8 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
         (Some(capability), Some(digest), Some(stated))
             if !incomplete && !diagnostics.iter().any(Diagnostic::is_error) =>
         {
-            Some(Document { content, digest, stated, capability, warnings: diagnostics.clone() })
+            let (warnings, gathered) = (diagnostics.clone(), Gathered::default());
+            Some(Document { content, digest, stated, capability, warnings, gathered })
         }
         _ => None,
     };

@@ -7,6 +7,7 @@ mod step;
 mod way;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use semver::{Version, VersionReq};
 use serde_json::Value;
@@ -31,6 +32,18 @@ pub struct Document {
     pub(crate) stated: StatedChecksum,
     pub(crate) capability: Capability,
     pub(crate) warnings: Vec<Diagnostic>,
+    pub(crate) gathered: Gathered,
+}
+
+/// The interface of a document, once somebody has asked for it: each run of a capability does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathered(OnceLock<Interface>);
+
+/// It follows from the rest of the document.
+impl PartialEq for Gathered {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Document {
@@ -75,8 +88,8 @@ impl Document {
 
     /// The inputs, outputs and needs of the capability, as far as the document alone tells.
     #[must_use]
-    pub fn interface(&self) -> Interface {
-        Interface::of(&self.capability)
+    pub fn interface(&self) -> &Interface {
+        self.gathered.0.get_or_init(|| Interface::of(&self.capability))
     }
 }
 

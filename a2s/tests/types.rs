@@ -227,7 +227,8 @@ proptest! {
         let query = BTreeSet::from(["$".to_owned()]);
         let document = document(&schema, &json!("${given}"), &query);
         let compilation = compile(document.to_string().as_bytes());
-        let interface = compilation.document.unwrap().interface();
+        let document = compilation.document.unwrap();
+        let interface = document.interface();
         let both = interface.to_json_schema("Test", "A test");
         for (part, name) in [("input", "given"), ("output", "o0")] {
             prop_assert!(jsonschema::meta::is_valid(&both[part]), "{}", both[part]);
@@ -317,7 +318,8 @@ fn any_bomb_of_schemas_is_looked_at_in_bounded_time() {
         task["paths"]["/"]["post"]["requestBody"]["content"] = content.clone();
         task["paths"]["/"]["post"]["responses"]["200"]["content"] = content;
         let compilation = compile(document.to_string().as_bytes());
-        let interface = compilation.document.unwrap().interface();
+        let document = compilation.document.unwrap();
+        let interface = document.interface();
         assert!(interface.to_json_schema("Bomb", "").to_string().len() < 1_000_000);
     };
     bomb(&|next| json!({"allOf": [link(next), link(next)]}));

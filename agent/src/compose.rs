@@ -141,7 +141,7 @@ fn parts_of(request: &Request) -> Vec<(Part<'_>, f64)> {
     let near = request.candidates.iter().filter(|c| c.similarity >= NEAR_ENOUGH * best);
     let part = |candidate| {
         let Candidate { document, similarity }: &Candidate = candidate;
-        let interface = document.interface();
+        let interface = document.interface().clone();
         (Part { text: &request.text, document, interface }, *similarity)
     };
     near.take(MOST_CANDIDATES).map(part).collect()

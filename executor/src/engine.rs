@@ -202,13 +202,13 @@ impl<'r> Engine<'r> {
         scope: &mut Scope<'r>,
         halt: &Halt,
     ) -> Result<Outputs<'r>, Stop> {
+        // Boxed: what one kind of step needs would make the future of every step as large.
         let (answer, outputs) = match &step.action {
             Action::Block(block) => {
-                self.run_child_block(unit, path, step, block, scope, halt).await?;
+                Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await?;
                 return Ok(Vec::new());
             }
             Action::Task { outputs, .. } => {
-                // Boxed: what a request needs would make the future of every step as large.
                 let task = Box::pin(self.run_task(unit, path, step, scope, halt));
                 (task.await?, outputs)
             }
@@ -218,7 +218,7 @@ impl<'r> Engine<'r> {
                     return Err(self.failed(path, Error::new(Kind::Internal, message)));
                 };
                 let given = self.render_inputs(path, child, inputs, scope)?;
-                let body = self.run_unit(child, path, &given, halt).await?;
+                let body = Box::pin(self.run_unit(child, path, &given, halt)).await?;
                 let answer = Answer { body, head: None };
                 self.learn_outputs(path, unit, outputs, &answer)?;
                 (answer, outputs)

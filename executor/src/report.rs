@@ -79,10 +79,8 @@ pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHeal
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use a2s::CapabilityName;
-    use a2s::api::{Blame, FailureClass, Pin, RunError, RunStatus};
+    use a2s::api::{Blame, FailureClass, Pin, RunError, RunStarted, RunStatus};
     use uuid::Uuid;
 
     use super::*;
@@ -100,21 +98,7 @@ mod tests {
             version: "1.0.0".parse().unwrap(),
             checksum: Digest::of_bytes(b""),
         };
-        let kind = EventKind::RunStarted {
-            capability,
-            dependencies: Vec::new(),
-            notices: Vec::new(),
-            inputs: serde_json::Map::new(),
-            secrets: Vec::new(),
-            recalled: BTreeMap::new(),
-            trigger: None,
-            decisions: Vec::new(),
-            session: session.to_owned(),
-            guarding: Vec::new(),
-            upstreams: BTreeMap::new(),
-            plan: None,
-            trace: None,
-        };
+        let kind = EventKind::RunStarted(Box::new(RunStarted::of(capability, session)));
         event(1, "2025-01-01T00:00:00Z", kind)
     }
 

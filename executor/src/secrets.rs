@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use a2s::api::{Decision, EventKind, RunError};
+use a2s::api::{Decision, EventKind, RunError, RunStarted};
 use a2s::{Digest, HIDDEN};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::HeaderValue;
@@ -190,7 +190,8 @@ impl Secrets {
             return;
         }
         match event {
-            EventKind::RunStarted { inputs, session, decisions, trace, .. } => {
+            EventKind::RunStarted(started) => {
+                let RunStarted { inputs, session, decisions, trace, .. } = &mut **started;
                 self.mask_members(inputs);
                 decisions.iter_mut().for_each(|decision| self.mask_decision(decision));
                 // What is left of a list that is cut into is no list.

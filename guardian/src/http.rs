@@ -3,6 +3,7 @@
 mod approvals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use aos::message::{
     Answer, Body, Call, Decision, ErrorObject, Id, Limits, Object, Pong, PongStatus, Request,
@@ -36,7 +37,7 @@ pub(crate) fn routes(app: App) -> Router {
     let limit = app.config.max_body_bytes;
     let approvals = approvals::routes(app.clone());
     let aos = Router::new().route("/aos", post(answer)).layer(DefaultBodyLimit::max(limit));
-    aos.with_state(app).merge(approvals)
+    aos.with_state(Arc::new(app)).merge(approvals)
 }
 
 /// The same and the signs of life.
@@ -44,11 +45,11 @@ pub(crate) fn router(app: App) -> Router {
     let life = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(read_readiness))
-        .with_state(app.clone());
+        .with_state(Arc::new(app.clone()));
     routes(app).merge(life)
 }
 
-async fn read_readiness(State(app): State<App>) -> (StatusCode, &'static str) {
+async fn read_readiness(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     if app.is_ready() {
         (StatusCode::OK, "ready\n")
     } else {
@@ -57,7 +58,7 @@ async fn read_readiness(State(app): State<App>) -> (StatusCode, &'static str) {
 }
 
 async fn answer(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
@@ -69,7 +70,7 @@ async fn answer(
     let judged = if body.len() <= INLINE_BYTES {
         judge(&app, &body)
     } else {
-        let judging = app.clone();
+        let judging = Arc::clone(&app);
         let judged = tokio::task::spawn_blocking(move || judge(&judging, &body)).await;
         judged.unwrap_or_else(|_| broken(&app, None))
     };

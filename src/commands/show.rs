@@ -54,7 +54,7 @@ struct Shown {
 
 fn from_file(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Shown), Failure> {
     let (source, document) = document::open(path, output)?;
-    let interface = document.interface();
+    let interface = document.interface().clone();
     Ok((source, Shown { document, interface, versions: None }))
 }
 
@@ -62,7 +62,7 @@ async fn from_registry(target: Target, client: &Client) -> Result<(Vec<u8>, Show
     let (source, document) = shelf::fetch(&target, client).await?;
     let name = &target.name;
     let versions = client.get(&["v1", "capabilities", name.as_str()]).await?;
-    let interface = document.interface();
+    let interface = document.interface().clone();
     Ok((source, Shown { document, interface, versions: Some(versions) }))
 }
 

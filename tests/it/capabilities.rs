@@ -149,7 +149,7 @@ fn together_they_show_the_whole_language() {
                 shown.extend(shows.then(|| what.to_owned()));
             }
         }
-        let inputs = document.interface().inputs;
+        let inputs = &document.interface().inputs;
         for (shows, what) in [
             (inputs.iter().any(|i| capability.parameter(&i.name).is_none()), "free variable"),
             (!capability.permissions.is_empty(), "permissions"),
@@ -232,7 +232,7 @@ fn page(documents: &BTreeMap<String, Document>) -> String {
     );
     for (name, document) in documents {
         let capability = document.capability();
-        let inputs = document.interface().inputs.into_iter().map(|input| {
+        let inputs = document.interface().inputs.iter().map(|input| {
             let secret = if input.secret { " (secret)" } else { "" };
             match input.required {
                 true => format!("`{}`{secret}", input.name),

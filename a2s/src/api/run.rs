@@ -394,49 +394,74 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// How a run begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunStarted {
+    /// The capability that runs.
+    pub capability: Pin,
+    /// All capabilities that it uses.
+    pub dependencies: Vec<Pin>,
+    /// Which of these versions were yanked or are deprecated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+    /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+    /// The inputs that are secret. No event tells them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Those of the inputs that nobody gave: they were remembered, and for how long.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub recalled: BTreeMap<String, StateScope>,
+    /// The event that has started it, when it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Box<TriggerEvent>>,
+    /// What the guardian said before it began: of the event, and of what is remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
+    /// The session, as the guardian sees it.
+    pub session: String,
+    /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
+    pub guarding: Vec<Guarding>,
+    /// Where connections for a host are sent instead.
+    pub upstreams: BTreeMap<String, String>,
+    /// The digest of the plan that was shown before, when it was started by its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub plan: Option<Digest>,
+    /// The trace that the caller was in; without one, the run is a trace of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<TraceContext>>,
+}
+
+impl RunStarted {
+    /// The beginning of a run of `capability` in a session: without inputs, and nobody guards it.
+    #[must_use]
+    pub fn of(capability: Pin, session: impl Into<String>) -> Self {
+        Self {
+            capability,
+            dependencies: Vec::new(),
+            notices: Vec::new(),
+            inputs: Map::new(),
+            secrets: Vec::new(),
+            recalled: BTreeMap::new(),
+            trigger: None,
+            decisions: Vec::new(),
+            session: session.into(),
+            guarding: Vec::new(),
+            upstreams: BTreeMap::new(),
+            plan: None,
+            trace: None,
+        }
+    }
+}
+
 /// What happened in a run. Secret values are never part of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "of each run there is one beginning")]
 pub enum EventKind {
     /// The run was accepted.
-    RunStarted {
-        /// The capability that runs.
-        capability: Pin,
-        /// All capabilities that it uses.
-        dependencies: Vec<Pin>,
-        /// Which of these versions were yanked or are deprecated.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        notices: Vec<Notice>,
-        /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
-        #[schema(value_type = Object)]
-        inputs: Map<String, Value>,
-        /// The inputs that are secret. No event tells them.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        secrets: Vec<String>,
-        /// Those of the inputs that nobody gave: they were remembered, and for how long.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        recalled: BTreeMap<String, StateScope>,
-        /// The event that has started it, when it was one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        trigger: Option<Box<TriggerEvent>>,
-        /// What the guardian said before it began: of the event, and of what is remembered.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        decisions: Vec<Decision>,
-        /// The session, as the guardian sees it.
-        session: String,
-        /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
-        guarding: Vec<Guarding>,
-        /// Where connections for a host are sent instead.
-        upstreams: BTreeMap<String, String>,
-        /// The digest of the plan that was shown before, when it was started by its token.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
-        plan: Option<Digest>,
-        /// The trace that the caller was in; without one, the run is a trace of its own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        trace: Option<Box<TraceContext>>,
-    },
+    RunStarted(Box<RunStarted>),
     /// The run waits until an executor has room and it is its turn: there was none when it was accepted, or
     /// a person lets it go on that was set aside.
     RunQueued {},

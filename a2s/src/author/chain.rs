@@ -119,7 +119,7 @@ fn with_what_holds<'d>(steps: &[ChainStep<'d>], at: usize) -> ChainStep<'d> {
         Feed::Output(given) => gives(given),
         Feed::Text { parts, .. } => !parts.is_empty() && parts.iter().all(gives),
         Feed::Shared { step, input } => earlier.get(*step).is_some_and(|step| {
-            let takes = step.document.interface().inputs;
+            let takes = &step.document.interface().inputs;
             !step.feeds.contains_key(input) && takes.iter().any(|field| field.name == *input)
         }),
     };
@@ -141,7 +141,7 @@ struct Writer {
 
 impl Writer {
     fn declare_inputs(&mut self, index: usize, step: &ChainStep<'_>, id: &str) {
-        for field in step.document.interface().inputs {
+        for field in &step.document.interface().inputs {
             let is_own = match step.feeds.get(&field.name) {
                 None => true,
                 Some(Feed::Text { own, .. }) => *own,
@@ -152,8 +152,8 @@ impl Writer {
             }
             let names = [field.name.clone(), variable_name(&format!("{id}_{}", field.name))];
             let name = self.taken.take_one_of(&names);
-            self.parameters.push(parameter(&name, &field, step.document));
-            self.inputs.insert((index, field.name), name);
+            self.parameters.push(parameter(&name, field, step.document));
+            self.inputs.insert((index, field.name.clone()), name);
         }
     }
 
@@ -385,7 +385,7 @@ mod tests {
             })
         );
         let names: Vec<_> =
-            chain.document.interface().inputs.into_iter().map(|field| field.name).collect();
+            chain.document.interface().inputs.iter().map(|field| field.name.as_str()).collect();
         assert_eq!(names, ["country_code", "topic", "message"]);
         assert_eq!(
             content["parameters"][1]["patterns"],
@@ -468,7 +468,7 @@ execution:
         let steps = steps.map(|document| ChainStep { document, feeds: BTreeMap::new() });
         let chain = write_chain(&steps, "Jane Smith").unwrap();
         assert_eq!(chain.document.content()["permissions"], json!(["posts.write"]));
-        let inputs = chain.document.interface().inputs;
+        let inputs = &chain.document.interface().inputs;
         let input = |name: &str| inputs.iter().find(|field| field.name == name).unwrap();
         assert_eq!(input("city").default, Some(json!("Oslo")));
         assert!(input("code").secret && !input("city").secret);

@@ -12,7 +12,8 @@ fn interface(members: &Value) -> Interface {
         document[key] = member.clone();
     }
     let compilation = compile(document.to_string().as_bytes());
-    compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics)).interface()
+    let document = compilation.document;
+    document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics)).interface().clone()
 }
 
 /// `POST /{id}` that takes and gives an order.

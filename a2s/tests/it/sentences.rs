@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn fields(name: &str) -> Vec<Field> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capabilities");
     let source = std::fs::read(format!("{folder}/{name}.yaml")).unwrap();
-    Document::open(&source).unwrap().interface().inputs
+    Document::open(&source).unwrap().interface().inputs.clone()
 }
 
 /// Sentences for capabilities, and the inputs that they give. What cannot be told is left out.

@@ -280,7 +280,7 @@ fn what_is_said_of_an_input_makes_it_one_of_its_own() {
 }
 
 fn part<'r>(text: &'r str, document: &'r Document) -> Part<'r> {
-    Part { text, document, interface: document.interface() }
+    Part { text, document, interface: document.interface().clone() }
 }
 
 /// What feeds the inputs of a part, as a judge sees it.

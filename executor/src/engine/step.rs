@@ -42,7 +42,9 @@ impl<'r> Engine<'r> {
         Box::pin(async move {
             let path = join(around, step.id.as_str());
             match &step.control.for_each {
-                Some(for_each) => self.run_each(unit, &path, step, for_each, scope, halt).await,
+                Some(for_each) => {
+                    Box::pin(self.run_each(unit, &path, step, for_each, scope, halt)).await
+                }
                 None => {
                     let counts = !matches!(step.action, Action::Block(_));
                     self.run_once(unit, &path, step, counts, scope, halt).await
@@ -83,7 +85,7 @@ impl<'r> Engine<'r> {
             return match &step.action {
                 // What the steps of a block set is recorded with them.
                 Action::Block(block) => {
-                    self.run_child_block(unit, path, step, block, scope, halt).await
+                    Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await
                 }
                 Action::Task { .. } | Action::Capability { .. } => Ok(()),
             };

@@ -82,10 +82,10 @@ pub(super) fn take_stock(unit: &mut Unit) -> Result<(), Error> {
             }
         }
     }
-    for field in document.interface().inputs {
+    for field in &document.interface().inputs {
         let parameters = capability.parameter(&field.name).cloned().into_iter().collect();
         let input = Input { required: field.required, secret: false, parameters };
-        unit.inputs.insert(field.name, input);
+        unit.inputs.insert(field.name.clone(), input);
     }
     for (name, need) in needs {
         let input = unit.inputs.entry(name).or_default();

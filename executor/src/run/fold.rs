@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use a2s::api::{
-    Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStatus, StepSummary,
-    TraceContext, loop_of,
+    Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStarted, RunStatus,
+    StepSummary, TraceContext, loop_of,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -38,7 +38,8 @@ impl RunState {
     /// The state behind `events`. `None` when there is no beginning.
     pub(crate) fn of(events: &[Event]) -> Option<Self> {
         let (first, rest) = events.split_first()?;
-        let EventKind::RunStarted { capability, plan, .. } = &first.kind else { return None };
+        let EventKind::RunStarted(started) = &first.kind else { return None };
+        let RunStarted { capability, plan, .. } = &**started;
         let run = Run {
             id: first.run,
             status: RunStatus::Running,
@@ -132,7 +133,7 @@ impl RunState {
     pub(crate) fn apply(&mut self, event: &Event) {
         self.last = event.seq;
         match &event.kind {
-            EventKind::RunStarted { .. }
+            EventKind::RunStarted(_)
             | EventKind::BranchTaken { .. }
             | EventKind::Throttled { .. }
             | EventKind::TokenRequested { .. }
@@ -302,12 +303,9 @@ impl Start {
     /// How the run of these events was started.
     pub(crate) fn of(events: &[Event]) -> Option<Self> {
         let first = events.first()?;
-        let EventKind::RunStarted {
-            capability, dependencies, inputs, secrets, session, trace, ..
-        } = &first.kind
-        else {
-            return None;
-        };
+        let EventKind::RunStarted(started) = &first.kind else { return None };
+        let RunStarted { capability, dependencies, inputs, secrets, session, trace, .. } =
+            &**started;
         Some(Self {
             capability: capability.clone(),
             dependencies: dependencies.clone(),
@@ -368,7 +366,7 @@ impl Progress {
 
     fn apply(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::RunStarted { .. }
+            EventKind::RunStarted(_)
             | EventKind::RunQueued {}
             | EventKind::RunResumed {}
             | EventKind::Decided { .. }

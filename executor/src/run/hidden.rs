@@ -74,7 +74,8 @@ pub(super) fn reveal(
 ) -> Result<(), Error> {
     for event in events {
         let Some(row) = sealed.get(&event.seq) else {
-            if matches!(&event.kind, EventKind::RunStarted { secrets, .. } if !secrets.is_empty()) {
+            if matches!(&event.kind, EventKind::RunStarted(started) if !started.secrets.is_empty())
+            {
                 return Err(Error::new(Kind::VaultKey, "the secret inputs are not there"));
             }
             continue;
@@ -85,7 +86,7 @@ pub(super) fn reveal(
         secrets.relearn(hidden.secrets)?;
         let Some(values) = hidden.values else { continue };
         match &mut event.kind {
-            EventKind::RunStarted { inputs, .. } => *inputs = values,
+            EventKind::RunStarted(started) => started.inputs = values,
             EventKind::StepFinished { outputs, .. } | EventKind::StepResolved { outputs, .. } => {
                 *outputs = values;
             }

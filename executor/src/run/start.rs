@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, Run, TraceContext, TriggerEvent};
+use a2s::api::{
+    Event, EventKind, ExecutionRequest, PlanRequest, Run, RunStarted, TraceContext, TriggerEvent,
+};
 use a2s::{Digest, Subject};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -82,7 +84,7 @@ impl Runs {
         let secret: Vec<String> = inputs.keys().filter(is_secret).cloned().collect();
         let digest = |redeemed: &Redeemed| redeemed.shown.basis.digest().ok();
 
-        let mut started = EventKind::RunStarted {
+        let mut started = EventKind::RunStarted(Box::new(RunStarted {
             capability: plan.root.pin.clone(),
             dependencies: plan.dependencies.clone(),
             notices: library.notices.clone(),
@@ -96,7 +98,7 @@ impl Runs {
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
             plan: redeemed.as_ref().and_then(digest),
             trace: trace.map(Box::new),
-        };
+        }));
         secrets.mask_event(&mut started);
         let sealed = if told {
             None

@@ -14,7 +14,7 @@ mod event;
 mod scene;
 mod sink;
 
-use a2s::api::{self, Decision, EventKind, Resolution, RunError};
+use a2s::api::{self, Decision, EventKind, Resolution, RunError, RunStarted};
 use jiff::Timestamp;
 use url::Url;
 use uuid::Uuid;
@@ -50,9 +50,8 @@ pub(crate) fn line(event: &Event) -> Option<Line> {
 /// Nothing of events without a beginning.
 pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Event> {
     let Some(first) = events.first() else { return Vec::new() };
-    let EventKind::RunStarted { capability, session, trace, .. } = &first.kind else {
-        return Vec::new();
-    };
+    let EventKind::RunStarted(started) = &first.kind else { return Vec::new() };
+    let RunStarted { capability, session, trace, .. } = &**started;
     let before = events.split_last().map_or(events, |(_, before)| before);
     let is_rest = |event: &&api::Event| matches!(event.kind, EventKind::RunWaiting { .. });
     let mut folding = Folding {
@@ -217,7 +216,7 @@ impl<'e> Folding<'e> {
                     self.end(step, event, Status::Other("Stopped"), None);
                 }
             }
-            EventKind::RunStarted { .. }
+            EventKind::RunStarted(_)
             | EventKind::RunQueued {}
             | EventKind::RunResumed {}
             | EventKind::StepStarted { .. }

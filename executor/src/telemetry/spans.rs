@@ -21,7 +21,8 @@
 mod alone;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, Resolution, RunError,
+    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, Resolution,
+    RunError, RunStarted,
 };
 use jiff::Timestamp;
 
@@ -50,19 +51,9 @@ pub(crate) struct Trace {
 /// None when there is no beginning.
 pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
     let (first, rest) = events.split_first()?;
-    let EventKind::RunStarted {
-        capability,
-        session,
-        guarding,
-        decisions,
-        trace,
-        trigger,
-        recalled,
-        ..
-    } = &first.kind
-    else {
-        return None;
-    };
+    let EventKind::RunStarted(started) = &first.kind else { return None };
+    let RunStarted { capability, session, guarding, decisions, trace, trigger, recalled, .. } =
+        &**started;
     let context = RunTrace::of(first.run, trace.as_deref(), true);
     let mut root = Span::new(context.root(), context.parent, "acs.turn", first.at);
     if context.parent.is_some() {
@@ -123,7 +114,7 @@ impl<'e> Folding<'e> {
     fn apply(&mut self, event: &'e Event) {
         let at = event.at;
         match &event.kind {
-            EventKind::RunStarted { .. } => {}
+            EventKind::RunStarted(_) => {}
             EventKind::RunQueued {} => self.spans[0].tell(at, "a2s.queued", vec![]),
             EventKind::RunResumed {} => {
                 let open: Vec<_> = self.steps.iter().filter_map(|(_, step)| step.attempt).collect();

@@ -315,7 +315,7 @@ async fn recorded(app: &App, (hook, phase): Point) -> Vec<Decision> {
     for run in list["executions"].as_array().unwrap() {
         for event in events(app, run["id"].as_str().unwrap().parse().unwrap()).await {
             match event.kind {
-                EventKind::RunStarted { decisions, .. } => found.extend(decisions),
+                EventKind::RunStarted(started) => found.extend(started.decisions),
                 EventKind::Decided { decision, .. } => found.push(decision),
                 _ => {}
             }

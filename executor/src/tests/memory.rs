@@ -49,10 +49,10 @@ async fn run(app: &App) -> Result<(Value, Option<Decision>), (u16, String, Strin
     }
     let ended = answer.run();
     assert_eq!(ended.status, RunStatus::Succeeded, "{ended:?}");
-    let EventKind::RunStarted { decisions, .. } = events(app, ended.id).await.remove(0).kind else {
+    let EventKind::RunStarted(started) = events(app, ended.id).await.remove(0).kind else {
         panic!("no beginning");
     };
-    Ok((ended.output.unwrap(), decisions.into_iter().next()))
+    Ok((ended.output.unwrap(), started.decisions.into_iter().next()))
 }
 
 /// A guardian that changes the memories of a question of `method`.

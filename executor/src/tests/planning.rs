@@ -77,8 +77,8 @@ async fn a_plan_is_run_as_it_was_shown_and_only_once() {
     assert_succeeded(&run);
     assert_eq!((run.plan, output(&run)["heard"].as_str()), (shown.digest, Some("Paris")));
     let told = events(&app, run.id).await;
-    let EventKind::RunStarted { plan, session, .. } = &told[0].kind else { panic!() };
-    assert_eq!((*plan, session.as_str()), (shown.digest, "s"));
+    let EventKind::RunStarted(started) = &told[0].kind else { panic!() };
+    assert_eq!((started.plan, started.session.as_str()), (shown.digest, "s"));
     assert_eq!(read(&app, run.id).await.plan, shown.digest);
 
     let (status, code, problem) = run_plan(&app, &token, &[]).await.problem();
@@ -515,10 +515,10 @@ async fn a_journal_from_before_there_were_plans_is_read() {
     let mut first = json!(events(&app, run.id).await[0]);
     assert_eq!(first.get("plan"), None, "what has no plan says nothing of one");
     let read: a2s::api::Event = serde_json::from_value(first.clone()).unwrap();
-    assert!(matches!(read.kind, EventKind::RunStarted { plan: None, .. }));
+    assert!(matches!(&read.kind, EventKind::RunStarted(started) if started.plan.is_none()));
     first["plan"] = json!(run.checksum);
     let read: a2s::api::Event = serde_json::from_value(first).unwrap();
-    assert!(matches!(read.kind, EventKind::RunStarted { plan: Some(_), .. }));
+    assert!(matches!(&read.kind, EventKind::RunStarted(started) if started.plan.is_some()));
 }
 
 proptest! {

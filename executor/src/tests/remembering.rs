@@ -50,11 +50,10 @@ async fn a_run_takes_what_it_needs_from_its_session_then_from_what_holds_for_all
         let body = json!({"name": "Echo", "inputs": inputs, "session": session, "wait": true});
         let ended = call(&app, Method::POST, "/v1/executions", &[], body).await.run();
         assert_succeeded(&ended);
-        let EventKind::RunStarted { recalled, .. } = events(&app, ended.id).await.remove(0).kind
-        else {
+        let EventKind::RunStarted(started) = events(&app, ended.id).await.remove(0).kind else {
             panic!()
         };
-        (ended.output.unwrap(), recalled.get("city").copied(), recalled.len())
+        (ended.output.unwrap(), started.recalled.get("city").copied(), started.recalled.len())
     };
     // A default is a value: only what would be asked for is taken.
     let everybody = (json!("Paris celsius"), Some(StateScope::Persistent), 1);

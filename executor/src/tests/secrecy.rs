@@ -109,9 +109,9 @@ async fn the_service_gets_the_secret_and_nobody_else_is_told() {
     assert_eq!(shown["body"], json!({"auth": "Bearer (secret)", "n": ["(secret)", 1]}));
     assert_eq!(shown["noted"], "see (secret) (secret)");
     let told = events(&app, run.id).await;
-    let EventKind::RunStarted { inputs, secrets, .. } = &told[0].kind else { panic!() };
-    assert_eq!(json!(inputs), json!({"token": "(secret)", "note": "see (secret)"}));
-    assert_eq!(*secrets, ["token"]);
+    let EventKind::RunStarted(started) = &told[0].kind else { panic!() };
+    assert_eq!(json!(started.inputs), json!({"token": "(secret)", "note": "see (secret)"}));
+    assert_eq!(started.secrets, ["token"]);
     let url = told.iter().find_map(|event| match &event.kind {
         EventKind::Sending { url, .. } => Some(url.clone()),
         _ => None,
@@ -288,8 +288,8 @@ async fn what_goes_into_a_secret_parameter_is_secret_where_it_comes_from() {
         assert_succeeded(&run);
         assert!(world.service.asked().last().unwrap().1.as_str().unwrap().contains(TOKEN));
         let told = events(&app, run.id).await;
-        let EventKind::RunStarted { secrets, .. } = &told[0].kind else { panic!() };
-        assert_eq!(*secrets, secret, "{name}");
+        let EventKind::RunStarted(started) = &told[0].kind else { panic!() };
+        assert_eq!(started.secrets, secret, "{name}");
         assert_untold(name, &json!([told, run, world.guardian.asked()[before..]]).to_string());
         let plan = json!({"name": name, "inputs": inputs});
         let plan = call(&app, Method::POST, "/v1/plans", &[], plan).await;

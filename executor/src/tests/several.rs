@@ -345,8 +345,8 @@ async fn plans_events_and_previews_name_every_guardian() {
 
     let run = tell(&app, "hi").await;
     let events = events(&app, run.id).await;
-    let EventKind::RunStarted { guarding: told, .. } = &events[0].kind else { panic!() };
-    assert_eq!(json!(told), guarding);
+    let EventKind::RunStarted(started) = &events[0].kind else { panic!() };
+    assert_eq!(json!(started.guarding), guarding);
     let trace = crate::telemetry::trace_of(&events).unwrap();
     let told = format!("{trace:?}");
     for (name, value) in [

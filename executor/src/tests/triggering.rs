@@ -74,13 +74,11 @@ async fn the_guardian_sees_the_event_before_anything_else_and_no_secret() {
         assert_eq!(params["context"][member], asked[1]["params"]["context"][member], "{member}");
     }
     assert_eq!(params["context"]["capability"]["digest"], json!(run.checksum));
-    let EventKind::RunStarted { trigger, decisions, .. } =
-        events(&app, run.id).await.remove(0).kind
-    else {
+    let EventKind::RunStarted(started) = events(&app, run.id).await.remove(0).kind else {
         panic!("no beginning");
     };
-    assert_eq!(json!(trigger), json!({"type": "email", "id": "m1"}));
-    assert_eq!(json!(decisions)[0]["phase"], "trigger");
+    assert_eq!(json!(started.trigger), json!({"type": "email", "id": "m1"}));
+    assert_eq!(json!(started.decisions)[0]["phase"], "trigger");
 }
 
 #[tokio::test]

@@ -262,7 +262,8 @@ async fn a_capability_step_runs_in_a_scope_of_its_own() {
     assert_eq!(lines[1], "weather: capability");
     assert_eq!(lines[2], "weather/ask: task");
     assert!(lines.contains(&"weather: set {\"text\":\"Paris in celsius\"}".to_owned()));
-    let EventKind::RunStarted { dependencies, .. } = &events[0].kind else { panic!() };
+    let EventKind::RunStarted(started) = &events[0].kind else { panic!() };
+    let dependencies = &started.dependencies;
     assert_eq!((dependencies.len(), dependencies[0].checksum), (1, child));
     // The guardian is asked about the tasks inside, and told whose they are.
     let asked = world.guardian.asked();

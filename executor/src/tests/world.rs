@@ -304,7 +304,8 @@ async fn collect_until(app: &App, run: Uuid, enough: impl Fn(&[Event]) -> bool) 
 /// What a run did, a line for each event.
 pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
-        EventKind::RunStarted { capability, .. } => {
+        EventKind::RunStarted(started) => {
+            let capability = &started.capability;
             format!("run {} {}", capability.name, capability.version)
         }
         EventKind::RunQueued {} => "queued".to_owned(),

@@ -1,7 +1,9 @@
 //! What a record says, and what it leaves out.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use aos::message::{Call, Id, Method, Object, Request};
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
@@ -22,6 +24,25 @@ const MAX_ITEMS: usize = 32;
 const MAX_DEPTH: usize = 48;
 /// Longest content of a record, in bytes.
 const MAX_CONTENT: usize = 16 << 10;
+
+/// Words in the names of what is likely to be a secret, whatever stands between their letters.
+static SECRETS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let words = [
+        "authorization",
+        "apikey",
+        "accesskey",
+        "privatekey",
+        "token",
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "cookie",
+        "credential",
+    ];
+    let built = AhoCorasick::builder().ascii_case_insensitive(true).build(words);
+    built.expect("a few short words")
+});
 
 /// One event of the log: the text of a JSON object.
 #[derive(Clone, Debug)]
@@ -363,25 +384,11 @@ fn describe(text: &str) -> String {
 
 /// Whether what goes by this name is likely to be a secret.
 fn names_secret(name: &str) -> bool {
-    const WORDS: [&str; 11] = [
-        "authorization",
-        "apikey",
-        "accesskey",
-        "privatekey",
-        "token",
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "cookie",
-        "credential",
-    ];
-    if name.len() < WORDS.iter().map(|word| word.len()).min().unwrap_or_default() {
-        return false;
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return SECRETS.is_match(name);
     }
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    WORDS.iter().any(|word| plain.contains(word))
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    SECRETS.is_match(&plain)
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Facts {
             intents: capability.examples.iter().filter_map(|e| e.intent.clone()).collect(),
             authors: authors.collect(),
             services: services_of(document),
-            parameters: interface.inputs,
+            parameters: interface.inputs.clone(),
             unit: Arc::new(Unit::of(capability)),
         }
     }

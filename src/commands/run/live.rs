@@ -52,7 +52,7 @@ impl View<'_> {
         // What is about the run as a whole stands above the tree, as it does without one.
         if matches!(
             event.kind,
-            EventKind::RunStarted { .. } | EventKind::RunQueued {} | EventKind::RunResumed {}
+            EventKind::RunStarted(_) | EventKind::RunQueued {} | EventKind::RunResumed {}
         ) {
             self.painter.erase(Size::now(), self.output);
             print_event(event, self.output);

@@ -153,7 +153,7 @@ impl Tree {
                 let open = |step: &&mut Step| matches!(step.state, State::Running | State::Waiting);
                 self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
             }
-            EventKind::RunStarted { guarding, .. } => self.several_guardians = guarding.len() > 1,
+            EventKind::RunStarted(started) => self.several_guardians = started.guarding.len() > 1,
             EventKind::RunQueued {} | EventKind::RunResumed {} => {}
         }
     }

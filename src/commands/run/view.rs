@@ -2,7 +2,7 @@
 
 use a2s::api::{
     Decision, DecisionSource, Event, EventKind, Handler, Phase, Resolution, Run, RunError,
-    RunStatus, TriggerEvent, WaitReason, Warning,
+    RunStarted, RunStatus, TriggerEvent, WaitReason, Warning,
 };
 use serde_json::Value;
 
@@ -14,16 +14,17 @@ const MAX_SHOWN: usize = 160;
 /// Prints one event.
 pub(crate) fn print_event(event: &Event, output: &mut Output) {
     match &event.kind {
-        EventKind::RunStarted {
-            capability,
-            guarding,
-            notices,
-            inputs,
-            recalled,
-            trigger,
-            decisions,
-            ..
-        } => {
+        EventKind::RunStarted(started) => {
+            let RunStarted {
+                capability,
+                guarding,
+                notices,
+                inputs,
+                recalled,
+                trigger,
+                decisions,
+                ..
+            } = &**started;
             let id = event.run;
             output.line(format_args!(
                 "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{id}{DIM:#}",

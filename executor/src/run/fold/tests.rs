@@ -100,21 +100,7 @@ fn started() -> EventKind {
         version: "1.0.0".parse().unwrap(),
         checksum: a2s::Digest::of_bytes(b""),
     };
-    EventKind::RunStarted {
-        capability,
-        dependencies: Vec::new(),
-        notices: Vec::new(),
-        inputs: Map::new(),
-        secrets: Vec::new(),
-        recalled: BTreeMap::new(),
-        trigger: None,
-        decisions: Vec::new(),
-        session: "s".to_owned(),
-        guarding: Vec::new(),
-        upstreams: BTreeMap::new(),
-        plan: None,
-        trace: None,
-    }
+    EventKind::RunStarted(Box::new(RunStarted::of(capability, "s")))
 }
 
 fn sending(step: &str, attempt: u32, repeat_safe: bool) -> EventKind {

@@ -3,7 +3,7 @@ mod queue;
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
-use a2s::api::{EventKind, Pin, Resolution, RunError};
+use a2s::api::{EventKind, Pin, Resolution, RunError, RunStarted};
 use tempfile::TempDir;
 
 use super::*;
@@ -161,21 +161,7 @@ fn started() -> EventKind {
         version: "1.0.0".parse().unwrap(),
         checksum: Digest::of_bytes(b"doc"),
     };
-    EventKind::RunStarted {
-        capability,
-        dependencies: Vec::new(),
-        notices: Vec::new(),
-        inputs: serde_json::Map::new(),
-        secrets: Vec::new(),
-        recalled: BTreeMap::new(),
-        trigger: None,
-        decisions: Vec::new(),
-        session: "s".to_owned(),
-        guarding: Vec::new(),
-        upstreams: BTreeMap::new(),
-        plan: None,
-        trace: None,
-    }
+    EventKind::RunStarted(Box::new(RunStarted::of(capability, "s")))
 }
 
 fn step() -> EventKind {

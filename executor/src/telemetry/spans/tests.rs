@@ -374,8 +374,8 @@ fn without_a_beginning_there_is_no_trace_and_what_never_ended_is_no_span() {
 fn a_caller_is_the_parent_of_the_run_and_decides_whether_it_is_recorded() {
     for (flags, sampled) in [("01", true), ("00", false)] {
         let mut events = journal([ended()]);
-        let EventKind::RunStarted { trace, .. } = &mut events[0].kind else { unreachable!() };
-        *trace = Some(Box::new(a2s::api::TraceContext {
+        let EventKind::RunStarted(started) = &mut events[0].kind else { unreachable!() };
+        started.trace = Some(Box::new(a2s::api::TraceContext {
             traceparent: format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}"),
             tracestate: Some("a=1".to_owned()),
         }));
