@@ -12,10 +12,10 @@ use std::sync::Arc;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::{Context, Program};
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::cost::Repeated;
-use crate::template::{MissingReference, Reference};
+use crate::template::{MissingReference, Reference, Variables};
 
 /// The longest condition, in bytes.
 const MAX_BYTES: usize = 2_000;
@@ -114,7 +114,7 @@ impl Condition {
     ///
     /// # Errors
     /// When a reference has no value, or CEL finds no boolean outcome.
-    pub fn evaluate(&self, variables: &Map<String, Value>) -> Result<bool, ConditionError> {
+    pub fn evaluate(&self, variables: &dyn Variables) -> Result<bool, ConditionError> {
         let failed =
             |reason: String| ConditionError::Failed { condition: self.source.clone(), reason };
         let values = self.references.iter().map(|reference| reference.resolve(variables));

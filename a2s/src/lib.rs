@@ -88,5 +88,7 @@ pub use crate::task::{
     OpenApiVersion, OperationParameter, ParameterPlace, RequestBody, Schemas, SecurityRequirement,
     SecurityScheme, Style, Task, ToolHints, ValueStyle, VariableDefinition, is_scheme_name,
 };
-pub use crate::template::{MissingReference, Reference, Template, is_name as is_variable_name};
+pub use crate::template::{
+    MissingReference, Reference, Template, Variables, is_name as is_variable_name,
+};
 pub use crate::types::Kinds;

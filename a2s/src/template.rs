@@ -53,6 +53,23 @@ enum Segment {
     Item(usize),
 }
 
+/// What templates and conditions read: values by the names of variables.
+pub trait Variables {
+    /// The value of a variable.
+    fn variable(&self, name: &str) -> Option<&Value>;
+
+    /// Whether a name is that of an optional parameter that nobody gave a value.
+    fn is_absent(&self, _name: &str) -> bool {
+        false
+    }
+}
+
+impl Variables for Map<String, Value> {
+    fn variable(&self, name: &str) -> Option<&Value> {
+        self.get(name)
+    }
+}
+
 /// A reference that leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`${{{reference}}}` has no value: {reason}")]
@@ -68,19 +85,25 @@ impl Template {
     ///
     /// # Errors
     /// The first reference that leads nowhere.
-    pub fn render(&self, variables: &Map<String, Value>) -> Result<Value, MissingReference> {
-        Ok(self.render_present(variables, &|_| false)?.unwrap_or(Value::Null))
+    pub fn render(&self, variables: &dyn Variables) -> Result<Value, MissingReference> {
+        Ok(self.render_where(variables, &|_| false)?.unwrap_or(Value::Null))
     }
 
-    /// The same, but what is exactly a reference to a variable that `is_absent` is left out: a
-    /// member, an item, or the whole value, which is none then. So are values that were not given
-    /// for optional parameters.
+    /// The same, but what is exactly a reference to a variable that is absent is left out: a member,
+    /// an item, or the whole value, which is none then.
     ///
     /// # Errors
     /// The first reference that leads nowhere.
     pub fn render_present(
         &self,
-        variables: &Map<String, Value>,
+        variables: &dyn Variables,
+    ) -> Result<Option<Value>, MissingReference> {
+        self.render_where(variables, &|name| variables.is_absent(name))
+    }
+
+    fn render_where(
+        &self,
+        variables: &dyn Variables,
         is_absent: &dyn Fn(&str) -> bool,
     ) -> Result<Option<Value>, MissingReference> {
         Ok(Some(match self {
@@ -101,13 +124,13 @@ impl Template {
                 Value::String(text)
             }
             Self::Array(items) => {
-                let items = items.iter().map(|item| item.render_present(variables, is_absent));
+                let items = items.iter().map(|item| item.render_where(variables, is_absent));
                 Value::Array(items.filter_map(Result::transpose).collect::<Result<_, _>>()?)
             }
             Self::Object(members) => {
                 let mut object = Map::new();
                 for (key, member) in members {
-                    let value = member.render_present(variables, is_absent)?;
+                    let value = member.render_where(variables, is_absent)?;
                     object.extend(value.map(|value| (key.clone(), value)));
                 }
                 Value::Object(object)
@@ -117,7 +140,7 @@ impl Template {
 
     /// The value with what is known replaced; references without a value stay as `${path}`.
     #[must_use]
-    pub fn preview(&self, variables: &Map<String, Value>) -> Value {
+    pub fn preview(&self, variables: &dyn Variables) -> Value {
         match self {
             Self::Text(pieces) => {
                 let text = pieces.iter().map(|piece| match piece {
@@ -302,24 +325,21 @@ impl Reference {
     ///
     /// # Errors
     /// When it leads nowhere: where the way ended, and what was there.
-    pub fn resolve<'v>(
-        &self,
-        variables: &'v Map<String, Value>,
-    ) -> Result<&'v Value, MissingReference> {
+    pub fn resolve<'v>(&self, variables: &'v dyn Variables) -> Result<&'v Value, MissingReference> {
         let missing = |reason| MissingReference { reference: self.to_string(), reason };
         let mut value = variables
-            .get(&self.variable)
+            .variable(&self.variable)
             .ok_or_else(|| missing(format!("there is no `{}`", self.variable)))?;
-        let mut walked = self.variable.clone();
-        for segment in &self.way {
+        for (index, segment) in self.way.iter().enumerate() {
             let next = match segment {
                 Segment::Member(name) => value.get(name),
                 Segment::Item(index) => value.get(index),
             };
             value = next.ok_or_else(|| {
+                let (variable, way) = (self.variable.clone(), self.way[..index].to_vec());
+                let walked = Self { variable, way };
                 missing(format!("`{walked}` is {}", crate::query::describe(value)))
             })?;
-            walked += &segment.to_string();
         }
         Ok(value)
     }
@@ -393,11 +413,18 @@ mod tests {
             let (tree, _) = crate::tree::parse(text.as_bytes());
             Template::decode(&tree.unwrap(), "", &mut Findings::default())
         };
-        let variables = json!({"a": 1, "gone": null});
-        let render = |text: &str| {
-            let is_absent = |name: &str| name == "gone";
-            template(text).render_present(variables.as_object().unwrap(), &is_absent).unwrap()
-        };
+        struct Given(Value);
+        impl Variables for Given {
+            fn variable(&self, name: &str) -> Option<&Value> {
+                self.0.get(name)
+            }
+
+            fn is_absent(&self, name: &str) -> bool {
+                name == "gone"
+            }
+        }
+        let given = Given(json!({"a": 1, "gone": null}));
+        let render = |text: &str| template(text).render_present(&given).unwrap();
         assert_eq!(render("'${gone}'"), None);
         assert_eq!(
             render("{x: '${a}', y: '${gone}', z: ['${gone}', '${a}'], t: 'no ${gone}'}"),

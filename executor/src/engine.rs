@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::api::RunError;
-use a2s::{Action, Output, Step, Template};
+use a2s::{Action, Output, Step, Template, Variables as _};
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};

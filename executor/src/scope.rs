@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Capability, Condition, ConditionError, MissingReference, Output, Reference, Template};
+use a2s::{Capability, Condition, ConditionError, MissingReference, Output, Template, Variables};
 use serde_json::{Map, Value};
 
 /// Variables, and which outputs set them since this scope was made.
@@ -46,18 +46,12 @@ impl<'p> Scope<'p> {
         self.own.get(name).or_else(|| self.entry.get(name))
     }
 
-    /// Whether a name is that of an optional parameter without a value.
-    pub(crate) fn is_absent(&self, name: &str) -> bool {
-        self.absent.contains(name)
-    }
-
     /// The value of a template; nothing when it is exactly an absent parameter.
     ///
     /// # Errors
     /// The first reference that leads nowhere.
     pub(crate) fn render(&self, template: &Template) -> Result<Option<Value>, MissingReference> {
-        let variables = self.pick(template.references());
-        template.render_present(&variables, &|name| self.is_absent(name))
+        template.render_present(self)
     }
 
     /// The same, where nothing is null.
@@ -65,7 +59,7 @@ impl<'p> Scope<'p> {
     /// # Errors
     /// The first reference that leads nowhere.
     pub(crate) fn render_whole(&self, template: &Template) -> Result<Value, MissingReference> {
-        template.render(&self.pick(template.references()))
+        template.render(self)
     }
 
     /// Whether a condition holds.
@@ -73,30 +67,14 @@ impl<'p> Scope<'p> {
     /// # Errors
     /// When a reference has no value, or there is no boolean outcome.
     pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, ConditionError> {
-        condition.evaluate(&self.pick(condition.references()))
+        condition.evaluate(self)
     }
 
     /// The least size in bytes that a template comes to: a template may name one value many times.
     pub(crate) fn weigh(&self, template: &Template) -> usize {
-        let variables = self.pick(template.references());
         let sizes = template.references().into_iter();
-        let sizes = sizes.map(|reference| reference.resolve(&variables).map_or(0, size_of));
+        let sizes = sizes.map(|reference| reference.resolve(self).map_or(0, size_of));
         sizes.fold(0, usize::saturating_add)
-    }
-
-    /// The variables that references begin with.
-    pub(crate) fn pick<'a>(
-        &self,
-        references: impl IntoIterator<Item = &'a Reference>,
-    ) -> Map<String, Value> {
-        let mut picked = Map::new();
-        for reference in references {
-            let name = reference.variable();
-            if !picked.contains_key(name) {
-                picked.extend(self.get(name).map(|value| (name.to_owned(), value.clone())));
-            }
-        }
-        picked
     }
 
     /// Sets an output.
@@ -182,6 +160,16 @@ impl<'p> Scope<'p> {
     fn find(&self, output: &Output) -> Option<&Value> {
         let (variable, members) = output.name.split_first()?;
         members.iter().try_fold(self.get(variable)?, |value, member| value.get(member))
+    }
+}
+
+impl Variables for Scope<'_> {
+    fn variable(&self, name: &str) -> Option<&Value> {
+        self.get(name)
+    }
+
+    fn is_absent(&self, name: &str) -> bool {
+        self.absent.contains(name)
     }
 }
 

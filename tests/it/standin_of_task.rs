@@ -14,7 +14,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2s::{Action, Answer, Capability, Document, Domain, Example, Output, Place, Task, TaskInputs};
+use a2s::{
+    Action, Answer, Capability, Document, Domain, Example, Output, Place, Task, TaskInputs,
+    Variables,
+};
 use a2s_cli::standin::Service;
 use axum::Router;
 use axum::extract::State;
@@ -195,6 +198,16 @@ impl Given {
     }
 }
 
+impl Variables for Given {
+    fn variable(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    fn is_absent(&self, name: &str) -> bool {
+        self.absent.contains(name)
+    }
+}
+
 impl Line {
     /// Document and step.
     fn key(&self) -> (String, String) {
@@ -209,11 +222,8 @@ impl Line {
             Task::Mcp(task) => mcp::check(task, request)?,
         };
         for (place, template) in &self.inputs {
-            let absent = |name: &str| self.given.absent.contains(name);
             // What is not known before the run may be anything.
-            let Ok(expected) = template.render_present(&self.given.values, &absent) else {
-                continue;
-            };
+            let Ok(expected) = template.render_present(&self.given) else { continue };
             let sent = values.get(place).cloned();
             let expected = expected.filter(|value| !value.is_null());
             if !is_same(expected.as_ref(), sent.as_ref()) {

@@ -368,8 +368,8 @@ impl<'r> Engine<'r> {
                 continue;
             }
             if let Ok(response) = &outcome
-                && asks_for_query(response)
                 && let Some(written_out) = request.whole()
+                && asks_for_query(response)
             {
                 // The service knows the hash of the query only: it has done nothing.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Action, ForEach, OnError, Reference, Step, Task, TaskInputs, Template};
+use a2s::{Action, ForEach, OnError, Reference, Step, Task, TaskInputs, Template, Variables as _};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;

@@ -44,9 +44,8 @@ impl Sensitive {
             return false;
         }
         let references = template.references().into_iter();
-        let references: Vec<_> = references.filter(|r| self.covers(r.variable())).collect();
-        let variables = scope.pick(references.iter().copied());
-        let mut values = references.iter().filter_map(|r| r.resolve(&variables).ok());
+        let references = references.filter(|r| self.covers(r.variable()));
+        let mut values = references.filter_map(|r| r.resolve(scope).ok());
         values.any(|value| !can_be_found(value))
     }
 }

@@ -267,11 +267,13 @@ fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
 
 /// The most exact declaration of a status: itself, its class (`2XX`), or `default`.
 pub(crate) fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
-    let names = [status.to_string(), format!("{}XX", status / 100), "default".to_owned()];
-    names.iter().find_map(|name| {
+    let declared = |name: &str| {
         let mut statuses = task.responses.iter().map(|(status, _)| status.as_str());
         statuses.find(|status| status.eq_ignore_ascii_case(name))
-    })
+    };
+    declared(&status.to_string())
+        .or_else(|| declared(&format!("{}XX", status / 100)))
+        .or_else(|| declared("default"))
 }
 
 #[cfg(test)]
