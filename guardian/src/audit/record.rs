@@ -335,7 +335,8 @@ impl Serialize for CutMembers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { members, depth, opened } = *self;
         // An input of a tool is a pair of members: its name says what its value is.
-        let is_secret_input = members.get("name").and_then(Value::as_str).is_some_and(names_secret);
+        let is_secret_input = members.contains_key("value")
+            && members.get("name").and_then(Value::as_str).is_some_and(names_secret);
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in members.iter().take(MAX_ITEMS) {
             let is_secret = names_secret(name) || (is_secret_input && name == "value");

@@ -33,10 +33,12 @@ pub(crate) struct Opened(BTreeMap<String, Reading>);
 #[derive(Debug)]
 enum Reading {
     Plain,
-    /// A member that is there twice is dropped on reading, and would stay in the text unseen.
     Json {
         value: Value,
+        /// A member that is there twice is dropped on reading, and would stay in the text unseen.
         is_ambiguous: bool,
+        /// Without escapes every name and every text of the value stands in the text as it is.
+        has_escapes: bool,
     },
 }
 
@@ -72,7 +74,9 @@ impl Reading {
             Err(_) => (serde_json::from_str(text).unwrap_or_default(), true),
         };
         match value {
-            Value::Object(_) | Value::Array(_) => Self::Json { value, is_ambiguous },
+            Value::Object(_) | Value::Array(_) => {
+                Self::Json { value, is_ambiguous, has_escapes: text.contains('\\') }
+            }
             _ => Self::Plain,
         }
     }
@@ -126,10 +130,8 @@ impl Modification {
         changed
     }
 
-    /// `text` is what the value was read from, if it was.
+    /// `text` is what the value was read from, if it was, and has no escapes.
     fn change(&self, value: &mut Value, text: Option<&str>) -> bool {
-        // Without escapes every name and every text of the value stands in it as it is.
-        let text = text.filter(|text| !text.contains('\\'));
         let mut changed = false;
         for (path, new) in &self.set {
             changed |= path.set(value, new);
@@ -192,10 +194,12 @@ impl Modification {
 
     /// A text that is JSON is changed as JSON, so that it stays JSON; any other as text.
     fn change_text(&self, text: &mut String, opened: &mut Opened) -> bool {
-        if let Reading::Json { value, is_ambiguous } = opened.read(text) {
-            let changed = self.change(value, Some(text)) | std::mem::take(is_ambiguous);
+        if let Reading::Json { value, is_ambiguous, has_escapes } = opened.read(text) {
+            let plain = Some(text.as_str()).filter(|_| !*has_escapes);
+            let changed = self.change(value, plain) | std::mem::take(is_ambiguous);
             if changed {
                 let new = value.to_string();
+                *has_escapes = new.contains('\\');
                 opened.rename(text, &new);
                 *text = new;
             }
