@@ -86,7 +86,7 @@ impl Template {
     /// # Errors
     /// The first reference that leads nowhere.
     pub fn render(&self, variables: &dyn Variables) -> Result<Value, MissingReference> {
-        Ok(self.render_where(variables, &|_| false)?.unwrap_or(Value::Null))
+        Ok(self.render_as(variables, false)?.unwrap_or(Value::Null))
     }
 
     /// The same, but what is exactly a reference to a variable that is absent is left out: a member,
@@ -98,17 +98,18 @@ impl Template {
         &self,
         variables: &dyn Variables,
     ) -> Result<Option<Value>, MissingReference> {
-        self.render_where(variables, &|name| variables.is_absent(name))
+        self.render_as(variables, true)
     }
 
-    fn render_where(
+    fn render_as(
         &self,
         variables: &dyn Variables,
-        is_absent: &dyn Fn(&str) -> bool,
+        without_absent: bool,
     ) -> Result<Option<Value>, MissingReference> {
+        let is_left_out = |name: &str| without_absent && variables.is_absent(name);
         Ok(Some(match self {
             Self::Literal(value) => value.clone(),
-            Self::Reference(reference) if is_absent(&reference.variable) => return Ok(None),
+            Self::Reference(reference) if is_left_out(&reference.variable) => return Ok(None),
             Self::Reference(reference) => reference.resolve(variables)?.clone(),
             Self::Text(pieces) => {
                 let mut text = String::new();
@@ -124,13 +125,13 @@ impl Template {
                 Value::String(text)
             }
             Self::Array(items) => {
-                let items = items.iter().map(|item| item.render_where(variables, is_absent));
+                let items = items.iter().map(|item| item.render_as(variables, without_absent));
                 Value::Array(items.filter_map(Result::transpose).collect::<Result<_, _>>()?)
             }
             Self::Object(members) => {
                 let mut object = Map::new();
                 for (key, member) in members {
-                    let value = member.render_where(variables, is_absent)?;
+                    let value = member.render_as(variables, without_absent)?;
                     object.extend(value.map(|value| (key.clone(), value)));
                 }
                 Value::Object(object)

@@ -40,6 +40,7 @@ pub use step::{
 };
 
 use json::{Members, Read, words, write_optional};
+use step::Wrapped;
 
 /// One question to a guardian.
 #[derive(Clone, Debug, PartialEq)]
@@ -312,27 +313,33 @@ impl Serialize for Request {
         if let Call::Ping(ping) = &self.call {
             write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
         }
-        map.serialize_entry("params", &Params(&self.call))?;
+        map.serialize_entry("params", &Params { call: &self.call, part: json::Part::Whole })?;
         map.end()
     }
 }
 
-struct Params<'a>(&'a Call);
+struct Params<'a> {
+    call: &'a Call,
+    part: json::Part,
+}
 
 impl Serialize for Params<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Call::AgentTrigger(step) => step.serialize(serializer),
-            Call::Message(step) => step.serialize(serializer),
-            Call::ToolCallRequest(step) => step.serialize(serializer),
-            Call::ToolCallResult(step) => step.serialize(serializer),
-            Call::KnowledgeRetrieval(step) => step.serialize(serializer),
+        let part = self.part;
+        match self.call {
+            Call::AgentTrigger(step) => json::serialize(&**step, serializer, part),
+            Call::Message(step) => json::serialize(&**step, serializer, part),
+            Call::ToolCallRequest(step) => json::serialize(&**step, serializer, part),
+            Call::ToolCallResult(step) => json::serialize(&**step, serializer, part),
+            Call::KnowledgeRetrieval(step) => json::serialize(&**step, serializer, part),
             Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-                step.serialize(serializer)
+                json::serialize(&**step, serializer, part)
             }
-            Call::Mcp(step) => step.serialize(serializer),
-            Call::A2a(A2aMethod::Wrapped, step) => step.write_wrapped(serializer),
-            Call::A2a(_, step) => step.serialize(serializer),
+            Call::Mcp(step) => json::serialize(&**step, serializer, part),
+            Call::A2a(A2aMethod::Wrapped, step) => {
+                json::serialize(&Wrapped(step), serializer, part)
+            }
+            Call::A2a(_, step) => json::serialize(&**step, serializer, part),
             Call::Ping(ping) => PingParams(ping).serialize(serializer),
         }
     }
@@ -369,8 +376,17 @@ impl Call {
 
     /// The `params` of its message, as JSON.
     pub fn to_params(&self) -> Value {
+        self.to_value(json::Part::Whole)
+    }
+
+    /// The same without the context: what is done, and not who does it where.
+    pub fn to_act(&self) -> Value {
+        self.to_value(json::Part::WithoutContext)
+    }
+
+    fn to_value(&self, part: json::Part) -> Value {
         // Plain data can always be written.
-        serde_json::to_value(Params(self)).unwrap_or_default()
+        serde_json::to_value(Params { call: self, part }).unwrap_or_default()
     }
 
     /// Who acts, where and when. A ping and an A2A message have no such context, an MCP message may.

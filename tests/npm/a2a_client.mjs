@@ -67,7 +67,8 @@ async function talk(card, version) {
   let begun;
   try {
     for await (const { payload } of client.sendMessageStream(ask(slow), { signal: away.signal })) {
-      begun = payload.value;
+      // What has come along with the first event is read, too.
+      begun ??= payload.value;
       away.abort();
     }
   } catch (error) {

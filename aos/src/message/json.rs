@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserializer, Serialize};
+use serde::{Deserializer, Serialize, Serializer};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
@@ -338,6 +338,35 @@ impl Read for jiff::Timestamp {
     }
 }
 
+/// How much of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    WithoutContext,
+}
+
+impl Part {
+    /// The value of a member, if that belongs to this part.
+    pub(crate) fn of<T>(self, name: &str, value: Option<T>) -> Option<T> {
+        value.filter(|_| self == Self::Whole || name != "context")
+    }
+}
+
+/// A type that is one JSON object.
+pub(crate) trait Write {
+    fn write<M: SerializeMap>(&self, map: &mut M, part: Part) -> Result<(), M::Error>;
+}
+
+pub(crate) fn serialize<S: Serializer>(
+    object: &impl Write,
+    serializer: S,
+    part: Part,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    object.write(&mut map, part)?;
+    map.end()
+}
+
 /// Write the members that were kept, leaving out names that the object itself has written.
 pub(crate) fn write_extra<M: SerializeMap>(
     map: &mut M,
@@ -409,16 +438,24 @@ macro_rules! objects {
             }
         }
 
+        impl $crate::message::json::Write for $object {
+            fn write<M: serde::ser::SerializeMap>(
+                &self,
+                map: &mut M,
+                part: $crate::message::json::Part,
+            ) -> Result<(), M::Error> {
+                use $crate::message::json::write_optional;
+                $($(write_optional(map, $rname, part.of($rname, Some(&self.$rfield)))?;)+)?
+                $($(write_optional(map, $sname, part.of($sname, Some(&self.$sfield)))?;)+)?
+                $($(write_optional(map, $oname, part.of($oname, self.$ofield.as_ref()))?;)+)?
+                let known = [$($($rname,)+)? $($($sname,)+)? $($($oname,)+)?];
+                $crate::message::json::write_extra(map, &known, &self.extra)
+            }
+        }
+
         impl serde::Serialize for $object {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use serde::ser::SerializeMap as _;
-                let mut map = serializer.serialize_map(None)?;
-                $($(map.serialize_entry($rname, &self.$rfield)?;)+)?
-                $($(map.serialize_entry($sname, &self.$sfield)?;)+)?
-                $($($crate::message::json::write_optional(&mut map, $oname, self.$ofield.as_ref())?;)+)?
-                let known = [$($($rname,)+)? $($($sname,)+)? $($($oname,)+)?];
-                $crate::message::json::write_extra(&mut map, &known, &self.extra)?;
-                map.end()
+                $crate::message::json::serialize(self, serializer, $crate::message::json::Part::Whole)
             }
         }
     )+ };

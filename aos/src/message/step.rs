@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::context::StepContext;
-use super::json::{Invalid, Members, Object, Read, objects, words, write_extra, write_optional};
+use super::json::{
+    self, Invalid, Members, Object, Read, Write, objects, words, write_extra, write_optional,
+};
 use super::part::{Part, Source, TextPart};
 
 objects! {
@@ -367,8 +369,8 @@ fn read_execution(members: &mut Members) -> Result<(String, ToolResult), Invalid
     Ok((members.required("executionId")?, members.required("result")?))
 }
 
-impl Serialize for ToolCallResultStep {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Write for ToolCallResultStep {
+    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Nested<'a> {
@@ -376,14 +378,18 @@ impl Serialize for ToolCallResultStep {
             result: &'a ToolResult,
         }
         let nested = Nested { execution_id: &self.execution_id, result: &self.result };
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("context", &self.context)?;
+        write_optional(map, "context", part.of("context", Some(&self.context)))?;
         map.serialize_entry("toolCallResult", &nested)?;
-        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
-        write_optional(&mut map, "toolId", self.tool_id.as_ref())?;
+        write_optional(map, "reasoning", self.reasoning.as_ref())?;
+        write_optional(map, "toolId", self.tool_id.as_ref())?;
         let known = ["context", "toolCallResult", "executionId", "result", "reasoning", "toolId"];
-        write_extra(&mut map, &known, &self.extra)?;
-        map.end()
+        write_extra(map, &known, &self.extra)
+    }
+}
+
+impl Serialize for ToolCallResultStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json::serialize(self, serializer, json::Part::Whole)
     }
 }
 
@@ -451,14 +457,18 @@ impl Read for McpStep {
     }
 }
 
+impl Write for McpStep {
+    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
+        map.serialize_entry("message", &self.message)?;
+        write_optional(map, "context", part.of("context", self.context.as_ref()))?;
+        write_optional(map, "reasoning", self.reasoning.as_ref())?;
+        write_extra(map, &["message", "context", "reasoning"], &self.extra)
+    }
+}
+
 impl Serialize for McpStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("message", &self.message)?;
-        write_optional(&mut map, "context", self.context.as_ref())?;
-        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
-        write_extra(&mut map, &["message", "context", "reasoning"], &self.extra)?;
-        map.end()
+        json::serialize(self, serializer, json::Part::Whole)
     }
 }
 
@@ -564,22 +574,31 @@ impl A2aStep {
         })
     }
 
-    /// Write it under the older wording, which is how it came.
-    pub(super) fn write_wrapped<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write(serializer, "message")
-    }
-
-    fn write<S: Serializer>(
+    fn write_as<M: SerializeMap>(
         &self,
-        serializer: S,
         payload: &'static str,
-    ) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+        map: &mut M,
+        part: json::Part,
+    ) -> Result<(), M::Error> {
         map.serialize_entry(payload, &self.payload)?;
-        write_optional(&mut map, "context", self.context.as_ref())?;
-        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
-        write_extra(&mut map, &[payload, "context", "reasoning"], &self.extra)?;
-        map.end()
+        write_optional(map, "context", part.of("context", self.context.as_ref()))?;
+        write_optional(map, "reasoning", self.reasoning.as_ref())?;
+        write_extra(map, &[payload, "context", "reasoning"], &self.extra)
+    }
+}
+
+/// An A2A step under the older wording, where that is how it came.
+pub(super) struct Wrapped<'a>(pub(super) &'a A2aStep);
+
+impl Write for Wrapped<'_> {
+    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
+        self.0.write_as("message", map, part)
+    }
+}
+
+impl Write for A2aStep {
+    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
+        self.write_as("payload", map, part)
     }
 }
 
@@ -597,7 +616,7 @@ impl Read for A2aStep {
 
 impl Serialize for A2aStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write(serializer, "payload")
+        json::serialize(self, serializer, json::Part::Whole)
     }
 }
 

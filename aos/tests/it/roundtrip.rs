@@ -8,6 +8,14 @@ use crate::generate::requests;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
+    /// What is done is the params without the context, whatever the method and the wording.
+    #[test]
+    fn an_act_is_the_params_without_the_context(request in requests()) {
+        let mut params = request.call.to_params();
+        params.as_object_mut().unwrap().shift_remove("context");
+        prop_assert_eq!(request.call.to_act().to_string(), params.to_string());
+    }
+
     #[test]
     fn a_request_is_read_back_as_it_was(request in requests()) {
         prop_assert_eq!(Request::from_slice(&request.to_vec(), Limits::default()), Ok(request));

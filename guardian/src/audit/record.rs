@@ -267,15 +267,12 @@ pub(super) fn subject_of(details: &Object) -> Value {
 
 /// The params of a message without its context as JSON, cut to what a record may hold.
 fn content(call: &Call, opened: &Opened) -> Vec<u8> {
-    let mut params = call.to_params();
-    if let Value::Object(params) = &mut params {
-        params.shift_remove("context");
-    }
-    let content = cut(&params, opened);
+    let act = call.to_act();
+    let content = cut(&act, opened);
     if content.len() <= MAX_CONTENT {
         content
     } else {
-        json!({"cut": describe(&params.to_string())}).to_string().into_bytes()
+        json!({"cut": describe(&act.to_string())}).to_string().into_bytes()
     }
 }
 
