@@ -97,10 +97,13 @@ struct Part<'r> {
     /// In which words it is asked for.
     text: &'r str,
     document: &'r Document,
-    interface: Interface,
 }
 
-impl Part<'_> {
+impl<'r> Part<'r> {
+    fn interface(&self) -> &'r Interface {
+        self.document.interface()
+    }
+
     fn name(&self) -> &CapabilityName {
         &self.document.capability().name
     }
@@ -141,8 +144,7 @@ fn parts_of(request: &Request) -> Vec<(Part<'_>, f64)> {
     let near = request.candidates.iter().filter(|c| c.similarity >= NEAR_ENOUGH * best);
     let part = |candidate| {
         let Candidate { document, similarity }: &Candidate = candidate;
-        let interface = document.interface().clone();
-        (Part { text: &request.text, document, interface }, *similarity)
+        (Part { text: &request.text, document }, *similarity)
     };
     near.take(MOST_CANDIDATES).map(part).collect()
 }
@@ -178,7 +180,7 @@ impl<'p, 'r> Draft<'p, 'r> {
         for (at, part) in parts.iter().enumerate() {
             let mut feeds = BTreeMap::new();
             if at > 0 {
-                let found = find_inputs(part.text, &part.interface.inputs);
+                let found = find_inputs(part.text, &part.interface().inputs);
                 let refers = references.get(at)?;
                 let judge = Judge { earlier: parts.get(..at)?, part, found: &found, refers };
                 let judged = judge.links();
@@ -198,7 +200,7 @@ impl<'p, 'r> Draft<'p, 'r> {
         let fit = chain.iter().map(|(_, similarity)| similarity).sum::<f64>() / chain.len() as f64;
         let sure = links.iter().map(|link| link.sure).fold(1.0, f64::min);
         let open = parts.iter().zip(&steps).flat_map(|(part, step)| {
-            let inputs = part.interface.inputs.iter();
+            let inputs = part.interface().inputs.iter();
             inputs.filter(|field| field.required && !step.feeds.contains_key(&field.name))
         });
         let open = i32::try_from(open.count()).unwrap_or(i32::MAX);

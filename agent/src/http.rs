@@ -10,7 +10,7 @@ use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -122,7 +122,8 @@ impl IntoResponse for Error {
         let problem = self.to_problem();
         let status = StatusCode::from_u16(problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(CONTENT_TYPE, PROBLEM_JSON)], Json(problem)).into_response()
+        let later = problem.retry_after().map(|seconds| [(RETRY_AFTER, seconds)]);
+        (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, Json(problem)).into_response()
     }
 }
 

@@ -313,33 +313,33 @@ impl Serialize for Request {
         if let Call::Ping(ping) = &self.call {
             write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
         }
-        map.serialize_entry("params", &Params { call: &self.call, part: json::Part::Whole })?;
+        map.serialize_entry("params", &Params { call: &self.call, extent: json::Extent::Whole })?;
         map.end()
     }
 }
 
 struct Params<'a> {
     call: &'a Call,
-    part: json::Part,
+    extent: json::Extent,
 }
 
 impl Serialize for Params<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let part = self.part;
+        let extent = self.extent;
         match self.call {
-            Call::AgentTrigger(step) => json::serialize(&**step, serializer, part),
-            Call::Message(step) => json::serialize(&**step, serializer, part),
-            Call::ToolCallRequest(step) => json::serialize(&**step, serializer, part),
-            Call::ToolCallResult(step) => json::serialize(&**step, serializer, part),
-            Call::KnowledgeRetrieval(step) => json::serialize(&**step, serializer, part),
+            Call::AgentTrigger(step) => json::serialize(&**step, serializer, extent),
+            Call::Message(step) => json::serialize(&**step, serializer, extent),
+            Call::ToolCallRequest(step) => json::serialize(&**step, serializer, extent),
+            Call::ToolCallResult(step) => json::serialize(&**step, serializer, extent),
+            Call::KnowledgeRetrieval(step) => json::serialize(&**step, serializer, extent),
             Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-                json::serialize(&**step, serializer, part)
+                json::serialize(&**step, serializer, extent)
             }
-            Call::Mcp(step) => json::serialize(&**step, serializer, part),
+            Call::Mcp(step) => json::serialize(&**step, serializer, extent),
             Call::A2a(A2aMethod::Wrapped, step) => {
-                json::serialize(&Wrapped(step), serializer, part)
+                json::serialize(&Wrapped(step), serializer, extent)
             }
-            Call::A2a(_, step) => json::serialize(&**step, serializer, part),
+            Call::A2a(_, step) => json::serialize(&**step, serializer, extent),
             Call::Ping(ping) => PingParams(ping).serialize(serializer),
         }
     }
@@ -376,17 +376,17 @@ impl Call {
 
     /// The `params` of its message, as JSON.
     pub fn to_params(&self) -> Value {
-        self.to_value(json::Part::Whole)
+        self.to_value(json::Extent::Whole)
     }
 
     /// The same without the context: what is done, and not who does it where.
     pub fn to_act(&self) -> Value {
-        self.to_value(json::Part::WithoutContext)
+        self.to_value(json::Extent::WithoutContext)
     }
 
-    fn to_value(&self, part: json::Part) -> Value {
+    fn to_value(&self, extent: json::Extent) -> Value {
         // Plain data can always be written.
-        serde_json::to_value(Params { call: self, part }).unwrap_or_default()
+        serde_json::to_value(Params { call: self, extent }).unwrap_or_default()
     }
 
     /// Who acts, where and when. A ping and an A2A message have no such context, an MCP message may.

@@ -43,8 +43,6 @@ const MAX_KEY: usize = 255;
 const DEFAULT_PAGE: usize = 20;
 /// The most runs on a page.
 const MAX_PAGE: usize = 100;
-/// When to try again, in seconds, where too many runs wait for room.
-const BUSY_FOR: &str = "5";
 /// Keeps proxies from closing a stream in which nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -451,17 +449,14 @@ async fn require_scope(
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let mut response = problem_response(&self.to_problem());
-        if self.kind == Kind::Busy {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(BUSY_FOR));
-        }
-        response
+        problem_response(&self.to_problem())
     }
 }
 
 fn problem_response(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, [(CONTENT_TYPE, PROBLEM_JSON)], Json(problem)).into_response()
+    let later = problem.retry_after().map(|seconds| [(RETRY_AFTER, seconds)]);
+    (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, Json(problem)).into_response()
 }
 
 fn read_json<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Error> {

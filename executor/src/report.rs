@@ -79,12 +79,12 @@ pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHeal
 
 #[cfg(test)]
 mod tests {
-    use a2s::CapabilityName;
-    use a2s::api::{Blame, FailureClass, Pin, RunError, RunStarted, RunStatus};
+    use a2s::api::{Blame, FailureClass, RunError, RunStatus};
     use uuid::Uuid;
 
     use super::*;
     use crate::error::Error;
+    use crate::run::fold::tests::started;
 
     const RUN: Uuid = Uuid::from_u128(7);
 
@@ -92,19 +92,13 @@ mod tests {
         Event { v: 1, seq, run: RUN, at: at.parse().unwrap(), kind }
     }
 
-    fn started(session: &str) -> Event {
-        let capability = Pin {
-            name: CapabilityName::new("Dogs").unwrap(),
-            version: "1.0.0".parse().unwrap(),
-            checksum: Digest::of_bytes(b""),
-        };
-        let kind = EventKind::RunStarted(Box::new(RunStarted::of(capability, session)));
-        event(1, "2025-01-01T00:00:00Z", kind)
+    fn begun(session: &str) -> Event {
+        event(1, "2025-01-01T00:00:00Z", started(session))
     }
 
     fn ended(session: &str, status: RunStatus, error: Option<RunError>) -> Vec<Event> {
         let kind = EventKind::RunFinished { status, output: None, error, duration_ms: 1500 };
-        vec![started(session), event(2, "2025-01-01T00:00:01.5Z", kind)]
+        vec![begun(session), event(2, "2025-01-01T00:00:01.5Z", kind)]
     }
 
     fn outcome(identity: &str, events: &[Event]) -> Option<OutcomeReport> {
@@ -159,7 +153,7 @@ mod tests {
         let good = outcome("me", &ended("s", RunStatus::Succeeded, None)).unwrap();
         assert_eq!((good.success, good.blame, good.duration_ms), (true, None, 1500));
         assert_eq!(good.finished_at, Some("2025-01-01T00:00:01.5Z".parse().unwrap()));
-        assert_eq!(outcome("me", &[started("s")]), None);
+        assert_eq!(outcome("me", &[begun("s")]), None);
     }
 
     #[test]
@@ -192,7 +186,7 @@ mod tests {
         };
         let host = |name: &str| HostHealth { host: Domain::new(name).unwrap(), health: 0.5 };
         let known = vec![host("other.example"), host("api.example:8443")];
-        let events = [started("s"), event(2, "2025-01-01T00:00:01Z", sending)];
+        let events = [begun("s"), event(2, "2025-01-01T00:00:01Z", sending)];
         assert_eq!(hosts_of(&events, known), [host("api.example:8443")]);
     }
 }

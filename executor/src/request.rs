@@ -104,8 +104,13 @@ impl PreparedRequest {
         Self { access: access.map(Arc::new), ..self }
     }
 
-    /// The same request with all that it means written out, when the service may know a part of it
-    /// already: a persisted query is named by its hash first.
+    /// Whether the service may know a part of it already: a persisted query is named by its hash
+    /// first. [`PreparedRequest::whole`] has all of it.
+    pub(crate) fn is_part(&self) -> bool {
+        self.whole_body.is_some()
+    }
+
+    /// The same request with all that it means written out, when it [is a part](Self::is_part).
     pub(crate) fn whole(&self) -> Option<Self> {
         let body = self.whole_body.clone()?;
         Some(Self { body: Some(body), whole_body: None, ..self.clone() })

@@ -420,14 +420,13 @@ impl IntoResponse for Error {
         if status.is_server_error() {
             tracing::error!(code = self.code().id, error = %self, cause = cause(&self), "request failed");
         }
-        let mut response = (status, Json(self.to_problem())).into_response();
+        let problem = self.to_problem();
+        let later = problem.retry_after().map(|seconds| [(header::RETRY_AFTER, seconds)]);
+        let mut response = (status, later, Json(problem)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }

@@ -35,7 +35,7 @@ pub(super) async fn show(
     } else if arguments.schema {
         let capability = shown.document.capability();
         let (title, description) = (capability.name.as_str(), &capability.description);
-        let schema = shown.interface.to_json_schema(title, description);
+        let schema = shown.document.interface().to_json_schema(title, description);
         output.schema(&schema);
     } else if output.is_json() {
         output.json_line(&shown.to_json());
@@ -48,22 +48,19 @@ pub(super) async fn show(
 /// A capability, and what is published of it.
 struct Shown {
     document: Document,
-    interface: Interface,
     versions: Option<CapabilityVersions>,
 }
 
 fn from_file(path: &Path, output: &mut Output) -> Result<(Vec<u8>, Shown), Failure> {
     let (source, document) = document::open(path, output)?;
-    let interface = document.interface().clone();
-    Ok((source, Shown { document, interface, versions: None }))
+    Ok((source, Shown { document, versions: None }))
 }
 
 async fn from_registry(target: Target, client: &Client) -> Result<(Vec<u8>, Shown), Failure> {
     let (source, document) = shelf::fetch(&target, client).await?;
     let name = &target.name;
     let versions = client.get(&["v1", "capabilities", name.as_str()]).await?;
-    let interface = document.interface().clone();
-    Ok((source, Shown { document, interface, versions: Some(versions) }))
+    Ok((source, Shown { document, versions: Some(versions) }))
 }
 
 impl Shown {
@@ -74,7 +71,7 @@ impl Shown {
             "version": capability.version,
             "checksum": self.document.digest(),
             "description": capability.description,
-            "interface": self.interface,
+            "interface": self.document.interface(),
             "dependencies": capability.dependencies.iter().map(|dependency| json!({
                 "name": dependency.capability,
                 "range": dependency.range,
@@ -105,16 +102,17 @@ impl Shown {
         }
         let authors: Vec<_> = capability.authors.iter().map(|author| plain(&author.name)).collect();
         print_about("by", &authors.join(", "), output);
-        print_about("services", &joined(&self.interface.services), output);
-        let changes = match (self.interface.read_only, capability.dependencies.is_empty()) {
-            (true, _) => "only reads",
-            (false, true) => "changes something",
-            (false, false) => "does what its dependencies do",
-        };
-        let complexity = self.interface.complexity.as_str();
+        print_about("services", &joined(&self.document.interface().services), output);
+        let changes =
+            match (self.document.interface().read_only, capability.dependencies.is_empty()) {
+                (true, _) => "only reads",
+                (false, true) => "changes something",
+                (false, false) => "does what its dependencies do",
+            };
+        let complexity = self.document.interface().complexity.as_str();
         print_about("effort", &format!("{complexity} complexity, {changes}"), output);
-        if !self.interface.permissions.is_empty() {
-            print_about("needs", &joined(&self.interface.permissions), output);
+        if !self.document.interface().permissions.is_empty() {
+            print_about("needs", &joined(&self.document.interface().permissions), output);
         }
         for dependency in &capability.dependencies {
             let pin =
@@ -128,7 +126,7 @@ impl Shown {
     }
 
     fn print_fields(&self, output: &mut Output) {
-        let Interface { inputs, outputs, uses_others, .. } = &self.interface;
+        let Interface { inputs, outputs, uses_others, .. } = &self.document.interface();
         let names = inputs.iter().map(|input| &input.name);
         let names = names.chain(outputs.iter().map(|field| &field.name));
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(MAX_COLUMN);

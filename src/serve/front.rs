@@ -8,7 +8,7 @@ use a2s::api::{PROBLEM_JSON, Problem};
 use a2s::{Door, Identified, Refusal};
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -133,7 +133,8 @@ fn text(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<String> {
 
 pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Response {
     let problem = Problem::new(status.as_u16(), code, detail);
-    (status, [(CONTENT_TYPE, PROBLEM_JSON)], axum::Json(problem)).into_response()
+    let later = problem.retry_after().map(|seconds| [(RETRY_AFTER, seconds)]);
+    (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, axum::Json(problem)).into_response()
 }
 
 async fn no_route(uri: Uri) -> Response {

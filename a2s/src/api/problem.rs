@@ -41,6 +41,17 @@ impl Problem {
             diagnostics: Vec::new(),
         }
     }
+
+    /// The header `Retry-After` of its answer, in seconds (RFC 9110, section 10.2.3): longer where
+    /// others have to end first (429) than where something is away for a moment (503).
+    #[must_use]
+    pub fn retry_after(&self) -> Option<&'static str> {
+        match self.status {
+            429 => Some("5"),
+            503 => Some("1"),
+            _ => None,
+        }
+    }
 }
 
 impl std::fmt::Display for Problem {

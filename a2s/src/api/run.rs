@@ -434,28 +434,6 @@ pub struct RunStarted {
     pub trace: Option<Box<TraceContext>>,
 }
 
-impl RunStarted {
-    /// The beginning of a run of `capability` in a session: without inputs, and nobody guards it.
-    #[must_use]
-    pub fn of(capability: Pin, session: impl Into<String>) -> Self {
-        Self {
-            capability,
-            dependencies: Vec::new(),
-            notices: Vec::new(),
-            inputs: Map::new(),
-            secrets: Vec::new(),
-            recalled: BTreeMap::new(),
-            trigger: None,
-            decisions: Vec::new(),
-            session: session.into(),
-            guarding: Vec::new(),
-            upstreams: BTreeMap::new(),
-            plan: None,
-            trace: None,
-        }
-    }
-}
-
 /// What happened in a run. Secret values are never part of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -34,7 +34,7 @@ impl Judge<'_, '_> {
     /// The links to the inputs of the later capability, at most one to each.
     pub(super) fn links(&self) -> Vec<(Feed, Link)> {
         let mut links = Vec::new();
-        for field in self.part.interface.inputs.iter().filter(|field| !field.secret) {
+        for field in self.part.interface().inputs.iter().filter(|field| !field.secret) {
             let Some(way) = self.way_to(field).filter(|way| way.sure >= SURE_ENOUGH) else {
                 continue;
             };
@@ -61,12 +61,12 @@ impl Judge<'_, '_> {
     /// and of one type, where the request itself says nothing of them.
     pub(super) fn shared(&self, steps: &[ChainStep<'_>]) -> Vec<(String, Feed)> {
         let mut shared = Vec::new();
-        let open = self.part.interface.inputs.iter().filter(|field| {
+        let open = self.part.interface().inputs.iter().filter(|field| {
             field.required && !field.secret && self.said(field).is_none() && is_telling(&field.name)
         });
         for field in open {
             let same = self.earlier.iter().enumerate().find(|(step, part)| {
-                part.interface.inputs.iter().any(|other| {
+                part.interface().inputs.iter().any(|other| {
                     other.required
                         && !other.secret
                         && words::of_name(&other.name) == words::of_name(&field.name)
@@ -76,7 +76,7 @@ impl Judge<'_, '_> {
             });
             let Some((step, part)) = same else { continue };
             let name = words::of_name(&field.name);
-            let mut inputs = part.interface.inputs.iter();
+            let mut inputs = part.interface().inputs.iter();
             let Some(other) = inputs.find(|other| words::of_name(&other.name) == name) else {
                 continue;
             };
@@ -201,7 +201,7 @@ impl Judge<'_, '_> {
                 name.iter().any(|other| words::singular(other) == words::singular(word))
             })
         };
-        let mut fields = self.part.interface.inputs.iter().filter(has_words);
+        let mut fields = self.part.interface().inputs.iter().filter(has_words);
         fields.next() == Some(field) && fields.next().is_none()
     }
 
@@ -216,7 +216,7 @@ impl Judge<'_, '_> {
         let mut called = self
             .earlier
             .get(from)?
-            .interface
+            .interface()
             .outputs
             .iter()
             .filter(|output| matches!(output.name.as_str(), "name" | "title"));
@@ -256,7 +256,7 @@ impl Judge<'_, '_> {
             place.filter(|_| field.required && kinds(&field.schema).meets(Kinds::STRING))
         };
         let own = rank(field);
-        let inputs = self.part.interface.inputs.iter().filter(|field| !field.secret);
+        let inputs = self.part.interface().inputs.iter().filter(|field| !field.secret);
         own.is_some() && inputs.filter_map(rank).min() == own
     }
 
@@ -328,7 +328,7 @@ impl Judge<'_, '_> {
 
     fn outputs(&self) -> impl Iterator<Item = (usize, &OutputField)> {
         let parts = self.earlier.iter().enumerate();
-        parts.flat_map(|(at, part)| part.interface.outputs.iter().map(move |output| (at, output)))
+        parts.flat_map(|(at, part)| part.interface().outputs.iter().map(move |output| (at, output)))
     }
 }
 

@@ -246,6 +246,10 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
 async fn describe(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, Refusal> {
     let DescribeArgs { name, version, digest } = read(arguments)?;
     let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
+    // A document stays as it is; what its registry says of it may change.
+    let versions = turn.registry.versions(&fact.name).await?.versions;
+    let known = versions.iter().find(|known| known.version == fact.version);
+    let deprecated = known.and_then(|known| known.deprecated.as_ref());
     let interface = &fact.interface;
     let mut schema = object(interface.to_json_schema(fact.name.as_str(), &fact.description));
     let mut part = |name: &str| object(schema.remove(name).unwrap_or_default());
@@ -254,6 +258,8 @@ async fn describe(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResu
         version: fact.version.to_string(),
         digest: fact.digest.to_string(),
         description: fact.description.clone(),
+        deprecated: deprecated.map(Deprecation::in_a_line),
+        yanked: known.is_some_and(|known| known.yanked),
         inputs: part("input"),
         output: part("output"),
         services: interface.services.iter().map(ToString::to_string).collect(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2s::api::Pin;
-use a2s::{Action, Capability, CapabilityName, Digest, Field, Interface};
+use a2s::{Action, CapabilityName, Digest, Document, Field, Interface};
 use semver::Version;
 
 use super::answer::Refusal;
@@ -29,7 +29,8 @@ pub(super) struct Fact {
 }
 
 impl Fact {
-    fn of(capability: &Capability, digest: Digest) -> Self {
+    fn of(document: &Document) -> Self {
+        let capability = document.capability();
         let (mut own_read_only, mut own_idempotent) = (true, true);
         capability.for_each_step(|step| {
             if let Action::Task { task, .. } = &step.action {
@@ -40,9 +41,9 @@ impl Fact {
         Self {
             name: capability.name.clone(),
             version: capability.version.clone(),
-            digest,
+            digest: document.digest(),
             description: capability.description.clone(),
-            interface: Interface::of(capability),
+            interface: document.interface().clone(),
             own_read_only,
             own_idempotent,
         }
@@ -85,7 +86,7 @@ impl Facts {
             return Ok(known);
         }
         let (document, _) = registry.document(name, version.unwrap_or(ANY), digest).await?;
-        let fact = Arc::new(Fact::of(document.capability(), document.digest()));
+        let fact = Arc::new(Fact::of(&document));
         self.remember(&fact);
         Ok(fact)
     }

@@ -327,6 +327,12 @@ pub(super) struct Described {
     pub(super) version: String,
     pub(super) digest: String,
     pub(super) description: String,
+    /// Why not to begin to use it, and what to use instead
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deprecated: Option<String>,
+    /// Whether it was withdrawn, and is kept for those alone who name its digest
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) yanked: bool,
     /// JSON Schema of `inputs` of `execute_capability`
     pub(super) inputs: JsonObject,
     /// JSON Schema of `output` of its answer

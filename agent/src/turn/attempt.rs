@@ -101,12 +101,13 @@ impl Turn<'_> {
         let Some(source) = self.agent.sources.get(choice.source) else {
             return Ok(Preparing::Nothing);
         };
-        let interface = match self.document(source, &choice).await {
-            Ok(document) => Interface::of(document.capability()),
+        let document = match self.document(source, &choice).await {
+            Ok(document) => document,
             Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
         };
-        let changes = !interface.read_only;
-        let fields = with_those_below(interface.inputs, &choice.parameters);
+        let Interface { inputs, read_only, .. } = document.interface();
+        let changes = !read_only;
+        let fields = with_those_below(inputs, &choice.parameters);
         let inputs = self.read_inputs(wish, &fields).await;
         let (plan, inputs) = match self.resolve(source, &choice.pin, inputs, &fields).await {
             Ok(resolved) => resolved,
@@ -300,11 +301,9 @@ fn pending(
 
 /// What a document asks for, and what the capabilities that it uses need besides, as the registry
 /// tells it.
-fn with_those_below(mut fields: Vec<Field>, told: &[Field]) -> Vec<Field> {
+fn with_those_below(fields: &[Field], told: &[Field]) -> Vec<Field> {
     let others = told.iter().filter(|told| fields.iter().all(|field| field.name != told.name));
-    let others: Vec<_> = others.cloned().collect();
-    fields.extend(others);
-    fields
+    fields.iter().chain(others).cloned().collect()
 }
 
 /// What is asked for. Of an input that only a capability below needs, the name is known and no more.

@@ -340,30 +340,30 @@ impl Read for jiff::Timestamp {
 
 /// How much of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Extent {
     Whole,
     WithoutContext,
 }
 
-impl Part {
-    /// The value of a member, if that belongs to this part.
-    pub(crate) fn of<T>(self, name: &str, value: Option<T>) -> Option<T> {
-        value.filter(|_| self == Self::Whole || name != "context")
+impl Extent {
+    /// Whether a member of this name is written.
+    pub(crate) fn includes(self, name: &str) -> bool {
+        self == Self::Whole || name != "context"
     }
 }
 
 /// A type that is one JSON object.
 pub(crate) trait Write {
-    fn write<M: SerializeMap>(&self, map: &mut M, part: Part) -> Result<(), M::Error>;
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: Extent) -> Result<(), M::Error>;
 }
 
 pub(crate) fn serialize<S: Serializer>(
     object: &impl Write,
     serializer: S,
-    part: Part,
+    extent: Extent,
 ) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
-    object.write(&mut map, part)?;
+    object.write(&mut map, extent)?;
     map.end()
 }
 
@@ -442,12 +442,17 @@ macro_rules! objects {
             fn write<M: serde::ser::SerializeMap>(
                 &self,
                 map: &mut M,
-                part: $crate::message::json::Part,
+                extent: $crate::message::json::Extent,
             ) -> Result<(), M::Error> {
-                use $crate::message::json::write_optional;
-                $($(write_optional(map, $rname, part.of($rname, Some(&self.$rfield)))?;)+)?
-                $($(write_optional(map, $sname, part.of($sname, Some(&self.$sfield)))?;)+)?
-                $($(write_optional(map, $oname, part.of($oname, self.$ofield.as_ref()))?;)+)?
+                $($(if extent.includes($rname) {
+                    map.serialize_entry($rname, &self.$rfield)?;
+                })+)?
+                $($(if extent.includes($sname) {
+                    map.serialize_entry($sname, &self.$sfield)?;
+                })+)?
+                $($(if extent.includes($oname) {
+                    $crate::message::json::write_optional(map, $oname, self.$ofield.as_ref())?;
+                })+)?
                 let known = [$($($rname,)+)? $($($sname,)+)? $($($oname,)+)?];
                 $crate::message::json::write_extra(map, &known, &self.extra)
             }
@@ -455,7 +460,8 @@ macro_rules! objects {
 
         impl serde::Serialize for $object {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $crate::message::json::serialize(self, serializer, $crate::message::json::Part::Whole)
+                use $crate::message::json::{Extent, serialize};
+                serialize(self, serializer, Extent::Whole)
             }
         }
     )+ };

@@ -370,7 +370,7 @@ fn read_execution(members: &mut Members) -> Result<(String, ToolResult), Invalid
 }
 
 impl Write for ToolCallResultStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Nested<'a> {
@@ -378,7 +378,9 @@ impl Write for ToolCallResultStep {
             result: &'a ToolResult,
         }
         let nested = Nested { execution_id: &self.execution_id, result: &self.result };
-        write_optional(map, "context", part.of("context", Some(&self.context)))?;
+        if extent.includes("context") {
+            map.serialize_entry("context", &self.context)?;
+        }
         map.serialize_entry("toolCallResult", &nested)?;
         write_optional(map, "reasoning", self.reasoning.as_ref())?;
         write_optional(map, "toolId", self.tool_id.as_ref())?;
@@ -389,7 +391,7 @@ impl Write for ToolCallResultStep {
 
 impl Serialize for ToolCallResultStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json::serialize(self, serializer, json::Part::Whole)
+        json::serialize(self, serializer, json::Extent::Whole)
     }
 }
 
@@ -458,9 +460,11 @@ impl Read for McpStep {
 }
 
 impl Write for McpStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
         map.serialize_entry("message", &self.message)?;
-        write_optional(map, "context", part.of("context", self.context.as_ref()))?;
+        if extent.includes("context") {
+            write_optional(map, "context", self.context.as_ref())?;
+        }
         write_optional(map, "reasoning", self.reasoning.as_ref())?;
         write_extra(map, &["message", "context", "reasoning"], &self.extra)
     }
@@ -468,7 +472,7 @@ impl Write for McpStep {
 
 impl Serialize for McpStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json::serialize(self, serializer, json::Part::Whole)
+        json::serialize(self, serializer, json::Extent::Whole)
     }
 }
 
@@ -578,10 +582,12 @@ impl A2aStep {
         &self,
         payload: &'static str,
         map: &mut M,
-        part: json::Part,
+        extent: json::Extent,
     ) -> Result<(), M::Error> {
         map.serialize_entry(payload, &self.payload)?;
-        write_optional(map, "context", part.of("context", self.context.as_ref()))?;
+        if extent.includes("context") {
+            write_optional(map, "context", self.context.as_ref())?;
+        }
         write_optional(map, "reasoning", self.reasoning.as_ref())?;
         write_extra(map, &[payload, "context", "reasoning"], &self.extra)
     }
@@ -591,14 +597,14 @@ impl A2aStep {
 pub(super) struct Wrapped<'a>(pub(super) &'a A2aStep);
 
 impl Write for Wrapped<'_> {
-    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
-        self.0.write_as("message", map, part)
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
+        self.0.write_as("message", map, extent)
     }
 }
 
 impl Write for A2aStep {
-    fn write<M: SerializeMap>(&self, map: &mut M, part: json::Part) -> Result<(), M::Error> {
-        self.write_as("payload", map, part)
+    fn write<M: SerializeMap>(&self, map: &mut M, extent: json::Extent) -> Result<(), M::Error> {
+        self.write_as("payload", map, extent)
     }
 }
 
@@ -616,7 +622,7 @@ impl Read for A2aStep {
 
 impl Serialize for A2aStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json::serialize(self, serializer, json::Part::Whole)
+        json::serialize(self, serializer, json::Extent::Whole)
     }
 }
 

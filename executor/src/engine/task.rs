@@ -368,13 +368,13 @@ impl<'r> Engine<'r> {
                 continue;
             }
             if let Ok(response) = &outcome
-                && let Some(written_out) = request.whole()
+                && request.is_part()
                 && asks_for_query(response)
             {
                 // The service knows the hash of the query only: it has done nothing.
                 self.effects.fetch_sub(effect, Ordering::Relaxed);
                 self.note_again(path, attempt, "the service asks for the query itself");
-                whole = Some(written_out);
+                whole = request.whole();
                 continue;
             }
             let (now, random) = (self.clock.now(), self.ids.random());

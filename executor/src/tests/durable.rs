@@ -273,7 +273,9 @@ async fn a_shutdown_leaves_runs_that_go_on_later() {
     world.service.arrived("GET /hold/middle", 1).await;
     app.shutdown(Duration::ZERO).await;
     let body = json!({"name": "Three", "inputs": {"word": "x"}});
-    let (status, code, _) = call(&app, Method::POST, "/v1/executions", &[], body).await.problem();
+    let refused = call(&app, Method::POST, "/v1/executions", &[], body).await;
+    assert_eq!(refused.headers["retry-after"], "1");
+    let (status, code, _) = refused.problem();
     assert_eq!((status, code.as_str()), (503, "A2S307"));
     let ready = call(&app, Method::GET, "/readyz", &[], Value::Null).await;
     assert_eq!(ready.problem().0, 503);

@@ -242,6 +242,14 @@ fn what_is_deprecated_says_so_where_it_is_found_and_listed() {
         let intent = json!({"intent": "list of dog breeds"});
         let found = client.call(2, "search_capabilities", intent).await;
         assert_eq!(found.content()["capabilities"][0]["deprecated"], told, "{found:?}");
+        let pin = json!({"name": "ListDogBreeds", "version": "1.0.0"});
+        let described = client.call(3, "describe_capability", pin.clone()).await;
+        assert_eq!(described.content()["deprecated"], told, "{described:?}");
+        assert!(described.content().get("yanked").is_none(), "{described:?}");
+        // What was read once is remembered; what became of it since is asked for.
+        world.a2s(&["yank", "ListDogBreeds@1.0.0"]).exits(0);
+        let described = client.call(4, "describe_capability", pin).await;
+        assert_eq!(described.content()["yanked"], true, "{described:?}");
     });
 }
 

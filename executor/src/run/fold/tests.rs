@@ -94,13 +94,28 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
     ]
 }
 
-fn started() -> EventKind {
+/// The beginning of a run of `Dogs` in a session: without inputs, and nobody guards it.
+pub(crate) fn started(session: &str) -> EventKind {
     let capability = Pin {
         name: a2s::CapabilityName::new("Dogs").unwrap(),
         version: "1.0.0".parse().unwrap(),
-        checksum: a2s::Digest::of_bytes(b""),
+        checksum: a2s::Digest::of_bytes(b"doc"),
     };
-    EventKind::RunStarted(Box::new(RunStarted::of(capability, "s")))
+    EventKind::RunStarted(Box::new(RunStarted {
+        capability,
+        dependencies: Vec::new(),
+        notices: Vec::new(),
+        inputs: serde_json::Map::new(),
+        secrets: Vec::new(),
+        recalled: BTreeMap::new(),
+        trigger: None,
+        decisions: Vec::new(),
+        session: session.to_owned(),
+        guarding: Vec::new(),
+        upstreams: BTreeMap::new(),
+        plan: None,
+        trace: None,
+    }))
 }
 
 fn sending(step: &str, attempt: u32, repeat_safe: bool) -> EventKind {
@@ -122,7 +137,7 @@ fn finished(step: &str) -> EventKind {
 }
 
 pub(crate) fn journal(kinds: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
-    let kinds = [started()].into_iter().chain(kinds).enumerate();
+    let kinds = [started("s")].into_iter().chain(kinds).enumerate();
     kinds
         .map(|(index, kind)| Event {
             v: 1,

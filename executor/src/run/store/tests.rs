@@ -3,11 +3,12 @@ mod queue;
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
-use a2s::api::{EventKind, Pin, Resolution, RunError, RunStarted};
+use a2s::api::{EventKind, Resolution, RunError};
 use tempfile::TempDir;
 
 use super::*;
 use crate::run::exchange::Asked;
+use crate::run::fold::tests::started;
 use crate::run::tenure::Tenure;
 use crate::tests::database::{Behind, Made, make};
 
@@ -78,7 +79,7 @@ impl Fixture {
             key: key.map(str::to_owned),
             request_digest: asked,
             plan,
-            first: event(run, 1, started()),
+            first: event(run, 1, started("s")),
             sealed: None,
             lease: Some(lease(ONE)),
             room: FREE,
@@ -96,7 +97,7 @@ impl Fixture {
             key: None,
             request_digest: Digest::of_bytes(b""),
             plan: None,
-            first: event(run, 1, started()),
+            first: event(run, 1, started("s")),
             sealed: None,
             lease: is_placed.then(|| lease(ONE)),
             room,
@@ -153,15 +154,6 @@ fn lease(owner: Uuid) -> Lease {
 
 fn event(run: u128, seq: u64, kind: EventKind) -> Event {
     Event { v: 1, seq, run: Uuid::from_u128(run), at: at(0), kind }
-}
-
-fn started() -> EventKind {
-    let capability = Pin {
-        name: CapabilityName::new("Dogs").unwrap(),
-        version: "1.0.0".parse().unwrap(),
-        checksum: Digest::of_bytes(b"doc"),
-    };
-    EventKind::RunStarted(Box::new(RunStarted::of(capability, "s")))
 }
 
 fn step() -> EventKind {
