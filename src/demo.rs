@@ -397,7 +397,7 @@ fn decisions(run: &Run) -> Vec<&str> {
     run.steps
         .iter()
         .flat_map(|step| &step.decisions)
-        .map(|Decision { decision, .. }| decision.as_str())
+        .map(|Decision { decision, .. }| &**decision)
         .collect()
 }
 

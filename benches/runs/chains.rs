@@ -35,14 +35,18 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
             let process = Process::start(&service, &flags);
             println!();
             println!("journal {durability}, guardian {words}");
-            measure_chains(client, &service, &process, guardian != "off", rounds).await;
+            let asked = match guardian {
+                "off" => None,
+                "builtin" => Some(format!("{}aos", process.url())),
+                url => Some(url.to_owned()),
+            };
+            measure_chains(client, &service, &process, asked.as_deref(), rounds).await;
             measure_parallel(client, &service, &process, rounds.min(10)).await;
         }
     }
     println!();
-    println!(
-        "bare: one request per step with its JSON read; with a guardian, two bare POSTs more."
-    );
+    println!("bare: one request per step with its JSON read; with a guardian, two POSTs more:");
+    println!("small, of a few bytes that nobody reads, or the same questions to the same guardian");
 }
 
 /// What others make of the same chains.
@@ -58,7 +62,7 @@ pub(crate) async fn measure_peers(client: &Client, peers: &Peers, rounds: usize)
             let (mut theirs, mut bare) = (Vec::new(), Vec::new());
             for _ in 0..rounds_of(rounds.min(10), steps) {
                 theirs.push(chain.run());
-                bare.push(run_bare(client, &service, Method::Get, steps, false).await);
+                bare.push(run_bare(client, &service, Method::Get, steps, &Posts::None).await);
             }
             let each = |times: &mut Vec<Duration>| mean(times) / steps as u32;
             print_row(name, steps, each(&mut theirs), each(&mut bare));
@@ -89,21 +93,34 @@ async fn measure_chains(
     client: &Client,
     service: &Service,
     process: &Process,
-    guarded: bool,
+    guardian: Option<&str>,
     rounds: usize,
 ) {
     print_head();
     for method in [Method::Get, Method::Post] {
+        let posts = match guardian {
+            None => vec![("", Posts::None)],
+            Some(guardian) => {
+                let questions = service.questions(client, method).await;
+                vec![(", small", Posts::Small), (", asked", Posts::Questions(guardian, questions))]
+            }
+        };
         for steps in CHAINS {
             process.publish(&chain(method, steps));
             let name = chain_name(method, steps);
-            let (mut ours, mut bare) = (Vec::new(), Vec::new());
+            let mut ours = Vec::new();
+            let mut bare: Vec<_> = posts.iter().map(|_| Vec::new()).collect();
             for _ in 0..rounds_of(rounds, steps) {
                 ours.push(process.run(client, &name).await);
-                bare.push(run_bare(client, service, method, steps, guarded).await);
+                for ((_, posts), bare) in posts.iter().zip(&mut bare) {
+                    bare.push(run_bare(client, service, method, steps, posts).await);
+                }
             }
             let each = |times: &mut Vec<Duration>| mean(times) / steps as u32;
-            print_row(&format!("{method:?}"), steps, each(&mut ours), each(&mut bare));
+            let ours = each(&mut ours);
+            for ((words, _), bare) in posts.iter().zip(&mut bare) {
+                print_row(&format!("{method:?}{words}"), steps, ours, each(bare));
+            }
         }
     }
 }
@@ -140,34 +157,47 @@ async fn measure_parallel(client: &Client, service: &Service, process: &Process,
     }
 }
 
+/// What a bare loop posts before and after each request.
+enum Posts<'a> {
+    None,
+    /// A few bytes, which are answered without being read.
+    Small,
+    /// What a guardian at this address is asked by a2s about such a step.
+    Questions(&'a str, [Value; 2]),
+}
+
+impl Posts<'_> {
+    async fn send(&self, client: &Client, service: &Service, at: usize) {
+        let (url, body) = match self {
+            Self::None => return,
+            Self::Small => (format!("{}/post", service.url), &json!({ "id": "x" })),
+            Self::Questions(url, questions) => ((*url).to_owned(), &questions[at]),
+        };
+        let answer = client.post(url).json(body).send().await.unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        let decision = answer.pointer("/result/decision").or_else(|| answer.get("decision"));
+        assert_eq!(decision, Some(&json!("allow")), "{answer}");
+    }
+}
+
 async fn run_bare(
     client: &Client,
     service: &Service,
     method: Method,
     steps: usize,
-    guarded: bool,
+    posts: &Posts<'_>,
 ) -> Duration {
     let begin = Instant::now();
     let mut id = "a".to_owned();
     for _ in 0..steps {
-        if guarded {
-            post_bare(client, service, &id).await;
-        }
+        posts.send(client, service, 0).await;
         let request = match method {
             Method::Get => client.get(format!("{}/things/{id}", service.url)),
             Method::Post => client.post(format!("{}/things", service.url)).json(&thing(&id)),
         };
         let answer: Value = request.send().await.unwrap().json().await.unwrap();
-        if guarded {
-            post_bare(client, service, &id).await;
-        }
+        posts.send(client, service, 1).await;
         id = answer["value"].as_str().unwrap().to_owned();
     }
     begin.elapsed()
-}
-
-async fn post_bare(client: &Client, service: &Service, id: &str) {
-    let request = client.post(format!("{}/post", service.url)).json(&json!({ "id": id }));
-    let answer: Value = request.send().await.unwrap().json().await.unwrap();
-    assert_eq!(answer["decision"], "allow");
 }

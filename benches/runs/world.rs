@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
@@ -36,6 +36,17 @@ impl Service {
         Self { url: process.said.clone(), _process: process }
     }
 
+    /// What a guardian is asked about a step of a chain: before its request leaves, and before its
+    /// answer is used.
+    pub(crate) async fn questions(&self, client: &reqwest::Client, method: Method) -> [Value; 2] {
+        let guardian = format!("{}/recording", self.url);
+        let process = Process::start(self, &["--durability", "memory", "--guardian", &guardian]);
+        process.publish(&chain(method, 1));
+        process.run(client, &chain_name(method, 1)).await;
+        let request = client.get(format!("{}/recorded", self.url));
+        request.send().await.unwrap().json().await.unwrap()
+    }
+
     /// Requests to things so far.
     pub(crate) async fn count(&self, client: &reqwest::Client) -> usize {
         let request = client.get(format!("{}/count", self.url));
@@ -58,10 +69,19 @@ pub(crate) async fn serve() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         Json(json!({ "value": "x" }))
     };
-    let allow = async |Json(question): Json<Value>| {
+    let allowed = |question: &Value| {
         let answer = json!({ "decision": "allow", "message": "all is allowed" });
         Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }))
     };
+    let allow = async move |Json(question): Json<Value>| allowed(&question);
+    let recorded = Arc::<Mutex<Vec<Value>>>::default();
+    let records = Arc::clone(&recorded);
+    let record = async move |Json(question): Json<Value>| {
+        let answer = allowed(&question);
+        records.lock().unwrap().push(question);
+        answer
+    };
+    let tell = async move || Json(std::mem::take(&mut *recorded.lock().unwrap()));
     let counted = async |State(count): State<Arc<AtomicUsize>>| Json(count.load(Ordering::Relaxed));
     let router = Router::new()
         .route("/things/{id}", get(read))
@@ -69,6 +89,8 @@ pub(crate) async fn serve() {
         .route("/slow", get(slow))
         .route("/post", post(async || Json(json!({ "decision": "allow" }))))
         .route("/guardian", post(allow))
+        .route("/recording", post(record))
+        .route("/recorded", get(tell))
         .route("/count", get(counted))
         .with_state(count);
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

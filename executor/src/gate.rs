@@ -294,6 +294,11 @@ impl Gate {
         }
     }
 
+    /// Whether there is anybody to ask.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guardians.is_some()
+    }
+
     fn guardians(&self) -> Option<&Guardians> {
         self.guardians.as_deref().map(PerThread::here)
     }
@@ -357,9 +362,9 @@ impl Gate {
         let decision = Decision {
             phase: asking.phase,
             guardian: None,
-            decision: "unguarded".to_owned(),
+            decision: "unguarded".into(),
             source: DecisionSource::Unguarded,
-            message: "no guardian is configured".to_owned(),
+            message: "no guardian is configured".into(),
             reason_codes: Vec::new(),
             changes: Vec::new(),
         };

@@ -1,5 +1,7 @@
 //! What is counted, for `/metrics`.
 
+use std::borrow::Cow;
+
 use a2s::api::{Decision, RunStatus, WaitReason};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -60,8 +62,8 @@ struct StepLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabel {
     hook: &'static str,
-    guardian: String,
-    decision: String,
+    guardian: Cow<'static, str>,
+    decision: Cow<'static, str>,
     source: &'static str,
 }
 
@@ -176,7 +178,7 @@ impl Metrics {
     pub(crate) fn decided(&self, hook: Hook, decision: &Decision) {
         let label = DecisionLabel {
             hook: hook.as_str(),
-            guardian: decision.guardian.clone().unwrap_or_else(|| "off".to_owned()),
+            guardian: decision.guardian.clone().map_or(Cow::Borrowed("off"), Cow::Owned),
             decision: decision.decision.clone(),
             source: decision.source.as_str(),
         };

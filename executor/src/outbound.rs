@@ -27,6 +27,7 @@ mod retry;
 mod session;
 mod token;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +36,8 @@ use a2s::Domain;
 use a2s::api::{HostHealth, HostState};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
-use http::{HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method};
+use reqwest::Request;
 use tokio::time::timeout;
 use url::Url;
 
@@ -139,7 +141,7 @@ impl Outbound {
 
     /// Where connections for the host of `url` are sent instead.
     pub(crate) fn upstream_of(&self, url: &Url) -> Option<String> {
-        self.upstream(url).map(ToString::to_string)
+        self.upstream(url).map(|upstream| upstream.as_str().to_owned())
     }
 
     /// What is known of the hosts that requests were sent to.
@@ -223,11 +225,11 @@ impl Outbound {
                 format!("the body has {size} bytes, {} is the limit", self.max_request_bytes);
             return Err(Failure::unsent(Kind::RequestTooLarge, message));
         }
-        let host = authority(request.url());
+        let host = || authority(request.url());
         let time = self.bounded(time);
-        let seconds = time.as_secs_f32();
         let answer = timeout(time, self.exchange(request, wire, max_redirects)).await;
         let answer = answer.unwrap_or_else(|_| {
+            let (host, seconds) = (host(), time.as_secs_f32());
             let message = format!("{host} did not answer completely within {seconds} s");
             Err(Failure::sent(Kind::Timeout, message))
         });
@@ -238,11 +240,11 @@ impl Outbound {
             Ok(response) => {
                 let (bytes, redirects) = (response.bytes(), response.redirects);
                 let status = response.status;
-                tracing::debug!(%host, %method, status, bytes, redirects, "answered");
+                tracing::debug!(host = host(), %method, status, bytes, redirects, "answered");
             }
             Err(failure) => {
                 let code = failure.error.kind.code().id;
-                tracing::debug!(%host, %method, code, sent = failure.sent, "no answer");
+                tracing::debug!(host = host(), %method, code, sent = failure.sent, "no answer");
             }
         }
         answer
@@ -272,44 +274,46 @@ impl Outbound {
         max_redirects: u32,
     ) -> Result<RawResponse, Failure> {
         let mut method = request.method().clone();
-        let mut url = request.url().clone();
-        let mut headers = request.headers().clone();
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let mut body = request.body().cloned();
+        let mut url = Cow::Borrowed(request.url());
+        let mut headers = Cow::Borrowed(request.headers());
+        let mut body = request.body();
         for redirects in 0..=max_redirects {
             // Behind a redirect something was sent already, whatever fails now.
             let was_sent =
                 |failure: Failure| Failure { sent: failure.sent || 0 < redirects, ..failure };
             let (client, target) = self.route(&url).map_err(was_sent)?;
-            let address = wire.address(&url, &target);
-            let mut outgoing =
-                client.request(method.clone(), address).headers(wire.headers(&url, &headers));
-            outgoing = match wire.body(&url, body.as_ref()).filter(|body| !body.is_empty()) {
-                Some(body) => outgoing.body(body),
-                None if has_body_by_nature(&method) => outgoing.header(CONTENT_LENGTH, 0),
-                None => outgoing,
-            };
-            let sent = outgoing.send().await;
-            let response = sent.map_err(|error| was_sent(explain(&error, &url)))?;
+            let mut outgoing = Request::new(method.clone(), wire.address(&url, &target));
+            let mut written = wire.headers(&url, &headers);
+            written.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            match wire.body(&url, body).filter(|body| !body.is_empty()) {
+                Some(body) => *outgoing.body_mut() = Some(body.into()),
+                None if has_body_by_nature(&method) => {
+                    written.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+                }
+                None => {}
+            }
+            *outgoing.headers_mut() = written;
+            let sent = client.execute(outgoing).await;
+            let mut response = sent.map_err(|error| was_sent(explain(&error, &url)))?;
             let status = response.status();
-            let location = response.headers().get(LOCATION);
+            let answered = std::mem::take(response.headers_mut());
             let base = self.upstream(&url).map(|base| (base, &target));
-            let next = redirect::next(status, location, &method, &url, base)
+            let next = redirect::next(status, answered.get(LOCATION), &method, &url, base)
                 .map_err(|reason| Failure::sent(Kind::RedirectRefused, reason))?;
             match next {
                 None => {
-                    let headers = response.headers().clone();
-                    let status = status.as_u16();
-                    let listener = request.listens().then(|| Listener::of(&headers)).flatten();
-                    let body = self.read_body(response, listener, &method, &url).await?;
+                    let listener = request.listens().then(|| Listener::of(&answered)).flatten();
+                    let head = (&answered, &method, &*url);
+                    let body = self.read_body(head, response, listener).await?;
+                    let (status, headers) = (status.as_u16(), answered);
                     return Ok(RawResponse { status, headers, body, redirects });
                 }
                 Some(hop) => {
                     if !hop.keeps_body {
                         body = None;
-                        headers.remove(CONTENT_TYPE);
+                        headers.to_mut().remove(CONTENT_TYPE);
                     }
-                    (method, url) = (hop.method, hop.url);
+                    (method, url) = (hop.method, Cow::Owned(hop.url));
                 }
             }
         }
@@ -332,22 +336,21 @@ impl Outbound {
         }
     }
 
+    /// The body behind the headers that came for a method and an address.
     async fn read_body(
         &self,
+        (headers, method, url): (&HeaderMap, &Method, &Url),
         mut response: reqwest::Response,
         mut listener: Option<Listener>,
-        method: &Method,
-        url: &Url,
     ) -> Result<Bytes, Failure> {
-        let host = authority(url);
-        check_headers(response.headers(), &host)?;
+        let host = || authority(url);
+        check_headers(headers, host)?;
         let limit = self.max_response_bytes;
         let too_large = || {
-            let message = format!("{host} answered with more than {limit} bytes");
+            let message = format!("{} answered with more than {limit} bytes", host());
             Failure::sent(Kind::ResponseTooLarge, message)
         };
-        let announced =
-            response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let announced = announced.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         if *method != Method::HEAD && (limit as u64) < announced {
             return Err(too_large());
@@ -356,7 +359,7 @@ impl Outbound {
         // Of a stream that is listened to, what has come so far counts, and the answer is kept.
         let mut read = 0;
         while let Some(chunk) = response.chunk().await.map_err(|error| {
-            let cause = innermost(&error);
+            let (host, cause) = (host(), innermost(&error));
             let message = format!("the answer of {host} broke off after {read} bytes: {cause}");
             Failure::sent(Kind::ConnectionLost, message)
         })? {
@@ -374,7 +377,7 @@ impl Outbound {
             }
         }
         if listener.is_some() {
-            let message = format!("{host} ended its stream of events without an answer");
+            let message = format!("{} ended its stream of events without an answer", host());
             return Err(Failure::sent(Kind::ConnectionLost, message));
         }
         Ok(body.freeze())

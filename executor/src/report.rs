@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{Event, EventKind, HostHealth, OutcomeReport};
+use a2s::api::{Event, EventKind, HostHealth, OutcomeReport, RunStatus};
 use a2s::{Digest, Domain};
 use url::Url;
 
 use crate::clock::milliseconds_between;
 use crate::error::Kind;
 use crate::outbound::authority;
-use crate::run::fold::{Start, fold};
+use crate::run::fold::Start;
 
 /// The most hosts that are told of.
 const MOST_HOSTS: usize = 64;
@@ -30,24 +30,25 @@ impl Reporter {
 
     /// What the registry is told about the run of these events; nothing before it has ended.
     pub(crate) fn outcome_of(&self, events: &[Event]) -> Option<OutcomeReport> {
-        let (start, run) = (Start::of(events)?, fold(events)?);
-        let finished_at = run.finished_at.filter(|_| run.status.is_final())?;
-        let success = run.status == a2s::api::RunStatus::Succeeded;
-        let error = run.error.as_ref().filter(|_| !success);
+        let start = Start::of(events)?;
+        let last = events.last()?;
+        let EventKind::RunFinished { status, error, .. } = &last.kind else { return None };
+        let success = *status == RunStatus::Succeeded;
+        let error = error.as_ref().filter(|_| !success);
         let kind = error.and_then(|error| Kind::of_code(&error.code));
         // Without a session of the caller's, a run is one of its own.
-        let session = Some(start.session).filter(|session| *session != run.id.to_string());
+        let session = Some(start.session).filter(|session| *session != last.run.to_string());
         Some(OutcomeReport {
-            run: run.id,
-            name: run.name,
-            version: run.version,
-            checksum: run.checksum,
+            run: last.run,
+            name: start.capability.name,
+            version: start.capability.version,
+            checksum: start.capability.checksum,
             success,
             code: error.map(|error| error.code.clone()),
             class: kind.map(Kind::class),
             blame: kind.zip(error).map(|(kind, error)| kind.blame_at(error.status)),
-            duration_ms: milliseconds_between(run.started_at, finished_at),
-            finished_at: Some(finished_at),
+            duration_ms: milliseconds_between(start.at, last.at),
+            finished_at: Some(last.at),
             reporter: Some(self.name(&["reporter"])),
             session: session.map(|session| self.name(&["session", &session])),
             hosts: Vec::new(),
@@ -65,21 +66,29 @@ impl Reporter {
 
 /// Of what is known of hosts now, that of the ones that a run has spoken to.
 pub(crate) fn hosts_of(events: &[Event], known: Vec<HostHealth>) -> Vec<HostHealth> {
-    let asked: BTreeSet<Domain> = events
+    // Most requests of a run go to one host, whose name is read once.
+    let origins: BTreeSet<&str> = events
         .iter()
         .filter_map(|event| match &event.kind {
-            EventKind::Sending { url, .. } => {
-                Domain::new(&authority(&url.parse::<Url>().ok()?)).ok()
-            }
+            EventKind::Sending { url, .. } => Some(origin_of(url)),
             _ => None,
         })
         .collect();
+    let host = |origin: &str| Domain::new(&authority(&origin.parse::<Url>().ok()?)).ok();
+    let asked: BTreeSet<Domain> = origins.into_iter().filter_map(host).collect();
     known.into_iter().filter(|host| asked.contains(&host.host)).take(MOST_HOSTS).collect()
+}
+
+/// An address without its path and what follows that.
+fn origin_of(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
+    &url[..end]
 }
 
 #[cfg(test)]
 mod tests {
-    use a2s::api::{Blame, FailureClass, RunError, RunStatus};
+    use a2s::api::{Blame, FailureClass, RunError};
     use uuid::Uuid;
 
     use super::*;

@@ -241,7 +241,7 @@ pub(crate) fn prepare(
     inputs: &IndexMap<Place, Value>,
 ) -> Result<PreparedRequest, Error> {
     let mut request = match contract.task() {
-        Task::OpenApi(task) => openapi::prepare(task, inputs)?,
+        Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), inputs)?,
         Task::Graphql(task) => graphql::prepare(task, inputs)?,
         Task::Mcp(task) => mcp::prepare(task, inputs)?,
     };

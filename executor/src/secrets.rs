@@ -258,7 +258,7 @@ impl Secrets {
 
     /// A decision without secrets.
     pub(crate) fn mask_decision(&self, decision: &mut Decision) {
-        decision.message = self.mask_text(&decision.message);
+        decision.message = self.mask_text(&decision.message).into();
         decision.reason_codes.iter_mut().for_each(|code| *code = self.mask_text(code));
         for change in &mut decision.changes {
             change.name = self.mask_text(&change.name);

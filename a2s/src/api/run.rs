@@ -1,5 +1,6 @@
 //! What is said to and by the executor, and the events of a run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -655,11 +656,11 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<String>,
     /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
-    pub decision: String,
+    pub decision: Cow<'static, str>,
     /// Who decided.
     pub source: DecisionSource,
     /// The guardian's words, or why it could not be asked.
-    pub message: String,
+    pub message: Cow<'static, str>,
     /// The guardian's reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reason_codes: Vec<String>,

@@ -281,7 +281,7 @@ impl Judge<'_, '_> {
         sure: f64,
         because: String,
     ) -> Option<Way> {
-        let outputs = &self.earlier.get(from)?.interface.outputs;
+        let outputs = &self.earlier.get(from)?.interface().outputs;
         let main = words::MAIN.iter().find_map(|name| {
             outputs.iter().find(|output| output.name == *name && is_text(&output.schema))
         });

@@ -42,7 +42,8 @@ impl<'r> Engine<'r> {
             .map_err(|error| self.failed(path, error))?;
         let given = filled.inputs();
         let contract = self.contracts.of(task);
-        let question = Question { step: path, contract: &contract, inputs: given };
+        let question =
+            Question { execution_id: id, step: path, contract: &contract, inputs: given };
         match self.services {
             Services::AtHand(answers) => {
                 // Nothing is awaited otherwise, and others want to go on, too.
@@ -83,14 +84,16 @@ impl<'r> Engine<'r> {
         hides_address: bool,
         halt: &Halt,
     ) -> Result<Answer, Stop> {
-        let Question { step: path, contract, inputs: given } = question;
+        let Question { execution_id, step: path, contract, inputs: given } = question;
         let task = contract.task();
         let capability = unit.document.capability();
-        let trace = way.trace_headers(|trace| trace.step(path));
+        let is_guarded = way.gate.is_guarded();
+        let trace = is_guarded.then(|| way.trace_headers(|trace| trace.step(path)));
+        let trace = trace.unwrap_or_default();
         let asker = Asker {
             run: self.run,
             session: self.session,
-            execution_id: execution_id(self.run, path),
+            execution_id,
             step: path,
             capability: &unit.pin,
             root: &self.plan.root.pin,
@@ -110,7 +113,7 @@ impl<'r> Engine<'r> {
         let address = hides_address.then(|| request::address(task).1);
         let retry = step.control.retry.as_ref();
         let (outcome, attempt) = self.send(way, &asker, &request, address, retry, halt).await?;
-        let (answer, head) = match outcome {
+        let (answer, mut head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
                 let response = self.admit(way, &asker, unit, step, task, response, attempt).await?;
@@ -123,8 +126,9 @@ impl<'r> Engine<'r> {
         };
         let answer = match answer {
             Ok(body) => {
-                let answer = Answer { body, head: head.clone() };
+                let answer = Answer { body, head };
                 self.learn_outputs(path, unit, step.action.outputs(), &answer)?;
+                head = answer.head;
                 Ok(answer.body)
             }
             Err(error) => Err(error),
@@ -224,7 +228,7 @@ impl<'r> Engine<'r> {
         let path = asker.step;
         let Way { outbound, retries, .. } = way;
         let retries = retries.for_step(retry);
-        let url = address.unwrap_or_else(|| request.url().to_string());
+        let url = address.unwrap_or_else(|| request.url().as_str().to_owned());
         let repeat_safe = request.repeat_safe();
         let effect = usize::from(!repeat_safe);
         let mut whole: Option<Permitted<PreparedRequest>> = None;
@@ -307,7 +311,7 @@ impl<'r> Engine<'r> {
                 step: path.to_owned(),
                 execution_id: asker.execution_id,
                 attempt,
-                method: request.method().to_string(),
+                method: request.method().as_str().to_owned(),
                 url: url.clone(),
                 upstream: outbound.upstream_of(request.url()),
                 request_digest: self.secrets.blind(request.digest()),

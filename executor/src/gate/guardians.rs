@@ -187,13 +187,13 @@ fn decision(phase: Phase, name: &str, outcome: &Outcome, changes: Vec<Change>) -
     Decision {
         phase,
         guardian: Some(name.to_owned()),
-        decision: outcome.verdict.as_str().to_owned(),
+        decision: outcome.verdict.as_str().into(),
         source: match &outcome.origin {
             Origin::Guardian => DecisionSource::Guardian,
             Origin::FailedClosed(_) => DecisionSource::FailedClosed,
             Origin::FailedOpen(_) => DecisionSource::FailedOpen,
         },
-        message: one_line(&outcome.message, MAX_WORDS),
+        message: one_line(&outcome.message, MAX_WORDS).into(),
         reason_codes: reasons.map(|code| one_line(code, 100)).collect(),
         changes,
     }

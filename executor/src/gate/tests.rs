@@ -190,7 +190,7 @@ impl Service {
         };
         let decision = only(asked.decisions);
         let seen = Seen {
-            decision: decision.decision.clone(),
+            decision: decision.decision.to_string(),
             source: decision.source,
             came_to,
             hits: self.hits.load(Ordering::SeqCst) - before,
@@ -505,7 +505,7 @@ async fn a_result_is_used_when_allowed_and_withheld_when_denied() {
     for fail in [CLOSED, OPEN] {
         let allow = |question| decide(&question, "allow");
         let (decision, verdict) = pass_result(fail, Ok(value.clone()), allow).await;
-        assert_eq!((decision.phase, decision.decision.as_str()), (Phase::Result, "allow"));
+        assert_eq!((decision.phase, &*decision.decision), (Phase::Result, "allow"));
         assert_eq!(verdict, Ok(value.clone()));
         let (_, verdict) = pass_result(fail, Err(failure()), allow).await;
         assert_eq!(verdict, Err(failure()));

@@ -46,9 +46,10 @@ pub(super) fn build_client(
 }
 
 /// Refuses what the connection let through: too many headers, and compressed bodies.
-pub(super) fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failure> {
+pub(super) fn check_headers(headers: &HeaderMap, host: impl Fn() -> String) -> Result<(), Failure> {
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if MAX_HEADER_BYTES < size {
+        let host = host();
         let message = format!("{host} answered with more than {MAX_HEADER_BYTES} bytes of headers");
         return Err(Failure::sent(Kind::ResponseTooLarge, message));
     }
@@ -64,6 +65,7 @@ pub(super) fn check_headers(headers: &HeaderMap, host: &str) -> Result<(), Failu
                 Some(known) => format!("the encoding `{known}`"),
                 None => "an encoding of its own".to_owned(),
             };
+            let host = host();
             let message = format!("{host} answered in {which}, though asked for none");
             Err(Failure::sent(Kind::NotJson, message))
         }

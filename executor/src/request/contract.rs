@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use a2s::{GraphqlTask, McpTask, MediaType, OpenApiTask, OperationParameter, Place, Task};
+use http::HeaderValue;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::openapi::{Seen, input, is_sent};
+use super::openapi::{Seen, accepted_types, input, is_sent};
 use super::schema::{Check, Direction, Misfit, Spelling};
 use super::{Error, RawResponse};
 
@@ -27,6 +28,8 @@ pub(crate) struct Contract {
     body: Lazy,
     /// One for each media type of each response, in the order of the task.
     answers: Vec<Lazy>,
+    /// What the service is asked to answer in.
+    accepted: OnceLock<HeaderValue>,
 }
 
 /// The contracts of one run, by task.
@@ -59,12 +62,18 @@ impl Contract {
             Task::Mcp(task) => (task.arguments().count(), 1),
         };
         let lazy = |count| std::iter::repeat_with(Lazy::new).take(count).collect();
-        Self { inputs: lazy(inputs), answers: lazy(answers), body: Lazy::new(), task }
+        let (inputs, answers) = (lazy(inputs), lazy(answers));
+        Self { inputs, answers, body: Lazy::new(), accepted: OnceLock::new(), task }
     }
 
     /// The task.
     pub(crate) fn task(&self) -> &Task {
         &self.task
+    }
+
+    /// The header `Accept` of its operation.
+    pub(super) fn accepted_types(&self, task: &OpenApiTask) -> HeaderValue {
+        self.accepted.get_or_init(|| accepted_types(task)).clone()
     }
 
     /// Holds the inputs of a request to their schemas.
@@ -85,16 +94,13 @@ impl Contract {
         inputs: &IndexMap<Place, Value>,
     ) -> Result<(), Error> {
         for (parameter, check) in task.parameters.iter().zip(&self.inputs) {
-            let place = parameter.input_place();
-            let Some(value) = input(inputs, &place).filter(|value| is_sent(parameter, value))
-            else {
-                continue;
-            };
+            let value = input(inputs, parameter).filter(|value| is_sent(parameter, value));
+            let Some(value) = value else { continue };
             let check =
                 check.get_or_init(|| Check::of_schema(task, &parameter.schema, Direction::Request));
             let Some(check) = check else { continue };
             let spelling = if is_exact(parameter) { Spelling::Exact } else { Spelling::Text };
-            fits(place, check.misfits_as_spelled(value, |_| spelling))?;
+            fits(|| parameter.input_place(), check.misfits_as_spelled(value, |_| spelling))?;
         }
         let value = inputs.get(&Place::Body).filter(|value| !value.is_null());
         let (Some(body), Some(value)) = (&task.body, value) else { return Ok(()) };
@@ -102,7 +108,7 @@ impl Contract {
         let check =
             self.body.get_or_init(|| Check::of_schema(task, &body.schema, Direction::Request));
         let misfits = |check: &Check| check.misfits_as_spelled(&seen.value, |at| seen.spelling(at));
-        fits(Place::Body, check.as_ref().map_or_else(Vec::new, misfits))
+        fits(|| Place::Body, check.as_ref().map_or_else(Vec::new, misfits))
     }
 
     fn check_variables(
@@ -120,7 +126,7 @@ impl Contract {
                 }
                 Check::of_json_schema(&schema)
             });
-            fits(place, check.as_ref().map_or_else(Vec::new, |check| check.misfits(value)))?;
+            fits(|| place, check.as_ref().map_or_else(Vec::new, |check| check.misfits(value)))?;
         }
         Ok(())
     }
@@ -141,7 +147,7 @@ impl Contract {
             };
             let compiled =
                 lazy.get_or_init(|| Check::of_schema(task.inputs(), schema, Direction::Request));
-            fits(place, compiled.as_ref().map_or_else(Vec::new, |own| check(own, value)))?;
+            fits(|| place, compiled.as_ref().map_or_else(Vec::new, |own| check(own, value)))?;
         }
         let whole = self.body.get_or_init(|| {
             Check::of_schema(task.inputs(), &task.input_schema, Direction::Request)
@@ -168,21 +174,21 @@ impl Contract {
             return vec![Misfit::of_whole(reason, "responses")];
         };
         let is_bodiless = declared_for(task, response.status).next().is_none();
-        let rule = format!("responses/{status}/content");
+        let rule = || format!("responses/{status}/content");
         if response.body.is_empty() {
             let may_be_empty = is_bodiless
                 || task.method == a2s::Method::Head
                 || matches!(response.status, 204 | 205);
             let reason = "is empty, which is not declared".to_owned();
-            return if may_be_empty { Vec::new() } else { vec![Misfit::of_whole(reason, &rule)] };
+            return if may_be_empty { Vec::new() } else { vec![Misfit::of_whole(reason, &rule())] };
+        }
+        if is_bodiless {
+            return Vec::new();
         }
         let Some(came) = response.media_type() else { return Vec::new() };
         let Some(one) = declaration_of(task, response.status, &came) else {
-            if is_bodiless {
-                return Vec::new();
-            }
             let reason = format!("is of the media type {}, which is not declared", came.essence());
-            return vec![Misfit::of_whole(reason, &rule)];
+            return vec![Misfit::of_whole(reason, &rule())];
         };
         let Some(check) = self.answers.get(one.index).filter(|_| came.is_json()) else {
             return Vec::new();
@@ -209,8 +215,8 @@ fn is_exact(parameter: &OperationParameter) -> bool {
     parameter.content.as_ref().is_some_and(MediaType::is_json)
 }
 
-fn fits(place: Place, misfits: Vec<Misfit>) -> Result<(), Error> {
-    if misfits.is_empty() { Ok(()) } else { Err(Error::Misfit { place, misfits }) }
+fn fits(place: impl FnOnce() -> Place, misfits: Vec<Misfit>) -> Result<(), Error> {
+    if misfits.is_empty() { Ok(()) } else { Err(Error::Misfit { place: place(), misfits }) }
 }
 
 /// An answer that an operation declares.
@@ -267,13 +273,19 @@ fn declared(task: &OpenApiTask) -> impl Iterator<Item = Declared<'_>> {
 
 /// The most exact declaration of a status: itself, its class (`2XX`), or `default`.
 pub(crate) fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
-    let declared = |name: &str| {
+    let declared = |is_wanted: fn(&str, u16) -> bool| {
         let mut statuses = task.responses.iter().map(|(status, _)| status.as_str());
-        statuses.find(|status| status.eq_ignore_ascii_case(name))
+        statuses.find(|text| is_wanted(text, status))
     };
-    declared(&status.to_string())
-        .or_else(|| declared(&format!("{}XX", status / 100)))
-        .or_else(|| declared("default"))
+    declared(|text, status| text.len() == 3 && text.parse() == Ok(status))
+        .or_else(|| declared(is_class_of))
+        .or_else(|| declared(|text, _| text.eq_ignore_ascii_case("default")))
+}
+
+/// Whether a text is the class of a status: `2XX`.
+fn is_class_of(text: &str, status: u16) -> bool {
+    let &[digit, b'x' | b'X', b'x' | b'X'] = text.as_bytes() else { return false };
+    u16::from(digit) == u16::from(b'0') + status / 100
 }
 
 #[cfg(test)]

@@ -43,13 +43,15 @@ const LITERAL: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'%');
 
+/// The request of an operation; `accepted` are its [`accepted_types`].
 pub(super) fn prepare(
     task: &OpenApiTask,
+    accepted: HeaderValue,
     inputs: &IndexMap<Place, Value>,
 ) -> Result<PreparedRequest, Error> {
     check_places(task, inputs)?;
     let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT, accepted_types(task));
+    headers.insert(ACCEPT, accepted);
     write_headers(task, inputs, &mut headers)?;
     let body = write_body(task, inputs, &mut headers)?;
     Ok(PreparedRequest {
@@ -84,11 +86,15 @@ fn method(method: Method) -> http::Method {
     }
 }
 
-/// The input for a place. Header names are alike in upper and lower case.
-pub(super) fn input<'a>(inputs: &'a IndexMap<Place, Value>, place: &Place) -> Option<&'a Value> {
-    inputs.iter().find(|(given, _)| is_same(given, place)).map(|(_, value)| value)
+/// The input for a parameter.
+pub(super) fn input<'a>(
+    inputs: &'a IndexMap<Place, Value>,
+    parameter: &OperationParameter,
+) -> Option<&'a Value> {
+    inputs.iter().find(|(place, _)| parameter.is_at(place)).map(|(_, value)| value)
 }
 
+/// Whether two places are one. Header names are alike in upper and lower case.
 pub(crate) fn is_same(one: &Place, other: &Place) -> bool {
     match (one, other) {
         (Place::Header(one), Place::Header(other)) => one.eq_ignore_ascii_case(other),
@@ -99,7 +105,7 @@ pub(crate) fn is_same(one: &Place, other: &Place) -> bool {
 fn check_places(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<(), Error> {
     let known = |given: &Place| match given {
         Place::Body => task.body.is_some(),
-        place => task.parameters.iter().any(|parameter| is_same(&parameter.input_place(), place)),
+        place => task.parameters.iter().any(|parameter| parameter.is_at(place)),
     };
     match inputs.keys().find(|place| !known(place)) {
         Some(place) => Err(Error::Unknown(place.clone())),
@@ -122,13 +128,12 @@ fn given<'a>(
         if wanted == ParameterPlace::Header && is_ignored_header(&parameter.name) {
             continue;
         }
-        let place = parameter.input_place();
-        let value = input(inputs, &place).unwrap_or(&Value::Null);
-        let given = Given { parameter, place, value };
+        let value = input(inputs, parameter).unwrap_or(&Value::Null);
+        let given = Given { parameter, value };
         if given.is_defined() {
             found.push(given);
         } else if parameter.required {
-            return Err(Error::Missing(given.place));
+            return Err(Error::Missing(parameter.input_place()));
         }
     }
     Ok(found)
@@ -141,7 +146,7 @@ pub(super) fn is_sent(parameter: &OperationParameter, value: &Value) -> bool {
         parameter.place == ParameterPlace::Header && is_ignored_header(&parameter.name);
     let has_nothing = value.as_str().map_or_else(|| Shape::of(value).is_none(), str::is_empty);
     let is_empty = parameter.allow_empty_value && has_nothing;
-    let given = Given { parameter, place: parameter.input_place(), value };
+    let given = Given { parameter, value };
     !is_ignored && !is_empty && given.is_defined()
 }
 
@@ -163,7 +168,7 @@ fn write_url(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<Url,
     url.set_query(None);
     let mut query: Vec<String> = task.server.query().map(str::to_owned).into_iter().collect();
     for given in given(task, inputs, ParameterPlace::Query)? {
-        let pairs = given.query_pairs().map_err(|reason| Error::value(&given.place, reason))?;
+        let pairs = given.query_pairs().map_err(|reason| given.misfit(reason))?;
         query.extend(pairs.into_iter().map(|(name, value)| format!("{name}={value}")));
     }
     if !query.is_empty() {
@@ -193,20 +198,20 @@ fn write_segment(template: &str, values: &[Given<'_>]) -> Result<String, Error> 
             .iter()
             .find(|given| given.parameter.name == name)
             .ok_or_else(|| Error::Missing(Place::Path(name.to_owned())))?;
-        let value = given.path_text().map_err(|reason| Error::value(&given.place, reason))?;
+        let value = given.path_text().map_err(|reason| given.misfit(reason))?;
         written.push_str(&value);
-        filled_by = Some(&given.place);
+        filled_by = Some(given);
         rest = behind;
     }
     written.extend(utf8_percent_encode(rest, LITERAL));
     let decoded = percent_decode_str(&written).decode_utf8_lossy();
     match filled_by {
         // Every parser of addresses removes such segments, however they are encoded.
-        Some(place) if matches!(&*decoded, "." | "..") => {
-            Err(Error::value(place, "`.` and `..` would change the path"))
+        Some(given) if matches!(&*decoded, "." | "..") => {
+            Err(given.misfit("`.` and `..` would change the path"))
         }
-        Some(place) if decoded.is_empty() => {
-            Err(Error::value(place, "an empty segment would address something else"))
+        Some(given) if decoded.is_empty() => {
+            Err(given.misfit("an empty segment would address something else"))
         }
         Some(_) | None => Ok(written),
     }
@@ -226,19 +231,19 @@ fn write_headers(
 ) -> Result<(), Error> {
     for given in given(task, inputs, ParameterPlace::Header)? {
         let name = HeaderName::from_bytes(given.parameter.name.as_bytes())
-            .map_err(|_| Error::value(&given.place, "its name is not one of a header"))?;
+            .map_err(|_| given.misfit("its name is not one of a header"))?;
         if is_reserved_header(&name) {
             let reason = "this header belongs to the connection or to credentials";
-            return Err(Error::value(&given.place, reason));
+            return Err(given.misfit(reason));
         }
-        let text = given.header_text().map_err(|reason| Error::value(&given.place, reason))?;
+        let text = given.header_text().map_err(|reason| given.misfit(reason))?;
         let reason = "a header holds visible ASCII characters on one line";
-        let value = header_value(&text).ok_or_else(|| Error::value(&given.place, reason))?;
+        let value = header_value(&text).ok_or_else(|| given.misfit(reason))?;
         headers.insert(name, value);
     }
     let mut cookies = Vec::new();
     for given in given(task, inputs, ParameterPlace::Cookie)? {
-        let pairs = given.cookie_pairs().map_err(|reason| Error::value(&given.place, reason))?;
+        let pairs = given.cookie_pairs().map_err(|reason| given.misfit(reason))?;
         cookies.extend(pairs.into_iter().map(|(name, value)| format!("{name}={value}")));
     }
     // Names and values are encoded or checked, so they are always fit for a header.
@@ -271,7 +276,7 @@ const MAX_ACCEPTED: usize = 8;
 /// What the operation declares for success, JSON first, as steps read members of it; and anything
 /// else at the end of the queue: what cannot be read is better explained by us than refused by the
 /// service. An operation that declares nothing is asked for JSON.
-fn accepted_types(task: &OpenApiTask) -> HeaderValue {
+pub(super) fn accepted_types(task: &OpenApiTask) -> HeaderValue {
     let mut declared: Vec<(&str, bool)> = Vec::new();
     for (status, response) in &task.responses {
         let content = response.get("content").and_then(Value::as_object);

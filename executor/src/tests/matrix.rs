@@ -373,7 +373,7 @@ async fn check(point: Point, given: Answer, fail: FailMode) {
     });
     let cell = Cell {
         sent: sent.collect(),
-        recorded: first.map(|d| (d.decision, d.source, d.reason_codes)),
+        recorded: first.map(|d| (d.decision.into_owned(), d.source, d.reason_codes)),
         caller,
     };
     assert_eq!(cell, verdict.meets(point, reason), "{case}");

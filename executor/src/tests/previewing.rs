@@ -21,7 +21,7 @@ fn said(plan: &PlanAnswer) -> Vec<(String, String)> {
             None => return,
             Some(Preview::Decided { decisions }) => {
                 assert_eq!(decisions.len(), 1);
-                decisions[0].decision.clone()
+                decisions[0].decision.to_string()
             }
             Some(Preview::Unknown { needs }) => format!("needs {}", needs.join(", ")),
             Some(Preview::NotAsked { reason }) => reason.clone(),
@@ -198,7 +198,7 @@ async fn a_modification_is_shown_and_changes_nothing() {
     let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
     let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
     let [decision] = &decisions[..] else { panic!("{decisions:?}") };
-    assert_eq!((decision.decision.as_str(), decision.message.as_str()), ("modify", "elsewhere"));
+    assert_eq!((&*decision.decision, &*decision.message), ("modify", "elsewhere"));
     assert_eq!(decision.reason_codes, ["moved"]);
     let change = &decision.changes[0];
     assert_eq!(
@@ -225,7 +225,7 @@ async fn a_guardian_that_does_not_answer_is_shown_as_that() {
         let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
         let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
         let [decision] = &decisions[..] else { panic!("{decisions:?}") };
-        assert_eq!((decision.decision.as_str(), decision.source), (decided, source));
+        assert_eq!((&*decision.decision, decision.source), (decided, source));
         assert!(decision.message.contains("cannot be reached"), "{}", decision.message);
         assert!(decision.reason_codes.contains(&"guardian_unreachable".to_owned()));
         app.crash().await;

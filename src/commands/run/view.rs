@@ -230,7 +230,7 @@ fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
 
 /// Prints what a guardian decided, behind who it is and when.
 pub(super) fn print_verdict(indent: &str, who: &str, decision: &Decision, output: &mut Output) {
-    let style = match decision.decision.as_str() {
+    let style = match &*decision.decision {
         "allow" => GOOD,
         "deny" => BAD,
         _ => WARN,

@@ -166,6 +166,19 @@ impl OperationParameter {
         }
     }
 
+    /// Whether a place is [its own](Self::input_place). Header names do not tell case apart (RFC
+    /// 9110, 5.1).
+    #[must_use]
+    pub fn is_at(&self, place: &Place) -> bool {
+        match (self.place, place) {
+            (ParameterPlace::Path, Place::Path(name))
+            | (ParameterPlace::Query, Place::Query(name))
+            | (ParameterPlace::Cookie, Place::Cookie(name)) => *name == self.name,
+            (ParameterPlace::Header, Place::Header(name)) => name.eq_ignore_ascii_case(&self.name),
+            _ => false,
+        }
+    }
+
     /// Whether it is the header by which a service knows a request again, so that sending it twice
     /// has the effect of sending it once (draft-ietf-httpapi-idempotency-key-header). The executor
     /// fills it in where a step does not.

@@ -1,15 +1,15 @@
 //! A parameter and its value, written for its place.
 
-use a2s::{MediaType, OperationParameter, Place, Style};
+use a2s::{MediaType, OperationParameter, Style};
 use serde_json::Value;
 
+use crate::request::Error;
 use crate::request::style::{self, Escape, Reason, Shape};
 
-/// A parameter, its place and the value that was given for it, null for none.
+/// A parameter and the value that was given for it, null for none.
 #[derive(Debug)]
 pub(super) struct Given<'a> {
     pub(super) parameter: &'a OperationParameter,
-    pub(super) place: Place,
     pub(super) value: &'a Value,
 }
 
@@ -17,6 +17,11 @@ pub(super) struct Given<'a> {
 const NO_TEXT: Reason = "it is sent as text, so it is text, a number or a boolean";
 
 impl Given<'_> {
+    /// The value cannot be sent, for this reason.
+    pub(super) fn misfit(&self, reason: Reason) -> Error {
+        Error::value(&self.parameter.input_place(), reason)
+    }
+
     /// Whether there is anything to send: null is nothing, and so is an array or object without
     /// items, unless it has a notation of its own.
     pub(super) fn is_defined(&self) -> bool {

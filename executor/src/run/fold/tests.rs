@@ -105,7 +105,7 @@ pub(crate) fn started(session: &str) -> EventKind {
         capability,
         dependencies: Vec::new(),
         notices: Vec::new(),
-        inputs: serde_json::Map::new(),
+        inputs: Map::new(),
         secrets: Vec::new(),
         recalled: BTreeMap::new(),
         trigger: None,

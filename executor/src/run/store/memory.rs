@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::plans::forgotten_before;
 use super::queue::{Load, Place};
-use super::told::{Told, is_in_outline, is_turn, status_after};
+use super::told::{Told, is_in_outline, is_turn, status_after, tell};
 use super::write::{Outcome, Task};
 use super::{
     Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
@@ -104,7 +104,7 @@ impl Memory {
                 let outcome = kept.tell(event, epoch, sealed);
                 drop(kept);
                 if matches!(outcome, Outcome::Done) {
-                    committed.send_replace(seq);
+                    tell(&committed, seq);
                 }
                 outcome
             }

@@ -39,6 +39,15 @@ impl Told {
     }
 }
 
+/// Tells whoever follows a run the number of its last event. Who begins to follow it later reads the
+/// number, so that nobody is looked for where nobody follows.
+pub(super) fn tell(committed: &watch::Sender<u64>, seq: u64) {
+    committed.send_if_modified(|last| {
+        *last = seq;
+        committed.receiver_count() > 0
+    });
+}
+
 /// The state of a run behind an event, when that changes it.
 pub(super) fn status_after(event: &Event) -> Option<RunStatus> {
     match &event.kind {

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgPool, SqliteConnection};
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use super::told::Told;
+use super::told::{Told, tell};
 use super::{Caps, Claimed, Created, Epoch, Held, Lease, NewPlan, NewRun, WHAT, postgres, sqlite};
 use crate::database::failed;
 use crate::error::Error;
@@ -127,7 +127,7 @@ async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgen
                     if let (Task::Tell(Told::Event { event, committed, .. }), Outcome::Done) =
                         (&job.task, &outcome)
                     {
-                        committed.send_replace(event.seq);
+                        tell(committed, event.seq);
                     }
                     if let Some(reply) = job.reply {
                         // Nobody waits any more; the commit holds all the same.

@@ -119,7 +119,7 @@ impl Scene<'_> {
         method: &'static str,
     ) -> Option<Event> {
         let (severity, is_alert, action, disposition) =
-            match (decision.decision.as_str(), decision.source) {
+            match (&*decision.decision, decision.source) {
                 ("deny", _) => (Severity::High, true, (2, "Denied"), (2, "Blocked")),
                 ("modify", _) => (Severity::Low, false, (4, "Modified"), (11, "Corrected")),
                 (_, DecisionSource::FailedOpen) => {
@@ -127,7 +127,7 @@ impl Scene<'_> {
                 }
                 _ => return None,
             };
-        let did = match (decision.decision.as_str(), decision.source) {
+        let did = match (&*decision.decision, decision.source) {
             ("deny", DecisionSource::Guardian) => "denied",
             ("deny", _) => "gave no usable answer, which denies",
             ("modify", _) => "changed",

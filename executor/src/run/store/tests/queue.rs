@@ -127,7 +127,7 @@ async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
             key: Some("key".to_owned()),
             request_digest: Digest::of_bytes(b"key"),
             plan: None,
-            first: event(3, 1, started()),
+            first: event(3, 1, started("s")),
             sealed: None,
             lease: None,
             room: full,
