@@ -123,7 +123,7 @@ fn a_tool_step_is_an_activity_and_what_is_no_plain_yes_a_finding() {
         ("/actor/user/type", json!("AI Agent")),
         ("/actor/session/uid", json!("s")),
         ("/api/operation", json!("Dogs.pay")),
-        ("/api/service/uid", json!(a2s::Digest::of_bytes(b""))),
+        ("/api/service/uid", json!(a2s::Digest::of_bytes(b"doc"))),
         ("/api/request/uid", json!(Uuid::from_u128(9))),
         ("/api/response/code", json!(200)),
         ("/src_endpoint/svc_name", json!("test")),
