@@ -87,7 +87,7 @@ impl Shown {
 }
 impl Shown {
     fn print(&self, output: &mut Output) {
-        let capability = self.document.capability();
+        let (capability, interface) = (self.document.capability(), self.document.interface());
         let Capability { name, version, description, .. } = capability;
         output.line(format_args!("{NAME}{name}{NAME:#} {version}  {}", plain(description)));
         output.line(format_args!("{DIM}{}{DIM:#}", self.document.digest()));
@@ -102,17 +102,16 @@ impl Shown {
         }
         let authors: Vec<_> = capability.authors.iter().map(|author| plain(&author.name)).collect();
         print_about("by", &authors.join(", "), output);
-        print_about("services", &joined(&self.document.interface().services), output);
-        let changes =
-            match (self.document.interface().read_only, capability.dependencies.is_empty()) {
-                (true, _) => "only reads",
-                (false, true) => "changes something",
-                (false, false) => "does what its dependencies do",
-            };
-        let complexity = self.document.interface().complexity.as_str();
+        print_about("services", &joined(&interface.services), output);
+        let changes = match (interface.read_only, capability.dependencies.is_empty()) {
+            (true, _) => "only reads",
+            (false, true) => "changes something",
+            (false, false) => "does what its dependencies do",
+        };
+        let complexity = interface.complexity.as_str();
         print_about("effort", &format!("{complexity} complexity, {changes}"), output);
-        if !self.document.interface().permissions.is_empty() {
-            print_about("needs", &joined(&self.document.interface().permissions), output);
+        if !interface.permissions.is_empty() {
+            print_about("needs", &joined(&interface.permissions), output);
         }
         for dependency in &capability.dependencies {
             let pin =
@@ -126,7 +125,7 @@ impl Shown {
     }
 
     fn print_fields(&self, output: &mut Output) {
-        let Interface { inputs, outputs, uses_others, .. } = &self.document.interface();
+        let Interface { inputs, outputs, uses_others, .. } = self.document.interface();
         let names = inputs.iter().map(|input| &input.name);
         let names = names.chain(outputs.iter().map(|field| &field.name));
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(MAX_COLUMN);

@@ -330,7 +330,7 @@ pub(super) struct Described {
     /// Why not to begin to use it, and what to use instead
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) deprecated: Option<String>,
-    /// Whether it was withdrawn, and is kept for those alone who name its digest
+    /// Whether it was yanked: it is kept for those who name its version, and found by nobody else
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) yanked: bool,
     /// JSON Schema of `inputs` of `execute_capability`

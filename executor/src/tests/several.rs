@@ -54,9 +54,9 @@ async fn tell(app: &App, word: &str) -> Run {
 
 /// Guardian and decision of each, in order.
 fn said(decisions: &[Decision]) -> Vec<(&str, &str)> {
-    let said = decisions.iter().map(|decision| {
-        (decision.guardian.as_deref().unwrap_or_default(), &*decision.decision)
-    });
+    let said = decisions
+        .iter()
+        .map(|decision| (decision.guardian.as_deref().unwrap_or_default(), &*decision.decision));
     said.collect()
 }
 

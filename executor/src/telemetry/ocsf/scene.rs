@@ -118,15 +118,15 @@ impl Scene<'_> {
         decision: &Decision,
         method: &'static str,
     ) -> Option<Event> {
-        let (severity, is_alert, action, disposition) =
-            match (&*decision.decision, decision.source) {
-                ("deny", _) => (Severity::High, true, (2, "Denied"), (2, "Blocked")),
-                ("modify", _) => (Severity::Low, false, (4, "Modified"), (11, "Corrected")),
-                (_, DecisionSource::FailedOpen) => {
-                    (Severity::Medium, true, (1, "Allowed"), (16, "No Action"))
-                }
-                _ => return None,
-            };
+        let (severity, is_alert, action, disposition) = match (&*decision.decision, decision.source)
+        {
+            ("deny", _) => (Severity::High, true, (2, "Denied"), (2, "Blocked")),
+            ("modify", _) => (Severity::Low, false, (4, "Modified"), (11, "Corrected")),
+            (_, DecisionSource::FailedOpen) => {
+                (Severity::Medium, true, (1, "Allowed"), (16, "No Action"))
+            }
+            _ => return None,
+        };
         let did = match (&*decision.decision, decision.source) {
             ("deny", DecisionSource::Guardian) => "denied",
             ("deny", _) => "gave no usable answer, which denies",
