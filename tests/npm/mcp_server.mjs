@@ -1,5 +1,5 @@
 // MCP servers of the official TypeScript SDKs, for the tests of the executor.
-// node mcp_server.mjs FOLDER PORT: FOLDER has node_modules.
+// node mcp_server.mjs FOLDER: FOLDER has node_modules.
 //   /modern     the SDK of 2026-07-28, which wants no session
 //   /strict     the same, and no earlier revision
 //   /stateful   the SDK before it: a session, and answers as streams of events
@@ -9,7 +9,7 @@ import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [folder, port] = process.argv.slice(2);
+const [folder] = process.argv.slice(2);
 const require = createRequire(`${folder}/package.json`);
 // The new packages have no `require` for every part of them.
 const load = (name) => import(pathToFileURL(require.resolve(name)));
@@ -90,6 +90,10 @@ const read = async (request) => {
   for await (const chunk of request) body += chunk;
   return body ? JSON.parse(body) : undefined;
 };
-createServer(async (request, response) => {
+const server = createServer(async (request, response) => {
   await paths[request.url](request, response, await read(request));
-}).listen(Number(port), "127.0.0.1", () => console.log("ready"));
+});
+// A port that is free: which, it says.
+server.listen(0, "127.0.0.1", () =>
+  console.log(`listening on http://127.0.0.1:${server.address().port}`),
+);

@@ -1,9 +1,9 @@
 // A GraphQL service of graphql-yoga, for the tests of the executor.
-// node yoga.mjs FOLDER PORT: FOLDER has node_modules.
+// node yoga.mjs FOLDER: FOLDER has node_modules.
 import { createRequire } from "node:module";
 import { createServer } from "node:http";
 
-const [folder, port] = process.argv.slice(2);
+const [folder] = process.argv.slice(2);
 const require = createRequire(`${folder}/package.json`);
 const { createSchema, createYoga } = require("graphql-yoga");
 const { GraphQLError } = require("graphql");
@@ -64,4 +64,8 @@ const persisted = {
 };
 
 const yoga = createYoga({ schema, plugins: [persisted], logging: false, landingPage: false });
-createServer(yoga).listen(Number(port), "127.0.0.1", () => console.log("ready"));
+const server = createServer(yoga);
+// A port that is free: which, it says.
+server.listen(0, "127.0.0.1", () =>
+  console.log(`listening on http://127.0.0.1:${server.address().port}`),
+);

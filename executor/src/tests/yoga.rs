@@ -31,7 +31,7 @@ impl Library {
         let packages = packages()?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/npm/yoga.mjs");
         let arguments: [&OsStr; 2] = [script.as_os_str(), packages.as_os_str()];
-        let service = Process::start(arguments, "ready").unwrap();
+        let service = Process::start(arguments).unwrap();
         let mut world = World::new().await;
         let host = a2s::Domain::new("api.example").unwrap();
         world.config.upstreams.insert(host, service.url.parse().unwrap());

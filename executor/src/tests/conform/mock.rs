@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -37,18 +36,16 @@ pub(in crate::tests) struct Process {
 }
 
 impl Process {
-    /// Starts `node` with `arguments` and a free port behind them, and waits until it says `ready`.
+    /// Starts `node` with `arguments`, and waits until it says `listening on` an address. It takes a
+    /// port that is free: one that was chosen for it could be taken by the time it is used.
     ///
     /// # Errors
     /// What it said when it ended instead.
     pub(in crate::tests) fn start<'a>(
         arguments: impl IntoIterator<Item = &'a OsStr>,
-        ready: &str,
     ) -> Result<Self, String> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut child = Command::new("node")
             .args(arguments)
-            .arg(port.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -58,12 +55,12 @@ impl Process {
         let mut said = String::new();
         for line in lines.by_ref() {
             let line = line.unwrap();
-            if line.contains(ready) {
+            if let Some((_, url)) = line.split_once("listening on ") {
                 // Read on, so that it is never kept from writing.
                 std::thread::spawn(move || lines.for_each(drop));
                 let errors = child.stderr.take().unwrap();
                 std::thread::spawn(move || BufReader::new(errors).lines().for_each(drop));
-                return Ok(Self { child, url: format!("http://127.0.0.1:{port}") });
+                return Ok(Self { child, url: url.to_owned() });
             }
             said.push_str(&line);
         }
@@ -77,7 +74,7 @@ impl Process {
     pub(super) fn prism(packages: &Path, description: &Path) -> Result<Self, String> {
         let command = packages.join("node_modules/@stoplight/prism-cli/dist/index.js");
         assert!(command.is_file(), "Prism is not installed in {}", packages.display());
-        let arguments: [&OsStr; 8] = [
+        let arguments: [&OsStr; 9] = [
             command.as_os_str(),
             "mock".as_ref(),
             "--errors".as_ref(),
@@ -86,8 +83,9 @@ impl Process {
             "--host".as_ref(),
             "127.0.0.1".as_ref(),
             "--port".as_ref(),
+            "0".as_ref(),
         ];
-        Self::start(arguments, "Prism is listening")
+        Self::start(arguments)
     }
 }
 

@@ -23,7 +23,7 @@ impl Weather {
         let packages = packages()?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/npm/mcp_server.mjs");
         let arguments: [&OsStr; 2] = [script.as_os_str(), packages.as_os_str()];
-        let service = Process::start(arguments, "ready").unwrap();
+        let service = Process::start(arguments).unwrap();
         let (world, app) = open(&service.url).await;
         Some(Self { world, app, _service: service })
     }
