@@ -1,11 +1,13 @@
 //! One question, one deadline, one verdict.
 
+mod in_process;
 mod outcome;
 mod several;
 mod tls;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -14,6 +16,7 @@ use url::Url;
 use crate::message::{
     Body, Call, Decision, Id, Limits, Method, Ping, Pong, Request, Response, ResponseError, code,
 };
+pub use in_process::{Answering, InProcess};
 pub use outcome::{FailMode, Failure, Origin, Outcome, Verdict};
 pub use several::{Consultation, Guardians};
 pub use tls::{Authorities, Identity};
@@ -92,12 +95,19 @@ pub enum BuildError {
 ///
 /// It has its own HTTP client: it follows no redirect, obeys no proxy variable, and repeats nothing
 /// that a guardian may already have judged. Connections are kept, and over TLS they speak HTTP/2
-/// where the guardian offers it.
+/// where the guardian offers it. A guardian of the same process needs none of that: see
+/// [`in_process`](Self::in_process).
 #[derive(Clone, Debug)]
 pub struct GuardianClient {
-    endpoint: Url,
+    way: Way,
     options: Options,
-    http: reqwest::Client,
+}
+
+/// How messages travel.
+#[derive(Clone, Debug)]
+enum Way {
+    Http { endpoint: Url, client: reqwest::Client },
+    InProcess(Arc<dyn InProcess>),
 }
 
 impl GuardianClient {
@@ -119,7 +129,7 @@ impl GuardianClient {
         if let Some(Authorities(authorities)) = &options.authorities {
             builder = builder.tls_certs_only(authorities.iter().cloned());
         }
-        let http = builder
+        let client = builder
             .default_headers(headers)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -128,7 +138,14 @@ impl GuardianClient {
             .timeout(options.timeout)
             .build()
             .map_err(BuildError::Http)?;
-        Ok(Self { endpoint, options, http })
+        Ok(Self { way: Way::Http { endpoint, client }, options })
+    }
+
+    /// A client for a guardian of this process. It is asked with the very messages that would travel,
+    /// and judged by the same rules: of `options`, timeout, limits and fail modes count, and nothing
+    /// that is about connections.
+    pub fn in_process(guardian: Arc<dyn InProcess>, options: Options) -> Self {
+        Self { way: Way::InProcess(guardian), options }
     }
 
     /// The same with connections of its own. A connection is served by the runtime that it was opened
@@ -137,12 +154,10 @@ impl GuardianClient {
     /// # Errors
     /// The HTTP client cannot be made.
     pub fn apart(&self) -> Result<Self, BuildError> {
-        Self::new(self.endpoint.clone(), self.options.clone())
-    }
-
-    /// Where the guardian is.
-    pub fn endpoint(&self) -> &Url {
-        &self.endpoint
+        match &self.way {
+            Way::Http { endpoint, .. } => Self::new(endpoint.clone(), self.options.clone()),
+            Way::InProcess(_) => Ok(self.clone()),
+        }
     }
 
     /// Ask about one step. Whatever happens, there is an outcome: a guardian that does not give a
@@ -208,20 +223,24 @@ impl GuardianClient {
         })
     }
 
-    /// One HTTP exchange, up to a response that carries the id of the question.
+    /// One exchange, up to a response that carries the id of the question.
     async fn send(&self, question: &Request, headers: HeaderMap) -> Result<Body, Failure> {
-        let request = self.http.post(self.endpoint.clone()).headers(headers);
-        let sent = request.body(question.to_vec()).send().await;
-        let response = sent.map_err(|e| Failure::of_transport(&e))?;
-        if !response.status().is_success() {
-            return Err(Failure::Status(response.status().as_u16()));
-        }
-        let content_type =
-            response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-        if !is_json(content_type) {
-            return Err(Failure::ContentType(String::from_utf8_lossy(content_type).into_owned()));
-        }
-        let body = self.read_body(response).await?;
+        let body = match &self.way {
+            Way::Http { endpoint, client } => {
+                let request = client.post(endpoint.clone()).headers(headers);
+                self.exchange(request.body(question.to_vec())).await?
+            }
+            Way::InProcess(guardian) => {
+                let answer = guardian.answer(question.to_vec());
+                let answer = tokio::time::timeout(self.options.timeout, answer).await;
+                let answer = answer.map_err(|_| Failure::Timeout)?;
+                let limit = self.options.limits.bytes;
+                if limit < answer.len() {
+                    return Err(Failure::TooLarge { limit });
+                }
+                answer
+            }
+        };
         let response =
             Response::from_slice(&body, self.options.limits).map_err(|error| match error {
                 ResponseError::Syntax(_) | ResponseError::NotAResponse(_) => {
@@ -239,6 +258,20 @@ impl GuardianClient {
             _ => return Err(Failure::WrongId),
         }
         Ok(response.body)
+    }
+
+    /// One HTTP exchange, up to the body of a response that may be read.
+    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, Failure> {
+        let response = request.send().await.map_err(|e| Failure::of_transport(&e))?;
+        if !response.status().is_success() {
+            return Err(Failure::Status(response.status().as_u16()));
+        }
+        let content_type =
+            response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        if !is_json(content_type) {
+            return Err(Failure::ContentType(String::from_utf8_lossy(content_type).into_owned()));
+        }
+        self.read_body(response).await
     }
 
     async fn read_body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {

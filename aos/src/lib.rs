@@ -3,8 +3,9 @@
 //! An agent sends what it is about to do as a JSON-RPC request over HTTP, and gets `allow`, `deny`
 //! or `modify`. This crate has the messages ([`message`]) and the agent's side of the
 //! conversation ([`GuardianClient`] for one guardian, [`Guardians`] for several); a guardian reads
-//! with [`message::Request::from_slice`] and answers with [`message::Response`]. It follows version 0.1.0 of the text, writes what its JSON
-//! Schema accepts, and reads every form that text, schema and examples show.
+//! with [`message::Request::from_slice`] and answers with [`message::Response`], and one in the
+//! process of its agent is an [`InProcess`]. It follows version 0.1.0 of the text, writes what its
+//! JSON Schema accepts, and reads every form that text, schema and examples show.
 //!
 //! # Example: ask before a tool is called
 //!
@@ -87,6 +88,6 @@ pub mod message;
 mod client;
 
 pub use client::{
-    Authorities, Bearer, BuildError, Consultation, FailMode, Failure, GuardianClient, Guardians,
-    Identity, Options, Origin, Outcome, Verdict,
+    Answering, Authorities, Bearer, BuildError, Consultation, FailMode, Failure, GuardianClient,
+    Guardians, Identity, InProcess, Options, Origin, Outcome, Verdict,
 };

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::peers::Peers;
 use crate::world::{
-    Method, Process, Service, chain, chain_name, document, mean, milliseconds, operation, task,
-    thing,
+    Method, Process, Questions, Service, chain, chain_name, document, mean, milliseconds,
+    operation, task, thing,
 };
 
 const CHAINS: [usize; 4] = [1, 10, 100, 1_000];
@@ -27,20 +27,43 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
     println!("  empty folder, publishing them  {:>8.1} ms", milliseconds(ready));
     println!("  same folder again              {:>8.1} ms", milliseconds(again));
 
-    let allowing = format!("{}/guardian", service.url);
-    let guardians = [("off", "off"), ("that allows", &allowing), ("built-in", "builtin")];
-    for (words, guardian) in guardians {
+    let methods = [Method::Get, Method::Post];
+    let mut questions = Vec::new();
+    for method in methods {
+        questions.push((method, service.questions(client, method).await));
+    }
+    for words in ["off", "that allows", "of ours, in a process of its own", "built-in"] {
         for durability in durabilities {
-            let flags = ["--durability", durability, "--guardian", guardian];
-            let process = Process::start(&service, &flags);
+            let flags = ["--durability", durability];
+            let elsewhere = (words == "of ours, in a process of its own")
+                .then(|| Process::start(&service, &flags));
+            let asked = match (words, &elsewhere) {
+                (_, Some(elsewhere)) => Some(elsewhere.guardian()),
+                ("that allows", None) => Some(format!("{}/guardian", service.url)),
+                _ => None,
+            };
+            let guardian = match (words, &asked) {
+                (_, Some(url)) => url,
+                ("built-in", None) => "builtin",
+                _ => "off",
+            };
+            let process =
+                Process::start(&service, &[&flags[..], &["--guardian", guardian]].concat());
             println!();
             println!("journal {durability}, guardian {words}");
-            let asked = match guardian {
-                "off" => None,
-                "builtin" => Some(format!("{}aos", process.url())),
-                url => Some(url.to_owned()),
-            };
-            measure_chains(client, &service, &process, asked.as_deref(), rounds).await;
+            print_head();
+            for (method, questions) in &questions {
+                // The built-in one answers to others over HTTP.
+                let url = asked.clone().unwrap_or_else(|| process.guardian());
+                let posts = match guardian {
+                    "off" => vec![("", Posts::None)],
+                    _ => vec![
+                        (", small", Posts::Small),
+                        (", asked", Posts::Questions { url, questions }),
+                    ],
+                };
+                measure_chains(client, &service, &process, *method, &posts, rounds).await;
+            }
             measure_parallel(client, &service, &process, rounds.min(10)).await;
         }
     }
@@ -89,38 +112,30 @@ fn rounds_of(rounds: usize, steps: usize) -> usize {
     (rounds / (steps / 100).max(1)).max(3)
 }
 
+/// `posts` with what they are called.
 async fn measure_chains(
     client: &Client,
     service: &Service,
     process: &Process,
-    guardian: Option<&str>,
+    method: Method,
+    posts: &[(&str, Posts<'_>)],
     rounds: usize,
 ) {
-    print_head();
-    for method in [Method::Get, Method::Post] {
-        let posts = match guardian {
-            None => vec![("", Posts::None)],
-            Some(guardian) => {
-                let questions = service.questions(client, method).await;
-                vec![(", small", Posts::Small), (", asked", Posts::Questions(guardian, questions))]
+    for steps in CHAINS {
+        process.publish(&chain(method, steps));
+        let name = chain_name(method, steps);
+        let mut ours = Vec::new();
+        let mut bare: Vec<_> = posts.iter().map(|_| Vec::new()).collect();
+        for _ in 0..rounds_of(rounds, steps) {
+            ours.push(process.run(client, &name).await);
+            for ((_, posts), bare) in posts.iter().zip(&mut bare) {
+                bare.push(run_bare(client, service, method, steps, posts).await);
             }
-        };
-        for steps in CHAINS {
-            process.publish(&chain(method, steps));
-            let name = chain_name(method, steps);
-            let mut ours = Vec::new();
-            let mut bare: Vec<_> = posts.iter().map(|_| Vec::new()).collect();
-            for _ in 0..rounds_of(rounds, steps) {
-                ours.push(process.run(client, &name).await);
-                for ((_, posts), bare) in posts.iter().zip(&mut bare) {
-                    bare.push(run_bare(client, service, method, steps, posts).await);
-                }
-            }
-            let each = |times: &mut Vec<Duration>| mean(times) / steps as u32;
-            let ours = each(&mut ours);
-            for ((words, _), bare) in posts.iter().zip(&mut bare) {
-                print_row(&format!("{method:?}{words}"), steps, ours, each(bare));
-            }
+        }
+        let each = |times: &mut Vec<Duration>| mean(times) / steps as u32;
+        let ours = each(&mut ours);
+        for ((words, _), bare) in posts.iter().zip(&mut bare) {
+            print_row(&format!("{method:?}{words}"), steps, ours, each(bare));
         }
     }
 }
@@ -162,19 +177,29 @@ enum Posts<'a> {
     None,
     /// A few bytes, which are answered without being read.
     Small,
-    /// What a guardian at this address is asked by a2s about such a step.
-    Questions(&'a str, [Value; 2]),
+    /// What a guardian is asked by a2s about such a step.
+    Questions {
+        url: String,
+        questions: &'a Questions,
+    },
 }
 
 impl Posts<'_> {
-    async fn send(&self, client: &Client, service: &Service, at: usize) {
-        let (url, body) = match self {
+    async fn before(&self, client: &Client, service: &Service) {
+        self.send(client, service, |questions| &questions.request).await;
+    }
+
+    async fn after(&self, client: &Client, service: &Service) {
+        self.send(client, service, |questions| &questions.result).await;
+    }
+
+    async fn send(&self, client: &Client, service: &Service, which: fn(&Questions) -> &Value) {
+        let answer = match self {
             Self::None => return,
-            Self::Small => (format!("{}/post", service.url), &json!({ "id": "x" })),
-            Self::Questions(url, questions) => ((*url).to_owned(), &questions[at]),
+            Self::Small => client.post(format!("{}/post", service.url)).json(&json!({ "id": "x" })),
+            Self::Questions { url, questions } => client.post(url).json(which(questions)),
         };
-        let answer = client.post(url).json(body).send().await.unwrap();
-        let answer: Value = answer.json().await.unwrap();
+        let answer: Value = answer.send().await.unwrap().json().await.unwrap();
         let decision = answer.pointer("/result/decision").or_else(|| answer.get("decision"));
         assert_eq!(decision, Some(&json!("allow")), "{answer}");
     }
@@ -190,13 +215,13 @@ async fn run_bare(
     let begin = Instant::now();
     let mut id = "a".to_owned();
     for _ in 0..steps {
-        posts.send(client, service, 0).await;
+        posts.before(client, service).await;
         let request = match method {
             Method::Get => client.get(format!("{}/things/{id}", service.url)),
             Method::Post => client.post(format!("{}/things", service.url)).json(&thing(&id)),
         };
         let answer: Value = request.send().await.unwrap().json().await.unwrap();
-        posts.send(client, service, 1).await;
+        posts.after(client, service).await;
         id = answer["value"].as_str().unwrap().to_owned();
     }
     begin.elapsed()

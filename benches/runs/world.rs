@@ -22,6 +22,15 @@ pub(crate) enum Method {
     Post,
 }
 
+/// What a guardian is asked about a step.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    /// Before its request leaves.
+    pub(crate) request: Value,
+    /// Before its answer is used.
+    pub(crate) result: Value,
+}
+
 /// A service that counts, and answers at once, or behind 200 ms. It is a process of its own.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -36,15 +45,15 @@ impl Service {
         Self { url: process.said.clone(), _process: process }
     }
 
-    /// What a guardian is asked about a step of a chain: before its request leaves, and before its
-    /// answer is used.
-    pub(crate) async fn questions(&self, client: &reqwest::Client, method: Method) -> [Value; 2] {
+    /// What a guardian is asked about a step of a chain.
+    pub(crate) async fn questions(&self, client: &reqwest::Client, method: Method) -> Questions {
         let guardian = format!("{}/recording", self.url);
         let process = Process::start(self, &["--durability", "memory", "--guardian", &guardian]);
         process.publish(&chain(method, 1));
         process.run(client, &chain_name(method, 1)).await;
         let request = client.get(format!("{}/recorded", self.url));
-        request.send().await.unwrap().json().await.unwrap()
+        let [request, result] = request.send().await.unwrap().json().await.unwrap();
+        Questions { request, result }
     }
 
     /// Requests to things so far.
@@ -128,6 +137,11 @@ impl Process {
 
     pub(crate) fn url(&self) -> &str {
         &self.program.url
+    }
+
+    /// Where its own guardian answers over HTTP.
+    pub(crate) fn guardian(&self) -> String {
+        format!("{}aos", self.url())
     }
 
     /// From its start until it said that it is ready.

@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 mod guardian;
 mod span;
 
-pub use guardian::{FailMode, FailModes, Guardian, GuardianConfig, Hook, Identity};
+pub use guardian::{Endpoint, FailMode, FailModes, Guardian, GuardianConfig, Hook, Identity};
 
 /// The settings of one executor.
 #[derive(Debug, Clone)]

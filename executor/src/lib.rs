@@ -106,9 +106,9 @@ pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 
 pub use crate::config::{
-    CheckAnswers, ClientCertificate, Config, Database, Durability, EventFile, Export, FailMode,
-    FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits, SecretKey,
-    Telemetry, TenantLimits,
+    CheckAnswers, ClientCertificate, Config, Database, Durability, Endpoint, EventFile, Export,
+    FailMode, FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits,
+    SecretKey, Telemetry, TenantLimits,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 pub use crate::example::{Difference, Fault, Outcome, Trial};

@@ -1,6 +1,6 @@
 //! The reference guardian: an agent asks before and after each step, rules decide, a log remembers.
 //!
-//! It speaks AOS (crate [`aos`]) at `POST /aos`. [`Policy`] says how its rules are written and read,
+//! It speaks AOS (crate [`aos`]) at `POST /aos`, and as [`aos::InProcess`] to an agent beside it. [`Policy`] says how its rules are written and read,
 //! [`audit`] how its log is chained. It reads no environment and no clock: whoever runs it gives it
 //! its [`Config`] and the time, serves its router and decides when the policy is read again.
 //!
@@ -49,6 +49,7 @@ pub mod cases;
 
 mod error;
 mod http;
+mod judge;
 mod metrics;
 pub mod policy;
 mod token;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
@@ -11,7 +12,6 @@ use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use url::Url;
 
 use crate::cli::{FailMode, GuardianChoice, GuardingArgs};
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
@@ -55,27 +55,30 @@ impl Guardians {
         }
     }
 
-    /// As the executor is told, where the guardian of this process answers at `own` to whoever has
-    /// `token`.
-    pub(super) fn into_config(self, own: &Url, token: &Secret) -> executor::Guardian {
+    /// As the executor is told, where `own` is the guardian of this process.
+    ///
+    /// # Errors
+    /// The guardian of this process is among them, and there is none.
+    pub(super) fn into_config(
+        self,
+        own: Option<&guardian::App>,
+    ) -> Result<executor::Guardian, Failure> {
         let guardians = match self {
-            Self::Off => return executor::Guardian::Off,
+            Self::Off => return Ok(executor::Guardian::Off),
             Self::Asked(guardians) => guardians,
         };
         let config = |guardian| match guardian {
-            Guardian::At(config) => *config,
+            Guardian::At(config) => Ok(*config),
             Guardian::Builtin { fail, timeout } => {
-                let config = GuardianConfig::new(own.clone());
-                GuardianConfig {
-                    name: GuardianConfig::BUILTIN.to_owned(),
-                    fail,
-                    timeout: timeout.unwrap_or(config.timeout),
-                    token: Some(token.clone()),
-                    ..config
-                }
+                let own = own.ok_or_else(|| {
+                    Failure::new(Exit::Bad, CANNOT_SERVE, "there is no guardian in this process")
+                })?;
+                let config = GuardianConfig::in_process(Arc::new(own.clone()));
+                Ok(GuardianConfig { fail, timeout: timeout.unwrap_or(config.timeout), ..config })
             }
         };
-        executor::Guardian::At(guardians.into_iter().map(config).collect())
+        let configs = guardians.into_iter().map(config).collect::<Result<_, Failure>>();
+        configs.map(executor::Guardian::At)
     }
 }
 

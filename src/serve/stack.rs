@@ -236,8 +236,7 @@ impl Stack {
         let executor = match parts.executor {
             Some(part) => {
                 let secret = Secret::new(token.as_str());
-                let own_guardian = url.join("aos").map_err(|error| cannot_serve(&error))?;
-                let guardian = part.guardians.clone().into_config(&own_guardian, &secret);
+                let guardian = part.guardians.clone().into_config(guardian.as_ref())?;
                 if let Some((agent, others)) = parts.agent.zip(others.clone()) {
                     let own = client(&url, Some(token.clone()), None)?;
                     let (app, mcp) = agent.open(own, &guardian, secret, others, &stop)?;

@@ -1,5 +1,7 @@
 //! The client against real servers: every way in which a guardian can answer, closed and open.
 
+use std::fmt;
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +9,9 @@ use aos::message::{
     Agent, AgentProvider, Call, Limits, Method, Ping, Request, Session, StepContext, TextPart,
     ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
 };
-use aos::{Bearer, FailMode, Failure, GuardianClient, Options, Origin, Verdict};
+use aos::{
+    Answering, Bearer, FailMode, Failure, GuardianClient, InProcess, Options, Origin, Verdict,
+};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Response};
@@ -52,7 +56,7 @@ pub(crate) async fn guardian(reply: impl Fn(Value) -> Reply + Send + Sync + 'sta
             Reply::Result(result) => json(json!({"jsonrpc": "2.0", "id": id, "result": result})),
             Reply::Json(value) => json(value),
             Reply::Http(status, content_type, body) => http(status, content_type, Body::from(body)),
-            Reply::Silence => std::future::pending().await,
+            Reply::Silence => pending().await,
             Reply::HalfAnAnswer => {
                 let half = Ok::<_, std::convert::Infallible>(Bytes::from_static(b"{\"jsonrpc\""));
                 let never = Body::from_stream(Half(Some(half)));
@@ -369,30 +373,80 @@ const CASES: [Case; 24] = [
     },
 ];
 
+/// The guardian of a test, where no HTTP is between.
+struct Beside(fn(Value) -> Reply);
+
+impl fmt::Debug for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Beside")
+    }
+}
+
+impl InProcess for Beside {
+    fn answer(&self, message: Vec<u8>) -> Answering<'_> {
+        let question: Value = serde_json::from_slice(&message).unwrap();
+        let id = question["id"].clone();
+        match (self.0)(question) {
+            Reply::Result(result) => {
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                Box::pin(ready(answer.to_string().into_bytes()))
+            }
+            Reply::Json(answer) => Box::pin(ready(answer.to_string().into_bytes())),
+            Reply::Http(_, _, body) => Box::pin(ready(body)),
+            Reply::Silence | Reply::HalfAnAnswer => Box::pin(pending()),
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_decision_denies_unless_it_may_open() {
-    for Case { name, reply, reason, opens } in CASES {
-        let url = guardian(reply).await;
-        for mode in [FailMode::Closed, FailMode::Open] {
-            let limits = Limits { bytes: 50_000, ..Limits::default() };
-            let timeout =
-                Duration::from_millis(if reason == "guardian_timeout" { 50 } else { 5_000 });
-            let options = Options { fail_mode: mode, limits, timeout, ..Options::default() };
-            let client = GuardianClient::new(url.clone(), options).unwrap();
-            for question in [tool_call(), tool_result()] {
-                let outcome = client.ask(&question).await;
-                let is_open = opens && mode == FailMode::Open;
-                let expected = if is_open { Verdict::Allow } else { Verdict::Deny };
-                assert_eq!(outcome.verdict, expected, "{name} {mode:?}: {outcome:?}");
-                assert_eq!(outcome.reason_codes, [reason], "{name} {mode:?}: {outcome:?}");
-                let as_told = match &outcome.origin {
-                    Origin::FailedOpen(_) => is_open,
-                    Origin::FailedClosed(_) => !is_open,
-                    Origin::Guardian => false,
-                };
-                assert!(as_told, "{name} {mode:?}: {outcome:?}");
-            }
+    for case in CASES {
+        let url = guardian(case.reply).await;
+        check(&case, |options| GuardianClient::new(url.clone(), options).unwrap()).await;
+        // What status and content type say is not there without HTTP.
+        if !["guardian_status", "guardian_content_type"].contains(&case.reason) {
+            let beside = Arc::new(Beside(case.reply));
+            check(&case, |options| GuardianClient::in_process(beside.clone(), options)).await;
         }
+    }
+}
+
+/// That the guardian of `case` is turned into the same verdict, whatever way it is asked.
+async fn check(case: &Case, client: impl Fn(Options) -> GuardianClient) {
+    let &Case { name, reason, opens, .. } = case;
+    for mode in [FailMode::Closed, FailMode::Open] {
+        let limits = Limits { bytes: 50_000, ..Limits::default() };
+        let timeout = Duration::from_millis(if reason == "guardian_timeout" { 50 } else { 5_000 });
+        let options = Options { fail_mode: mode, limits, timeout, ..Options::default() };
+        let client = client(options);
+        for question in [tool_call(), tool_result()] {
+            let outcome = client.ask(&question).await;
+            let is_open = opens && mode == FailMode::Open;
+            let expected = if is_open { Verdict::Allow } else { Verdict::Deny };
+            assert_eq!(outcome.verdict, expected, "{name} {mode:?}: {outcome:?}");
+            assert_eq!(outcome.reason_codes, [reason], "{name} {mode:?}: {outcome:?}");
+            let as_told = match &outcome.origin {
+                Origin::FailedOpen(_) => is_open,
+                Origin::FailedClosed(_) => !is_open,
+                Origin::Guardian => false,
+            };
+            assert!(as_told, "{name} {mode:?}: {outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn beside_the_agent_it_decides_as_from_afar() {
+    let allow = |_| Reply::Result(json!({"decision": "allow", "message": "fine"}));
+    let deny = |_| Reply::Result(json!({"decision": "deny", "message": "no"}));
+    let lyon =
+        |question| modify(&question, "/params/toolCallRequest/inputs/0/value", json!("Lyon"));
+    for reply in [allow as fn(Value) -> Reply, deny, lyon] {
+        let afar = client(guardian(reply).await, FailMode::Closed).ask(&tool_call()).await;
+        let options = Options::default();
+        let beside = GuardianClient::in_process(Arc::new(Beside(reply)), options);
+        assert_eq!(beside.apart().unwrap().ask(&tool_call()).await, afar);
+        assert_eq!(afar.origin, Origin::Guardian);
     }
 }
 

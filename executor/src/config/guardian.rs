@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
 use a2s::api::Guarding;
+use aos::InProcess;
 use aos::message::Method;
 use url::Url;
 
@@ -21,11 +23,11 @@ pub enum Guardian {
     At(Vec<GuardianConfig>),
 }
 
-/// A guardian that speaks AOS over HTTP.
+/// A guardian that speaks AOS.
 #[derive(Debug, Clone)]
 pub struct GuardianConfig {
-    /// Its address: `http://127.0.0.1:8743/aos`.
-    pub url: Url,
+    /// Where it is asked.
+    pub endpoint: Endpoint,
     /// What runs, plans and metrics call it: its address, `builtin`, or a name of at most 100
     /// characters.
     pub name: String,
@@ -42,6 +44,15 @@ pub struct GuardianConfig {
     pub authorities: Option<PathBuf>,
 }
 
+/// Where a guardian is asked.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// Over HTTP, at this address: `http://127.0.0.1:8743/aos`.
+    Url(Url),
+    /// In this process. Tokens and certificates have no meaning there.
+    InProcess(Arc<dyn InProcess>),
+}
+
 /// Who the executor is to a guardian. The files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -52,21 +63,40 @@ pub struct Identity {
 }
 
 impl GuardianConfig {
-    /// The name of the guardian that runs in the same process, wherever it answers.
+    /// The name of the guardian of the same process.
     pub const BUILTIN: &str = "builtin";
 
     /// The guardian at `url`: its silence means no, after five seconds. It is called by its
     /// address, without user and password.
     #[must_use]
     pub fn new(url: Url) -> Self {
+        Self::named(without_user(&url), Endpoint::Url(url))
+    }
+
+    /// The guardian of this process, with the same meaning of silence. It is called
+    /// [`BUILTIN`](Self::BUILTIN).
+    #[must_use]
+    pub fn in_process(guardian: Arc<dyn InProcess>) -> Self {
+        Self::named(Self::BUILTIN.to_owned(), Endpoint::InProcess(guardian))
+    }
+
+    fn named(name: String, endpoint: Endpoint) -> Self {
         Self {
-            name: without_user(&url),
-            url,
+            endpoint,
+            name,
             fail: FailMode::Closed.into(),
             timeout: Duration::from_secs(5),
             token: None,
             identity: None,
             authorities: None,
+        }
+    }
+
+    /// Its address, without user and password, where it has one.
+    pub(crate) fn address(&self) -> Option<String> {
+        match &self.endpoint {
+            Endpoint::Url(url) => Some(without_user(url)),
+            Endpoint::InProcess(_) => None,
         }
     }
 }
@@ -199,10 +229,9 @@ impl GuardianConfig {
     pub(crate) fn guarding(&self) -> Guarding {
         let FailModes { default, own } = &self.fail;
         let own = own.iter().filter(|(_, mode)| *mode != default);
-        let address = without_user(&self.url);
         Guarding {
             guardian: self.name.clone(),
-            address: (self.name != address && self.name != Self::BUILTIN).then_some(address),
+            address: self.address().filter(|address| self.name != *address),
             fail: default.as_str().to_owned(),
             fail_hooks: own.map(|(hook, mode)| (hook.to_string(), mode.as_str().into())).collect(),
         }

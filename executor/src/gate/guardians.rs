@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use a2s::api::{Change, Decision, DecisionSource, Phase};
 use aos::message::{Call, Request};
@@ -12,7 +13,7 @@ use url::{Host, Url};
 use zeroize::Zeroizing;
 
 use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
-use crate::config::{FailMode, Guardian, GuardianConfig, Identity};
+use crate::config::{Endpoint, FailMode, Guardian, GuardianConfig, Identity};
 use crate::error::{Error, Kind};
 use crate::request::one_line;
 
@@ -61,25 +62,27 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
 }
 
 fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
-    let GuardianConfig { url, name, fail, timeout, token, identity, authorities } = config;
+    let GuardianConfig { endpoint, name, fail, timeout, token, identity, authorities } = config;
     let unusable = |why: &dyn std::fmt::Display| {
         let message = format!("the guardian `{}`: {why}", one_line(name, MAX_NAME));
         Error::new(Kind::Configuration, message)
     };
     // An address as a name is as long as it is.
-    if *name != GuardianConfig::new(url.clone()).name && !is_name(name) {
+    if config.address().is_none_or(|address| *name != address) && !is_name(name) {
         let why = format!("a name has 1 to {MAX_NAME} characters, and no control characters");
         return Err(unusable(&why));
     }
     if timeout.is_zero() {
         return Err(unusable(&"it needs some time to answer"));
     }
-    let is_tls = url.scheme() == "https";
-    if !is_tls && (identity.is_some() || authorities.is_some()) {
-        return Err(unusable(&"certificates need an address that begins with https"));
-    }
-    if token.is_some() && !is_tls && !is_loopback(url) {
-        tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
+    if let Endpoint::Url(url) = endpoint {
+        let is_tls = url.scheme() == "https";
+        if !is_tls && (identity.is_some() || authorities.is_some()) {
+            return Err(unusable(&"certificates need an address that begins with https"));
+        }
+        if token.is_some() && !is_tls && !is_loopback(url) {
+            tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
+        }
     }
     let guarding = config.guarding();
     if guarding.may_fail_open() {
@@ -114,7 +117,14 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
         authorities: authorities.transpose()?,
         ..Options::default()
     };
-    GuardianClient::new(url.clone(), options).map_err(|error| unusable(&error))
+    match endpoint {
+        Endpoint::Url(url) => {
+            GuardianClient::new(url.clone(), options).map_err(|error| unusable(&error))
+        }
+        Endpoint::InProcess(guardian) => {
+            Ok(GuardianClient::in_process(Arc::clone(guardian), options))
+        }
+    }
 }
 
 fn is_name(name: &str) -> bool {

@@ -214,7 +214,7 @@ async fn a_guardian_that_is_silent_and_lets_pass_is_told() {
     let mut world = World::new().await;
     let path = file_of(&mut world);
     let guardian = world.guarded_by();
-    guardian.url = World::nowhere().await;
+    guardian.endpoint = World::silent().await;
     guardian.fail = FailMode::Open.into();
     let app = open(&world).await;
     assert_succeeded(&run(&app, "Say", inputs()).await);

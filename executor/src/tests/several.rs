@@ -13,7 +13,7 @@ use super::world::{
     GuardianDouble, World, allow, assert_succeeded, call, deny, events, guardian_routes, run,
     sequence, start_guardian, task, with,
 };
-use crate::{App, FailMode, FailModes, Guardian, GuardianConfig, Hook, Kind};
+use crate::{App, Endpoint, FailMode, FailModes, Guardian, GuardianConfig, Hook, Kind};
 
 const REQUEST: &str = "steps/toolCallRequest";
 const RESULT: &str = "steps/toolCallResult";
@@ -199,7 +199,7 @@ async fn each_guardian_fails_in_its_own_way_hook_by_hook() {
         let (mut world, _) = two().await;
         guardians(&mut world)[0].fail = own(Hook::ToolCallRequest, FailMode::Open);
         guardians(&mut world)[1].fail = own(Hook::ToolCallResult, FailMode::Open);
-        guardians(&mut world)[away].url = World::nowhere().await;
+        guardians(&mut world)[away].endpoint = World::silent().await;
         let app = world.open().await;
         let run = tell(&app, "hi").await;
         assert_eq!(run.status, status, "{away}");
@@ -327,7 +327,7 @@ async fn plans_events_and_previews_name_every_guardian() {
     let app = world.open().await;
     let body = json!({"name": "Tell", "inputs": {"word": "hi"}, "preview": true});
     let plan = call(&app, Method::POST, "/v1/plans", &[], body).await.body;
-    let addresses: Vec<_> = guardians(&mut world).iter().map(|g| g.url.to_string()).collect();
+    let addresses: Vec<_> = guardians(&mut world).iter().map(|g| g.address().unwrap()).collect();
     let guarding = json!([
         {"guardian": "company", "address": addresses[0], "fail": "closed"},
         {
@@ -364,7 +364,7 @@ async fn a_guardian_is_asked_over_one_connection() {
     let mut world = World::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/aos", listener.local_addr().unwrap());
-    world.guarded_by().url = url.parse().unwrap();
+    world.guarded_by().endpoint = Endpoint::Url(url.parse().unwrap());
     let opened = Arc::new(AtomicUsize::new(0));
     let counting = Counting { listener, opened: Arc::clone(&opened) };
     let routes = guardian_routes(Arc::clone(&world.guardian));

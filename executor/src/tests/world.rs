@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::database::{Made, make};
 use crate::clock::{Clock, Ids};
-use crate::{App, Config, Guardian, GuardianConfig};
+use crate::{App, Config, Endpoint, Guardian, GuardianConfig};
 
 mod database;
 mod guardian;
@@ -130,6 +130,11 @@ impl World {
         let address = listener.local_addr().unwrap();
         drop(listener);
         format!("http://{address}/").parse().unwrap()
+    }
+
+    /// A guardian that does not answer.
+    pub(crate) async fn silent() -> Endpoint {
+        Endpoint::Url(Self::nowhere().await)
     }
 }
 

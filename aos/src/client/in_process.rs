@@ -1,0 +1,57 @@
+//! A guardian that is in the process of the agent.
+
+use std::fmt;
+use std::pin::Pin;
+
+/// What a guardian is about to answer.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
+
+/// A guardian that needs no network to be asked: it takes what would be the body of a `POST` to it,
+/// and gives what would be the body of its response. [`GuardianClient::in_process`] asks it.
+///
+/// It speaks the protocol like any other: a message of JSON-RPC in, one out, also where it refuses.
+/// Its answer is not trusted more than that of another.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use aos::message::{Answer, Body, Decision, Limits, Ping, PongStatus, Request, Response};
+/// use aos::message::{Call, Pong};
+/// use aos::{Answering, GuardianClient, InProcess, Options};
+///
+/// #[derive(Debug)]
+/// struct NeverMind;
+///
+/// impl InProcess for NeverMind {
+///     fn answer(&self, message: Vec<u8>) -> Answering<'_> {
+///         let response = match Request::from_slice(&message, Limits::default()) {
+///             Err(rejection) => rejection.to_response(),
+///             Ok(Request { id, call: Call::Ping(_) }) => {
+///                 let now = "2026-01-02T03:04:05Z".parse().unwrap();
+///                 let pong = Pong::new(PongStatus::Connected, "1.0.0".into(), now);
+///                 Response { id: Some(id), body: Body::Pong(pong) }
+///             }
+///             Ok(Request { id, .. }) => {
+///                 let answer = Answer::new(Decision::Allow, "Never mind.");
+///                 Response { id: Some(id), body: Body::Decision(answer) }
+///             }
+///         };
+///         Box::pin(async move { response.to_vec() })
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let guardian = GuardianClient::in_process(Arc::new(NeverMind), Options::default());
+/// let pong = guardian.ping("1", Ping::default()).await?;
+/// assert_eq!(pong.status, PongStatus::Connected);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`GuardianClient::in_process`]: super::GuardianClient::in_process
+pub trait InProcess: fmt::Debug + Send + Sync {
+    /// Judge a message. It may take as long as it likes; the client waits no longer than its
+    /// timeout, and then drops the future.
+    fn answer(&self, message: Vec<u8>) -> Answering<'_>;
+}
