@@ -18,7 +18,6 @@ use utoipa::ToSchema;
 
 use crate::code::Code;
 use crate::decode::{Findings, Taken, short};
-use crate::document::Place;
 
 pub(crate) use graphql::decode_graphql;
 pub use graphql::{GraphqlTask, VariableDefinition};
@@ -199,12 +198,11 @@ impl Task {
         }
     }
 
-    /// The place of the idempotency key, when the operation takes one.
+    /// The parameter that is the idempotency key, when the operation takes one.
     #[must_use]
-    pub fn idempotency_key(&self) -> Option<Place> {
+    pub fn idempotency_key(&self) -> Option<&OperationParameter> {
         let Self::OpenApi(task) = self else { return None };
-        let mut parameters = task.parameters.iter();
-        parameters.find(|parameter| parameter.is_idempotency_key()).map(|key| key.input_place())
+        task.parameters.iter().find(|parameter| parameter.is_idempotency_key())
     }
 
     /// Whether sending the request twice has the effect of sending it once: an idempotent HTTP

@@ -76,7 +76,7 @@ impl<T> Deref for Permitted<T> {
 }
 
 /// The step on whose behalf a guardian is asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     /// The run: the turn, in the guardian's words.
     pub(crate) run: Uuid,
@@ -98,8 +98,9 @@ pub(crate) struct Asker<'a> {
     pub(crate) domains: &'a [Domain],
     /// What no guardian is told.
     pub(crate) secrets: &'a Secrets,
-    /// The headers of a question that say which span it belongs to.
-    pub(crate) trace: &'a HeaderMap,
+    /// The headers of a question that say which span it belongs to. They are only made where there
+    /// is somebody to ask.
+    pub(crate) trace: &'a (dyn Deref<Target = HeaderMap> + Send + Sync),
 }
 
 /// The inputs of a task.
@@ -274,7 +275,7 @@ impl Gate {
             made = Some([truth, shown]);
             Ok(changes)
         };
-        let call = (call, asker.trace);
+        let call = (call, &**asker.trace);
         let said = self.consult(guardians, Asking::REQUEST, occasion, call, follow).await;
         let judged = Judged { decisions: said.0, verdict: said.1.map(|()| prepared) };
         match (task, judged) {
@@ -292,11 +293,6 @@ impl Gate {
             }
             (_, judged) => judged,
         }
-    }
-
-    /// Whether there is anybody to ask.
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.guardians.is_some()
     }
 
     fn guardians(&self) -> Option<&Guardians> {
@@ -346,7 +342,7 @@ impl Gate {
             shown = made;
             Ok(changes)
         };
-        let call = (call, asker.trace);
+        let call = (call, &**asker.trace);
         let said = self.consult(guardians, Asking::RESULT, Occasion::Run, call, follow).await;
         let (decisions, verdict) = said;
         Judged { decisions, verdict: verdict.and(result) }.permit()

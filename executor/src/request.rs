@@ -37,7 +37,6 @@ pub(crate) use mcp::{
     Listener, Message, Session, call as mcp_call, message_of, read_message, read_session,
     wants_session,
 };
-pub(crate) use openapi::is_same as is_same_place;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};
 pub(crate) use schema::Misfit;
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn is_needed(task: &Task, place: &Place) -> bool {
     match task {
         Task::OpenApi(operation) => match place {
             Place::Body => operation.body.as_ref().is_some_and(|body| body.required),
-            _ => operation.parameters.iter().any(|p| p.required && p.input_place() == *place),
+            _ => operation.parameters.iter().any(|p| p.required && p.is_at(place)),
         },
         Task::Graphql(operation) => operation
             .variables

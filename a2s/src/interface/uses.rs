@@ -74,7 +74,7 @@ impl<'u, 'n> Uses<'u, 'n> {
                 self.gather_below(template, &Type::of_schema(schema, book));
             }
             (Task::OpenApi(task), _) => {
-                let parameter = task.parameters.iter().find(|p| p.input_place() == *place);
+                let parameter = task.parameters.iter().find(|p| p.is_at(place));
                 let (Some(parameter), Some(name)) = (parameter, whole(template)) else { return };
                 let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
                 let mut schema = self.writer.write(&Type::of_schema(&parameter.schema, book));

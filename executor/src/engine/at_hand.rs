@@ -3,7 +3,6 @@
 use std::fmt;
 
 use a2s::api::RunError;
-use uuid::Uuid;
 
 use super::Answer;
 use crate::gate::Inputs;
@@ -21,8 +20,6 @@ pub(crate) trait Answers: fmt::Debug + Sync {
 /// The request that a task step would send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
-    /// What request and result are correlated by.
-    pub(crate) execution_id: Uuid,
     /// Path of the step in the run: `checkWeather/getWeather[2]`.
     pub(crate) step: &'a str,
     /// The task, with its schemas.

@@ -1,5 +1,6 @@
 //! A tool step: ask, record, send, ask, use. In this order, always.
 
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
 use crate::outbound::{Failure, Fetch, NoSession, Opening, Pause, Wait};
-use crate::plan::Unit;
+use crate::plan::{Filled, Unit};
 use crate::request::{
     self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, message_of,
     read_response, wants_session,
@@ -40,10 +41,8 @@ impl<'r> Engine<'r> {
         let filled = unit
             .fill(task, inputs, id, scope, self.secrets, self.max_request_bytes)
             .map_err(|error| self.failed(path, error))?;
-        let given = filled.inputs();
         let contract = self.contracts.of(task);
-        let question =
-            Question { execution_id: id, step: path, contract: &contract, inputs: given };
+        let question = Question { step: path, contract: &contract, inputs: filled.inputs() };
         match self.services {
             Services::AtHand(answers) => {
                 // Nothing is awaited otherwise, and others want to go on, too.
@@ -53,7 +52,7 @@ impl<'r> Engine<'r> {
                 Ok(answer)
             }
             Services::Real(way) => {
-                let answer = self.call(way, unit, step, question, filled.hides_address, halt);
+                let answer = self.call(way, unit, step, question, &filled, halt);
                 let answer = answer.await;
                 self.keep(task, &question, &answer);
                 answer
@@ -81,19 +80,17 @@ impl<'r> Engine<'r> {
         unit: &'r Unit,
         step: &'r Step,
         question: Question<'_>,
-        hides_address: bool,
+        filled: &Filled,
         halt: &Halt,
     ) -> Result<Answer, Stop> {
-        let Question { execution_id, step: path, contract, inputs: given } = question;
+        let Question { step: path, contract, inputs: given } = question;
         let task = contract.task();
         let capability = unit.document.capability();
-        let is_guarded = way.gate.is_guarded();
-        let trace = is_guarded.then(|| way.trace_headers(|trace| trace.step(path)));
-        let trace = trace.unwrap_or_default();
+        let trace = LazyLock::new(|| way.trace_headers(|trace| trace.step(path)));
         let asker = Asker {
             run: self.run,
             session: self.session,
-            execution_id,
+            execution_id: filled.execution_id,
             step: path,
             capability: &unit.pin,
             root: &self.plan.root.pin,
@@ -110,7 +107,7 @@ impl<'r> Engine<'r> {
         self.record_decisions(&asker, asked.decisions);
         let request = asked.verdict.map_err(|error| self.failed(path, error))?;
 
-        let address = hides_address.then(|| request::address(task).1);
+        let address = filled.hides_address.then(|| request::address(task).1);
         let retry = step.control.retry.as_ref();
         let (outcome, attempt) = self.send(way, &asker, &request, address, retry, halt).await?;
         let (answer, mut head) = match outcome {

@@ -54,7 +54,7 @@ impl Gate {
             (prepared, truth, shown) = (Some(request), restored, made);
             Ok(changes)
         };
-        let call = (call, asker.trace);
+        let call = (call, &**asker.trace);
         let asking = Asking::MCP_OUTBOUND;
         let (decisions, verdict) = self.consult(guardians, asking, occasion, call, follow).await;
         Judged { decisions, verdict: verdict.map(|()| prepared) }
@@ -85,7 +85,7 @@ impl Gate {
             shown = made;
             Ok(changes)
         };
-        let call = (call, asker.trace);
+        let call = (call, &**asker.trace);
         let said = self.consult(guardians, asking, Occasion::Run, call, follow).await;
         let (decisions, verdict) = said;
         let message = match truth {

@@ -77,7 +77,7 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
         permissions: &[],
         domains: &[],
         secrets: &Secrets::default(),
-        trace: &HeaderMap::new(),
+        trace: &&HeaderMap::new(),
     };
     let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
     let given = Inputs { truth: &given, shown: &given };

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::Unit;
 use crate::error::{Error, Kind};
 use crate::gate::Inputs;
-use crate::request::is_same_place;
 use crate::scope::Scope;
 use crate::secrets::{Secrets, hidden};
 
@@ -17,6 +16,8 @@ pub(crate) struct Filled {
     truth: IndexMap<Place, Value>,
     /// The same as they may be told, where that is something else.
     shown: Option<IndexMap<Place, Value>>,
+    /// What request and result are correlated by.
+    pub(crate) execution_id: Uuid,
     /// Whether the address has a secret that could not be found in it.
     pub(crate) hides_address: bool,
 }
@@ -65,15 +66,16 @@ impl Unit {
             truth.insert(place.clone(), value);
         }
         if let Some(key) = task.idempotency_key()
-            && !truth.keys().any(|place| is_same_place(place, &key))
+            && !truth.keys().any(|place| key.is_at(place))
         {
+            let place = key.input_place();
             // The same after a restart, and another for each step and iteration.
             let value = Value::String(execution_id.to_string());
             if let Some(shown) = &mut shown {
-                shown.insert(key.clone(), value.clone());
+                shown.insert(place.clone(), value.clone());
             }
-            truth.insert(key, value);
+            truth.insert(place, value);
         }
-        Ok(Filled { truth, shown, hides_address })
+        Ok(Filled { truth, shown, execution_id, hides_address })
     }
 }

@@ -94,14 +94,6 @@ pub(super) fn input<'a>(
     inputs.iter().find(|(place, _)| parameter.is_at(place)).map(|(_, value)| value)
 }
 
-/// Whether two places are one. Header names are alike in upper and lower case.
-pub(crate) fn is_same(one: &Place, other: &Place) -> bool {
-    match (one, other) {
-        (Place::Header(one), Place::Header(other)) => one.eq_ignore_ascii_case(other),
-        _ => one == other,
-    }
-}
-
 fn check_places(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<(), Error> {
     let known = |given: &Place| match given {
         Place::Body => task.body.is_some(),

@@ -94,7 +94,7 @@ impl Runs {
             domains: &capability.domains,
             secrets,
             // Nothing is run, so there is nothing to be traced.
-            trace: &HeaderMap::new(),
+            trace: &&HeaderMap::new(),
         };
         let most = self.config.limits.max_request_bytes;
         let decided = match step.fill(execution_id, secrets, most) {

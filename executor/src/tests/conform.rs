@@ -63,7 +63,7 @@ fn inputs_of(task: &OpenApiTask, mapping: &TaskInputs, everything: bool) -> Map<
     let maker = Maker { task, everything };
     let mut inputs = Map::new();
     for (place, template) in mapping {
-        let parameter = task.parameters.iter().find(|one| one.input_place() == *place);
+        let parameter = task.parameters.iter().find(|one| one.is_at(place));
         let value = match (place, parameter, &task.body) {
             (_, Some(parameter), _) if parameter.required || everything => {
                 maker.parameter(parameter)

@@ -54,7 +54,7 @@ impl<'n> Checker<'n, '_> {
             (Task::OpenApi(task), Place::Body) => self.body_target(task),
             (Task::OpenApi(task), _) => {
                 let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
-                let parameter = task.parameters.iter().find(|p| p.input_place() == *place)?;
+                let parameter = task.parameters.iter().find(|p| p.is_at(place))?;
                 let form = match &parameter.content {
                     None => Form::Text,
                     Some(media_type) if media_type.is_json() => Form::Json,
