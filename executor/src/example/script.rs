@@ -167,7 +167,7 @@ impl<'e> Script<'e> {
 
 impl Answers for Script<'_> {
     fn answer(&self, question: &Question<'_>) -> Result<Answer, RunError> {
-        let Question { step, contract, inputs, .. } = *question;
+        let Question { step, contract, inputs } = *question;
         let failed = |error: &Error| error.to_run_error(Some(step), None, true);
         if self.clock.now() > self.deadline {
             let message = "the example takes too long";

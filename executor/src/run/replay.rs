@@ -84,7 +84,7 @@ struct Recording<'r> {
 
 impl Answers for Recording<'_> {
     fn answer(&self, question: &Question<'_>) -> Result<Answer, RunError> {
-        let Question { step, contract, inputs, .. } = question;
+        let Question { step, contract, inputs } = question;
         let asked = Asked::of(contract.task(), inputs.shown);
         lock(&self.asked).insert((*step).to_owned(), asked);
         let failed = |kind: Kind, message: String| {
