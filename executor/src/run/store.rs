@@ -353,7 +353,9 @@ impl Store {
         let Home::Database { reads: Pool::Postgres(pool), .. } = &self.home else { return };
         // Behind whatever is prolonged just now.
         self.renew(Lease { owner, length: Duration::ZERO }, Vec::new()).await.unwrap();
-        sqlx::query(SQL).bind(owner.to_string()).execute(pool).await.unwrap();
+        // One of the pool may have been opened by a thread that has ended, and its runtime with it.
+        let mut own = sqlx::ConnectOptions::connect(&*pool.connect_options()).await.unwrap();
+        sqlx::query(SQL).bind(owner.to_string()).execute(&mut own).await.unwrap();
     }
 
     async fn ask_for_runs(&self, task: Task) -> Result<Vec<Uuid>, Error> {
