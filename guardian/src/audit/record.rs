@@ -88,8 +88,6 @@ struct Decided<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    capability: Option<CutMembers<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<Cow<'a, str>>,
@@ -141,29 +139,29 @@ struct Outcome<'a> {
     place: &'a Option<Place<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: &'a Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capability: &'a Option<CutMembers<'a>>,
 }
 
 impl Entry {
     /// The records of one step: what the agent tells that came of a tool call, then the decision.
     /// What was read of texts is in `opened`.
     pub(crate) fn of_step(time: Timestamp, step: &Step<'_>, opened: &mut Opened) -> Vec<Self> {
+        let call = &step.request.call;
+        let capability = capability(call);
         let decided = Decided::of(step);
         let mut entries = Vec::with_capacity(2);
-        if let Call::ToolCallResult(result) = &step.request.call {
-            let Decided { execution, place, tool, capability, .. } = &decided;
+        if let Call::ToolCallResult(result) = call {
+            let Decided { execution, place, tool, .. } = &decided;
             let is_error = result.result.is_error;
-            let outcome = Outcome { execution, is_error, place, tool, capability };
-            entries.push(Self::new("outcome", time, outcome));
+            let outcome = Outcome { execution, is_error, place, tool };
+            let outcome = Self::new("outcome", time, outcome);
+            entries.push(outcome.with("capability", capability.as_deref()));
         }
-        let Self(mut text) = Self::new("decision", time, decided);
-        text.pop();
-        text.extend_from_slice(b",\"content\":");
-        let call = step.policy.redact(&step.request.call, opened);
-        text.append(&mut content(&call, opened));
-        text.push(b'}');
-        entries.push(Self(text));
+        let decision = Self::new("decision", time, decided);
+        let call = step.policy.redact(call, opened);
+        let content = content(&call, opened);
+        entries.push(
+            decision.with("capability", capability.as_deref()).with("content", Some(&content)),
+        );
         entries
     }
 
@@ -200,6 +198,19 @@ impl Entry {
         let text = serde_json::to_vec(&Event { event, time, details });
         Self(text.expect("an event is an object of plain data"))
     }
+
+    /// With a member that is JSON already.
+    fn with(self, name: &str, json: Option<&[u8]>) -> Self {
+        let Some(json) = json else { return self };
+        let Self(mut text) = self;
+        text.pop();
+        text.extend_from_slice(b",\"");
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(b"\":");
+        text.extend_from_slice(json);
+        text.push(b'}');
+        Self(text)
+    }
 }
 
 impl<'a> Decided<'a> {
@@ -207,7 +218,6 @@ impl<'a> Decided<'a> {
         let Step { request, ruling, policy, shadow } = step;
         let call = &request.call;
         let context = call.context();
-        let capability = context.and_then(|context| context.extra.get("capability"));
         Self {
             request: match &request.id {
                 Id::Text(id) => cut_text(id),
@@ -226,10 +236,6 @@ impl<'a> Decided<'a> {
                 version: cut_text(&context.agent.version),
             }),
             user: context.and_then(|context| Some(cut_text(&context.user.as_ref()?.id))),
-            capability: capability.map(|members| {
-                let depth = MAX_DEPTH - 1;
-                CutMembers { members, depth, opened: None }
-            }),
             execution: match call {
                 Call::ToolCallRequest(step) => Some(cut_text(&step.tool_call_request.execution_id)),
                 Call::ToolCallResult(step) => Some(cut_text(&step.execution_id)),
@@ -265,6 +271,12 @@ pub(super) fn subject_of(details: &Object) -> Value {
     names.into_iter().filter_map(present).collect::<Object>().into()
 }
 
+/// Which capability runs as JSON, cut to what a record may hold.
+fn capability(call: &Call) -> Option<Vec<u8>> {
+    let members = call.context()?.extra.get("capability")?;
+    Some(to_json(&CutMembers { members, depth: MAX_DEPTH - 1, opened: None }))
+}
+
 /// The params of a message without its context as JSON, cut to what a record may hold.
 fn content(call: &Call, opened: &Opened) -> Vec<u8> {
     let act = call.to_act();
@@ -278,8 +290,11 @@ fn content(call: &Call, opened: &Opened) -> Vec<u8> {
 
 /// The value as JSON, with secrets replaced and long texts and lists cut.
 fn cut(value: &Value, opened: &Opened) -> Vec<u8> {
-    let cut = Cut { value, depth: MAX_DEPTH, opened: Some(opened) };
-    serde_json::to_vec(&cut).expect("a JSON value can always be written")
+    to_json(&Cut { value, depth: MAX_DEPTH, opened: Some(opened) })
+}
+
+fn to_json(cut: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(cut).expect("a JSON value can always be written")
 }
 
 /// A text cut if it is long. JSON inside it is cut as JSON, since it may name secrets.

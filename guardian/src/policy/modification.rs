@@ -83,29 +83,65 @@ impl Reading {
 }
 
 impl Modification {
-    /// Change the covered part of a message. Whether anything was changed.
+    /// Change the part of a message that its hook covers. Whether anything was changed.
     pub(super) fn apply(&self, call: &mut Cow<'_, Call>, opened: &mut Opened) -> bool {
-        let mut covered = Covered::of(call);
-        let changed = match &mut covered {
-            Covered::Inputs(inputs) => self.change_inputs(inputs),
-            Covered::Texts(texts) => texts
-                .iter_mut()
-                .fold(false, |changed, text| self.change_text(text, opened) | changed),
-            Covered::Parts(parts) => parts
-                .iter_mut()
-                .fold(false, |changed, part| self.change_part(part, opened) | changed),
-            Covered::Object(object) => self.change_object(object),
-            Covered::Nothing => false,
-        };
-        if changed {
-            covered.put_into(call.to_mut());
+        let Some(changed) = self.changed(call, opened) else { return false };
+        changed.put_into(call.to_mut());
+        true
+    }
+
+    /// What the covered part becomes, if it becomes another one.
+    fn changed(&self, call: &Call, opened: &mut Opened) -> Option<Changed> {
+        match call {
+            Call::ToolCallRequest(step) => {
+                let mut inputs = step.tool_call_request.inputs.clone();
+                self.change_inputs(&mut inputs).then_some(Changed::Inputs(inputs))
+            }
+            Call::ToolCallResult(step) => {
+                self.changed_texts(step.result.outputs.iter().map(|part| &part.text), opened)
+            }
+            Call::KnowledgeRetrieval(step) => {
+                let results = step.knowledge_step.results.iter();
+                self.changed_texts(results.map(|result| &result.content), opened)
+            }
+            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+                self.changed_texts(step.memory.iter(), opened)
+            }
+            Call::AgentTrigger(step) => self.changed_parts(&step.trigger.content, opened),
+            Call::Message(step) => self.changed_parts(&step.message.content, opened),
+            Call::Mcp(step) => self.changed_object(&step.message),
+            Call::A2a(_, step) => self.changed_object(&step.payload),
+            Call::Ping(_) => None,
         }
-        changed
+    }
+
+    fn changed_texts<'t>(
+        &self,
+        texts: impl Iterator<Item = &'t String>,
+        opened: &mut Opened,
+    ) -> Option<Changed> {
+        let texts: Vec<_> = texts.map(|text| self.changed_text(text, opened)).collect();
+        texts.iter().any(Option::is_some).then_some(Changed::Texts(texts))
+    }
+
+    fn changed_parts(&self, parts: &[Part], opened: &mut Opened) -> Option<Changed> {
+        let mut parts = parts.to_vec();
+        let changed =
+            parts.iter_mut().fold(false, |changed, part| self.change_part(part, opened) | changed);
+        changed.then_some(Changed::Parts(parts))
+    }
+
+    fn changed_object(&self, object: &Object) -> Option<Changed> {
+        let mut object = object.clone();
+        self.change_object(&mut object).then_some(Changed::Object(object))
     }
 
     fn change_part(&self, part: &mut Part, opened: &mut Opened) -> bool {
         match part {
-            Part::Text(part) => self.change_text(&mut part.text, opened),
+            Part::Text(part) => {
+                let changed = self.changed_text(&part.text, opened);
+                changed.map(|text| part.text = text).is_some()
+            }
             Part::Data(part) => match &mut part.data {
                 Data::Object(object) => self.change_object(object),
                 Data::Array(items) => {
@@ -192,21 +228,24 @@ impl Modification {
         changed
     }
 
-    /// A text that is JSON is changed as JSON, so that it stays JSON; any other as text.
-    fn change_text(&self, text: &mut String, opened: &mut Opened) -> bool {
+    /// A text as it becomes, if it becomes another one. JSON is changed as JSON, so that it stays JSON;
+    /// any other as text.
+    fn changed_text(&self, text: &str, opened: &mut Opened) -> Option<String> {
         if let Reading::Json { value, is_ambiguous, has_escapes } = opened.read(text) {
-            let plain = Some(text.as_str()).filter(|_| !*has_escapes);
-            let changed = self.change(value, plain) | std::mem::take(is_ambiguous);
-            if changed {
-                let new = value.to_string();
-                *has_escapes = new.contains('\\');
-                opened.rename(text, &new);
-                *text = new;
+            let plain = Some(text).filter(|_| !*has_escapes);
+            if !(self.change(value, plain) | std::mem::take(is_ambiguous)) {
+                return None;
             }
-            return changed;
+            let new = value.to_string();
+            *has_escapes = new.contains('\\');
+            opened.rename(text, &new);
+            return Some(new);
         }
         let wide = self.redact.iter().filter(|redaction| redaction.path.is_none());
-        wide.fold(false, |changed, redaction| redaction.apply_to_text(text) | changed)
+        wide.fold(None, |changed, redaction| {
+            let redacted = redaction.redacted(changed.as_deref().unwrap_or(text));
+            redacted.or(changed)
+        })
     }
 }
 
@@ -298,60 +337,46 @@ fn inputs_on_the_way<'a>(
     inputs.iter_mut().filter_map(|input| path.inside(&input.name).map(|inner| (input, inner)))
 }
 
-/// The part of a message that its hook covers. It is taken out to be changed, since most rules change
-/// nothing, and the rest of a message need not be copied for them.
-enum Covered {
+/// What the part of a message that its hook covers has become. Most rules change nothing, so nothing
+/// is copied that need not be.
+enum Changed {
     Inputs(Vec<ToolArgumentValue>),
-    Texts(Vec<String>),
+    /// One for each text of the message: what it becomes, if it becomes another one.
+    Texts(Vec<Option<String>>),
     Parts(Vec<Part>),
     Object(Object),
-    Nothing,
 }
 
-impl Covered {
-    fn of(call: &Call) -> Self {
-        match call {
-            Call::ToolCallRequest(step) => Self::Inputs(step.tool_call_request.inputs.clone()),
-            Call::ToolCallResult(step) => {
-                Self::Texts(step.result.outputs.iter().map(|part| part.text.clone()).collect())
-            }
-            Call::KnowledgeRetrieval(step) => {
-                let results = step.knowledge_step.results.iter();
-                Self::Texts(results.map(|result| result.content.clone()).collect())
-            }
-            Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
-                Self::Texts(step.memory.clone())
-            }
-            Call::AgentTrigger(step) => Self::Parts(step.trigger.content.clone()),
-            Call::Message(step) => Self::Parts(step.message.content.clone()),
-            Call::Mcp(step) => Self::Object(step.message.clone()),
-            Call::A2a(_, step) => Self::Object(step.payload.clone()),
-            Call::Ping(_) => Self::Nothing,
-        }
-    }
-
-    /// Back into the message that it is of.
+impl Changed {
+    /// Into the message that it is of.
     fn put_into(self, call: &mut Call) {
         match (call, self) {
             (Call::ToolCallRequest(step), Self::Inputs(inputs)) => {
                 step.tool_call_request.inputs = inputs;
             }
             (Call::ToolCallResult(step), Self::Texts(texts)) => {
-                let parts = step.result.outputs.iter_mut();
-                parts.zip(texts).for_each(|(part, text)| part.text = text);
+                put_texts(step.result.outputs.iter_mut().map(|part| &mut part.text), texts);
             }
             (Call::KnowledgeRetrieval(step), Self::Texts(texts)) => {
                 let results = step.knowledge_step.results.iter_mut();
-                results.zip(texts).for_each(|(result, text)| result.content = text);
+                put_texts(results.map(|result| &mut result.content), texts);
             }
             (Call::MemoryStore(step) | Call::MemoryContextRetrieval(step), Self::Texts(texts)) => {
-                step.memory = texts;
+                put_texts(step.memory.iter_mut(), texts);
             }
             (Call::AgentTrigger(step), Self::Parts(parts)) => step.trigger.content = parts,
             (Call::Message(step), Self::Parts(parts)) => step.message.content = parts,
             (Call::Mcp(step), Self::Object(object)) => step.message = object,
             (Call::A2a(_, step), Self::Object(object)) => step.payload = object,
             (_, _) => {}
+        }
+    }
+}
+
+fn put_texts<'t>(old: impl Iterator<Item = &'t mut String>, new: Vec<Option<String>>) {
+    for (old, new) in old.zip(new) {
+        if let Some(new) = new {
+            *old = new;
         }
     }
 }
