@@ -233,14 +233,13 @@ impl GuardianClient {
             Way::InProcess(guardian) => {
                 let answer = guardian.answer(question.to_vec());
                 let answer = tokio::time::timeout(self.options.timeout, answer).await;
-                let answer = answer.map_err(|_| Failure::Timeout)?;
-                let limit = self.options.limits.bytes;
-                if limit < answer.len() {
-                    return Err(Failure::TooLarge { limit });
-                }
-                answer
+                answer.map_err(|_| Failure::Timeout)?
             }
         };
+        let limit = self.options.limits.bytes;
+        if limit < body.len() {
+            return Err(Failure::TooLarge { limit });
+        }
         let response =
             Response::from_slice(&body, self.options.limits).map_err(|error| match error {
                 ResponseError::Syntax(_) | ResponseError::NotAResponse(_) => {
@@ -274,13 +273,12 @@ impl GuardianClient {
         self.read_body(response).await
     }
 
+    /// The body, up to the chunk with which it is too large.
     async fn read_body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
-        let limit = self.options.limits.bytes;
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|e| Failure::of_transport(&e))? {
-            if limit < body.len() + chunk.len() {
-                return Err(Failure::TooLarge { limit });
-            }
+        while body.len() <= self.options.limits.bytes
+            && let Some(chunk) = response.chunk().await.map_err(|e| Failure::of_transport(&e))?
+        {
             body.extend_from_slice(&chunk);
         }
         Ok(body)

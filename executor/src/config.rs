@@ -15,7 +15,9 @@ use crate::error::{Error, Kind};
 mod guardian;
 mod span;
 
-pub use guardian::{Endpoint, FailMode, FailModes, Guardian, GuardianConfig, Hook, Identity};
+pub use guardian::{
+    Endpoint, FailMode, FailModes, Guardian, GuardianConfig, Hook, HttpEndpoint, Identity,
+};
 
 /// The settings of one executor.
 #[derive(Debug, Clone)]

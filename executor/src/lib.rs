@@ -107,8 +107,8 @@ pub use a2s::Secret;
 
 pub use crate::config::{
     CheckAnswers, ClientCertificate, Config, Database, Durability, Endpoint, EventFile, Export,
-    FailMode, FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, Identity, Limits,
-    SecretKey, Telemetry, TenantLimits,
+    FailMode, FailModes, Guardian, GuardianConfig, Hook, HostLimits, Hosts, HttpEndpoint, Identity,
+    Limits, SecretKey, Telemetry, TenantLimits,
 };
 pub use crate::error::{CODES, Error, Exit, Kind};
 pub use crate::example::{Difference, Fault, Outcome, Trial};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
-use executor::{FailModes, GuardianConfig, Hook, Identity};
+use executor::{FailModes, GuardianConfig, Hook, HttpEndpoint, Identity};
 use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
@@ -252,7 +252,8 @@ fn open(
         (None, None, Some(path)) => Some(read_token(&path)?),
         (None, None, None) => None,
     };
-    let config = GuardianConfig::new(url);
+    let authorities = table.authorities;
+    let config = GuardianConfig::at(HttpEndpoint { url, token, identity, authorities });
     let name = match table.name {
         Some(name) if name == GuardianConfig::BUILTIN => {
             return Err(wrong("`builtin` is the name of the one in this process"));
@@ -261,8 +262,7 @@ fn open(
         None => config.name.clone(),
     };
     let timeout = timeout.unwrap_or(config.timeout);
-    let authorities = table.authorities;
-    let config = GuardianConfig { name, fail, timeout, token, identity, authorities, ..config };
+    let config = GuardianConfig { name, fail, timeout, ..config };
     Ok(Guardian::At(Box::new(config)))
 }
 

@@ -35,6 +35,22 @@ pub struct GuardianConfig {
     pub fail: FailModes,
     /// How long it may think about one question.
     pub timeout: Duration,
+}
+
+/// Where a guardian is asked.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// Over HTTP.
+    Http(HttpEndpoint),
+    /// In this process.
+    InProcess(Arc<dyn InProcess>),
+}
+
+/// A guardian over HTTP, and how each side knows the other.
+#[derive(Debug, Clone)]
+pub struct HttpEndpoint {
+    /// Its address: `http://127.0.0.1:8743/aos`.
+    pub url: Url,
     /// The token that it is asked with.
     pub token: Option<Secret>,
     /// The certificate that it is shown (mutual TLS).
@@ -44,13 +60,11 @@ pub struct GuardianConfig {
     pub authorities: Option<PathBuf>,
 }
 
-/// Where a guardian is asked.
-#[derive(Debug, Clone)]
-pub enum Endpoint {
-    /// Over HTTP, at this address: `http://127.0.0.1:8743/aos`.
-    Url(Url),
-    /// In this process. Tokens and certificates have no meaning there.
-    InProcess(Arc<dyn InProcess>),
+impl From<Url> for HttpEndpoint {
+    /// Asked without a token or a certificate, and trusted as the system trusts.
+    fn from(url: Url) -> Self {
+        Self { url, token: None, identity: None, authorities: None }
+    }
 }
 
 /// Who the executor is to a guardian. The files are in PEM.
@@ -66,11 +80,17 @@ impl GuardianConfig {
     /// The name of the guardian of the same process.
     pub const BUILTIN: &str = "builtin";
 
-    /// The guardian at `url`: its silence means no, after five seconds. It is called by its
-    /// address, without user and password.
+    /// The guardian at `url`, asked without a token or a certificate: its silence means no, after
+    /// five seconds. It is called by its address, without user and password.
     #[must_use]
     pub fn new(url: Url) -> Self {
-        Self::named(without_user(&url), Endpoint::Url(url))
+        Self::at(url.into())
+    }
+
+    /// The guardian at `endpoint`, with the same meaning of silence, and called by its address.
+    #[must_use]
+    pub fn at(endpoint: HttpEndpoint) -> Self {
+        Self::named(without_user(&endpoint.url), Endpoint::Http(endpoint))
     }
 
     /// The guardian of this process, with the same meaning of silence. It is called
@@ -81,21 +101,22 @@ impl GuardianConfig {
     }
 
     fn named(name: String, endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            name,
-            fail: FailMode::Closed.into(),
-            timeout: Duration::from_secs(5),
-            token: None,
-            identity: None,
-            authorities: None,
+        Self { endpoint, name, fail: FailMode::Closed.into(), timeout: Duration::from_secs(5) }
+    }
+
+    /// How it is asked over HTTP.
+    #[cfg(test)]
+    pub(crate) fn http(&mut self) -> &mut HttpEndpoint {
+        match &mut self.endpoint {
+            Endpoint::Http(endpoint) => endpoint,
+            Endpoint::InProcess(_) => panic!("it is in this process"),
         }
     }
 
     /// Its address, without user and password, where it has one.
     pub(crate) fn address(&self) -> Option<String> {
         match &self.endpoint {
-            Endpoint::Url(url) => Some(without_user(url)),
+            Endpoint::Http(HttpEndpoint { url, .. }) => Some(without_user(url)),
             Endpoint::InProcess(_) => None,
         }
     }

@@ -13,7 +13,7 @@ use url::{Host, Url};
 use zeroize::Zeroizing;
 
 use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
-use crate::config::{Endpoint, FailMode, Guardian, GuardianConfig, Identity};
+use crate::config::{Endpoint, FailMode, Guardian, GuardianConfig, HttpEndpoint, Identity};
 use crate::error::{Error, Kind};
 use crate::request::one_line;
 
@@ -62,11 +62,8 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
 }
 
 fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
-    let GuardianConfig { endpoint, name, fail, timeout, token, identity, authorities } = config;
-    let unusable = |why: &dyn std::fmt::Display| {
-        let message = format!("the guardian `{}`: {why}", one_line(name, MAX_NAME));
-        Error::new(Kind::Configuration, message)
-    };
+    let GuardianConfig { endpoint, name, fail, timeout } = config;
+    let unusable = |why: &dyn std::fmt::Display| unusable(name, why);
     // An address as a name is as long as it is.
     if config.address().is_none_or(|address| *name != address) && !is_name(name) {
         let why = format!("a name has 1 to {MAX_NAME} characters, and no control characters");
@@ -75,18 +72,43 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
     if timeout.is_zero() {
         return Err(unusable(&"it needs some time to answer"));
     }
-    if let Endpoint::Url(url) = endpoint {
-        let is_tls = url.scheme() == "https";
-        if !is_tls && (identity.is_some() || authorities.is_some()) {
-            return Err(unusable(&"certificates need an address that begins with https"));
-        }
-        if token.is_some() && !is_tls && !is_loopback(url) {
-            tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
-        }
-    }
     let guarding = config.guarding();
     if guarding.may_fail_open() {
         tracing::warn!(guardian = %name, fail = guarding.fail_words(), "what it does not answer may pass");
+    }
+    let mode = |mode: FailMode| match mode {
+        FailMode::Closed => Mode::Closed,
+        FailMode::Open => Mode::Open,
+    };
+    let own = fail.own.iter();
+    let options = Options {
+        connect_timeout: Options::default().connect_timeout.min(*timeout),
+        timeout: *timeout,
+        fail_mode: mode(fail.default),
+        fail_mode_of: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),
+        ..Options::default()
+    };
+    match endpoint {
+        Endpoint::Http(endpoint) => client_over_http(name, endpoint, options),
+        Endpoint::InProcess(guardian) => {
+            Ok(GuardianClient::in_process(Arc::clone(guardian), options))
+        }
+    }
+}
+
+fn client_over_http(
+    name: &str,
+    endpoint: &HttpEndpoint,
+    options: Options,
+) -> Result<GuardianClient, Error> {
+    let HttpEndpoint { url, token, identity, authorities } = endpoint;
+    let unusable = |why: &dyn std::fmt::Display| unusable(name, why);
+    let is_tls = url.scheme() == "https";
+    if !is_tls && (identity.is_some() || authorities.is_some()) {
+        return Err(unusable(&"certificates need an address that begins with https"));
+    }
+    if token.is_some() && !is_tls && !is_loopback(url) {
+        tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
     }
     let bearer = token.as_ref().map(|token| {
         let bearer = Bearer::new(token.reveal());
@@ -102,29 +124,18 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
     let authorities = authorities
         .as_ref()
         .map(|path| Authorities::from_pem(&read(path)?).map_err(|error| unusable(&error)));
-    let mode = |mode: FailMode| match mode {
-        FailMode::Closed => Mode::Closed,
-        FailMode::Open => Mode::Open,
-    };
-    let own = fail.own.iter();
     let options = Options {
-        connect_timeout: Options::default().connect_timeout.min(*timeout),
-        timeout: *timeout,
-        fail_mode: mode(fail.default),
-        fail_mode_of: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),
         bearer: bearer.transpose()?,
         identity: identity.transpose()?,
         authorities: authorities.transpose()?,
-        ..Options::default()
+        ..options
     };
-    match endpoint {
-        Endpoint::Url(url) => {
-            GuardianClient::new(url.clone(), options).map_err(|error| unusable(&error))
-        }
-        Endpoint::InProcess(guardian) => {
-            Ok(GuardianClient::in_process(Arc::clone(guardian), options))
-        }
-    }
+    GuardianClient::new(url.clone(), options).map_err(|error| unusable(&error))
+}
+
+fn unusable(name: &str, why: &dyn std::fmt::Display) -> Error {
+    let message = format!("the guardian `{}`: {why}", one_line(name, MAX_NAME));
+    Error::new(Kind::Configuration, message)
 }
 
 fn is_name(name: &str) -> bool {

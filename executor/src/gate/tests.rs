@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::*;
-use crate::config::{Config, FailMode, GuardianConfig};
+use crate::config::{Config, FailMode, GuardianConfig, HttpEndpoint};
 use crate::error::Kind;
 use crate::outbound::Outbound;
 use crate::request::fixture::{Still, inputs, openapi};
@@ -421,7 +421,7 @@ async fn inputs_that_fit_no_request_are_not_asked_about() {
 #[tokio::test]
 async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
     let (mut config, asked) = start_guardian(|question| decide(&question, "allow")).await;
-    config.token = Some(Secret::new("canary"));
+    config.http().token = Some(Secret::new("canary"));
     let gate = gate(config, CLOSED);
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let permissions = ["weather.read".parse().unwrap()];
@@ -603,7 +603,8 @@ async fn without_a_usable_answer_a_result_is_not_used_unless_configured_otherwis
 fn a_token_that_fits_no_header_is_refused() {
     let url = Url::parse("http://127.0.0.1:1/").unwrap();
     let token = Some(Secret::new("a\r\nb"));
-    let guardian = Guardian::At(vec![GuardianConfig { token, ..GuardianConfig::new(url) }]);
+    let endpoint = HttpEndpoint { token, ..url.into() };
+    let guardian = Guardian::At(vec![GuardianConfig::at(endpoint)]);
     let refused = open_gate(&guardian).unwrap_err();
     assert_eq!(refused.kind, Kind::Configuration);
 }

@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{World, allow, call, deny, events, sequence, task};
-use crate::{App, Endpoint, FailMode};
+use crate::{App, FailMode};
 
 const READ: &str = "steps/memoryContextRetrieval";
 const WRITE: &str = "steps/memoryStore";
@@ -175,7 +175,7 @@ async fn a_silent_guardian_holds_memory_back_unless_steps_may_pass() {
     let app = open(&world).await;
     app.shutdown(std::time::Duration::ZERO).await;
     let guardian = world.guarded_by();
-    guardian.endpoint = Endpoint::Url("http://127.0.0.1:1/aos".parse().unwrap());
+    guardian.http().url = "http://127.0.0.1:1/aos".parse().unwrap();
     let app = world.open().await;
     assert_eq!(put(&app, "/v1/state/city", json!("Oslo")).await, (503, json!("A2S342")));
     let refused = run(&app).await.unwrap_err();

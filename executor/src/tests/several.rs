@@ -13,7 +13,7 @@ use super::world::{
     GuardianDouble, World, allow, assert_succeeded, call, deny, events, guardian_routes, run,
     sequence, start_guardian, task, with,
 };
-use crate::{App, Endpoint, FailMode, FailModes, Guardian, GuardianConfig, Hook, Kind};
+use crate::{App, FailMode, FailModes, Guardian, GuardianConfig, Hook, HttpEndpoint, Kind};
 
 const REQUEST: &str = "steps/toolCallRequest";
 const RESULT: &str = "steps/toolCallResult";
@@ -304,8 +304,8 @@ async fn what_one_guardian_took_away_no_other_brings_back() {
 #[tokio::test]
 async fn each_guardian_gets_its_own_token_and_no_other() {
     let (mut world, team) = two().await;
-    guardians(&mut world)[0].token = Some(Secret::new("of-the-company"));
-    guardians(&mut world)[1].token = Some(Secret::new("of-the-team"));
+    guardians(&mut world)[0].http().token = Some(Secret::new("of-the-company"));
+    guardians(&mut world)[1].http().token = Some(Secret::new("of-the-team"));
     let app = world.open().await;
     assert_succeeded(&tell(&app, "hi").await);
     for (guardian, token) in [(&world.guardian, "of-the-company"), (&team, "of-the-team")] {
@@ -364,7 +364,7 @@ async fn a_guardian_is_asked_over_one_connection() {
     let mut world = World::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/aos", listener.local_addr().unwrap());
-    world.guarded_by().endpoint = Endpoint::Url(url.parse().unwrap());
+    world.guarded_by().http().url = url.parse().unwrap();
     let opened = Arc::new(AtomicUsize::new(0));
     let counting = Counting { listener, opened: Arc::clone(&opened) };
     let routes = guardian_routes(Arc::clone(&world.guardian));
@@ -405,17 +405,19 @@ impl axum::serve::Listener for Counting {
 #[tokio::test]
 async fn guardians_that_cannot_be_asked_are_refused_when_the_executor_opens() {
     let world = World::new().await;
-    let config = |url: &str| GuardianConfig::new(url.parse().unwrap());
-    let named =
-        |name: &str| GuardianConfig { name: name.to_owned(), ..config("http://a.example/") };
+    let endpoint = |url: &str| HttpEndpoint::from(url.parse::<url::Url>().unwrap());
+    let named = |name: &str| GuardianConfig {
+        name: name.to_owned(),
+        ..GuardianConfig::at(endpoint("http://a.example/"))
+    };
     let identity = |url: &str| {
         let file = || "/nowhere/at-all.pem".into();
         let identity = Some(crate::Identity { certificate: file(), key: file() });
-        GuardianConfig { identity, ..config(url) }
+        GuardianConfig::at(HttpEndpoint { identity, ..endpoint(url) })
     };
-    let authorities = |url: &str| GuardianConfig {
-        authorities: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into()),
-        ..config(url)
+    let authorities = |url: &str| {
+        let authorities = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
+        GuardianConfig::at(HttpEndpoint { authorities, ..endpoint(url) })
     };
     let no_time = GuardianConfig { timeout: std::time::Duration::ZERO, ..named("a") };
     let nine = (0..9).map(|n| named(&n.to_string())).collect();

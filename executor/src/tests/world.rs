@@ -134,7 +134,7 @@ impl World {
 
     /// A guardian that does not answer.
     pub(crate) async fn silent() -> Endpoint {
-        Endpoint::Url(Self::nowhere().await)
+        Endpoint::Http(Self::nowhere().await.into())
     }
 }
 

@@ -1,4 +1,4 @@
-use executor::FailMode as Mode;
+use executor::{Endpoint, FailMode as Mode};
 
 use super::*;
 
@@ -26,6 +26,13 @@ fn read(file: &str, arguments: &GuardingArgs) -> Result<Vec<Guardian>, String> {
     match read.map_err(|failure| failure.message)? {
         Guardians::Off => Ok(Vec::new()),
         Guardians::Asked(guardians) => Ok(guardians),
+    }
+}
+
+fn over_http(config: &GuardianConfig) -> &HttpEndpoint {
+    match &config.endpoint {
+        Endpoint::Http(endpoint) => endpoint,
+        Endpoint::InProcess(_) => panic!("it is in this process"),
     }
 }
 
@@ -102,21 +109,24 @@ fn a_table_tells_how_its_guardian_is_asked() {
         *config
     };
     let config = only(None);
-    assert_eq!(config.token.unwrap().reveal(), "from-the-file");
+    let HttpEndpoint { url, token, identity, authorities } = over_http(&config);
+    assert_eq!(url.as_str(), "https://a.example/aos");
+    assert_eq!(token.as_ref().unwrap().reveal(), "from-the-file");
     let (certificate, key) = ("agent.pem".into(), "agent.key".into());
-    assert_eq!(config.identity, Some(Identity { certificate, key }));
-    assert_eq!(config.authorities, Some("ca.pem".into()));
+    assert_eq!(*identity, Some(Identity { certificate, key }));
+    assert_eq!(*authorities, Some("ca.pem".into()));
     assert_eq!(config.timeout, Duration::from_millis(2_500));
     assert_eq!(config.fail, Mode::Closed.into());
     assert_eq!(config.name, "https://a.example/aos");
     // Whoever starts it wins.
-    assert_eq!(only(Some("of-the-flag")).token.unwrap().reveal(), "of-the-flag");
+    let told = only(Some("of-the-flag"));
+    assert_eq!(over_http(&told).token.as_ref().unwrap().reveal(), "of-the-flag");
     let plain = read(
         "[[guardian]]\nurl = 'https://a.example/'\ntoken = 'in-the-file'",
         &arguments(&[], None, None),
     );
     let [Guardian::At(config)] = &plain.unwrap()[..] else { panic!("one guardian") };
-    assert_eq!(config.token.as_ref().unwrap().reveal(), "in-the-file");
+    assert_eq!(over_http(config).token.as_ref().unwrap().reveal(), "in-the-file");
     assert!(!format!("{config:?}").contains("in-the-file"));
 }
 
