@@ -23,15 +23,21 @@ for (const [name, transport] of Object.entries(transports)) {
     const content = params.requestedSchema.properties.text ? { text: `by ${name}` } : {};
     return { action: "accept", content };
   });
-  await client.connect(transport());
+  const progress = [];
+  const way = transport();
+  // What arrives, since the client lets go of who listens before it has handed on what arrived
+  // together with the answer.
+  way.onmessage = ({ method, params }) => {
+    if (method === "notifications/progress") progress.push(params.message);
+  };
+  await client.connect(way);
   const { tools } = await client.listTools();
   const search = { name: "search_capabilities", arguments: { intent: "post a tweet" } };
   const found = await client.callTool(search);
   const hit = found.structuredContent.capabilities[0];
-  const progress = [];
   const ran = await client.callTool(
     { name: "execute_capability", arguments: { name: hit.name, digest: hit.digest } },
-    { onprogress: ({ message }) => progress.push(message) },
+    { onprogress: () => {} },
   );
   const { resources } = await client.listResources();
   const read = await client.readResource({ uri: resources[0].uri });
