@@ -206,7 +206,6 @@ impl Policy {
             now,
             is_preview: facts::is_preview(&request.call),
             applied: Applied::default(),
-            facts: Facts::default(),
         };
         let mut ruling = judging.judge(self, request, opened);
         if ruling.answer.decision == Decision::Deny {
@@ -232,7 +231,6 @@ struct Judging<'a> {
     now: Timestamp,
     is_preview: bool,
     applied: Applied,
-    facts: Facts,
 }
 
 impl Judging<'_> {
@@ -242,8 +240,9 @@ impl Judging<'_> {
 
     fn judge(&mut self, policy: &Policy, request: &Request, opened: &mut Opened) -> Ruling {
         let mut call = Cow::Borrowed(&request.call);
+        let mut facts = Facts::of(&call);
         for rule in &policy.rules {
-            match self.applies(rule, &call) {
+            match self.applies(rule, &mut facts) {
                 Ok(false) => continue,
                 Ok(true) => {}
                 Err(reason) => return self.applied.fail(rule, &reason),
@@ -253,24 +252,27 @@ impl Judging<'_> {
                 Effect::Deny => return self.applied.deny(rule),
                 Effect::Allow => {
                     self.applied.explain(rule);
-                    return self.applied.go_on(request, call);
+                    break;
                 }
                 Effect::Approve { within } => match self.ask_person(rule, *within, &call) {
                     Ok(()) => {
                         self.applied.explain(rule);
-                        return self.applied.go_on(request, call);
+                        break;
                     }
                     Err(ruling) => return *ruling,
                 },
                 Effect::Modify(modification) => {
-                    if modification.apply(&mut call, opened) {
-                        self.facts.clear();
+                    if let Some(changed) = modification.changed(&call, opened) {
+                        drop(facts);
+                        changed.put_into(call.to_mut());
+                        facts = Facts::of(&call);
                         self.applied.is_changed = true;
                         self.applied.explain(rule);
                     }
                 }
             }
         }
+        drop(facts);
         if self.applied.rules.is_empty() && policy.default == DefaultWord::Deny {
             let codes = vec!["default_deny".to_owned()];
             let message = "No rule allows this, and the policy denies what no rule is about.";
@@ -279,17 +281,22 @@ impl Judging<'_> {
         self.applied.go_on(request, call)
     }
 
-    fn applies(&mut self, rule: &Rule, call: &Call) -> Result<bool, String> {
-        if !rule.is_about(call, &mut self.facts)? {
+    fn applies(&mut self, rule: &Rule, facts: &mut Facts<'_>) -> Result<bool, String> {
+        if !rule.is_about(facts)? {
             return Ok(false);
         }
         let Some(limit) = &rule.limit else { return Ok(true) };
-        self.is_beyond(limit, &rule.id, call)
+        self.is_beyond(limit, &rule.id, facts)
     }
 
     /// Whether a message goes beyond a limit. If it does not, it is counted.
-    fn is_beyond(&mut self, limit: &Limit, rule: &str, call: &Call) -> Result<bool, String> {
-        let charge = limit.charge(rule, call, &mut self.facts)?;
+    fn is_beyond(
+        &mut self,
+        limit: &Limit,
+        rule: &str,
+        facts: &mut Facts<'_>,
+    ) -> Result<bool, String> {
+        let charge = limit.charge(rule, facts)?;
         if self.is_preview {
             let fits = self.remember().would_fit(&charge, limit.most, limit.within, self.now);
             if fits {

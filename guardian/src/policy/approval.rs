@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::facts;
+use super::facts::Names;
 
 /// An act that waits for a person, or about which one has decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -109,7 +109,7 @@ fn later(now: Timestamp, within: SignedDuration) -> Timestamp {
 /// The digest of what a message does, for whom and by whom. Ids of the message, of its run, turn and
 /// step, its time and its reasoning are left out: who asks again has others, and does the same.
 pub(super) fn binding(call: &Call) -> String {
-    let of = facts::names(call);
+    let of = Names::of(call);
     let message = Request { id: 0.into(), call: call.clone() };
     let mut params = serde_json::to_value(&message).unwrap_or_default()["params"].take();
     if let Value::Object(params) = &mut params {

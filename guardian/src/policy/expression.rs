@@ -5,14 +5,18 @@
 //! evaluation takes time in proportion to the message. Names and functions are checked when the
 //! policy is loaded, because CEL itself finds them only when it gets there.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+};
+use cel::common::value::Val;
 use cel::{Context, Env, Program, Value};
-use serde::ser::{SerializeMap, SerializeSeq};
-use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 
 const MAX_BYTES: usize = 1024;
 const MAX_NESTING: usize = 8;
@@ -59,25 +63,110 @@ pub(super) struct Expression {
     variables: BTreeSet<String>,
 }
 
-/// Variables and their values, for every expression that reads them.
-pub(super) struct Variables(Context<'static, 'static>);
+/// Variables and their values, for every expression that reads them. They borrow from the message.
+pub(super) struct Variables<'v>(Context<'v, 'v>);
 
-impl Default for Variables {
+impl Default for Variables<'_> {
     fn default() -> Self {
         Self(Context::with_env(Arc::clone(&ENVIRONMENT)))
     }
 }
 
-impl fmt::Debug for Variables {
+impl fmt::Debug for Variables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What they say may be secret.
         f.debug_struct("Variables").finish_non_exhaustive()
     }
 }
 
-impl Variables {
-    pub(super) fn set(&mut self, name: &str, value: &serde_json::Value) {
-        self.0.add_variable_from_value(name, to_cel(value));
+impl<'v> Variables<'v> {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.get_variable(name).is_some()
+    }
+
+    pub(super) fn set(&mut self, name: &str, Operand(value): Operand<'v>) {
+        self.0.add_variable_as_val(name, value);
+    }
+}
+
+/// A value that an expression can read. Texts are borrowed wherever they can be.
+pub(super) struct Operand<'v>(Box<dyn Val + 'v>);
+
+impl<'v> Operand<'v> {
+    fn new(value: impl Val + 'v) -> Self {
+        Self(Box::new(value))
+    }
+
+    pub(super) fn list(items: impl IntoIterator<Item: Into<Self>>) -> Self {
+        let items: Vec<_> = items.into_iter().map(|item| item.into().0).collect();
+        Self::new(CelList::from(items))
+    }
+
+    /// Of members that are there twice, the last counts.
+    pub(super) fn object<N, V>(members: impl IntoIterator<Item = (N, V)>) -> Self
+    where
+        N: Into<Cow<'v, str>>,
+        V: Into<Self>,
+    {
+        let member =
+            |(name, value): (N, V)| (CelMapKey::String(name.into().into()), value.into().0);
+        let members: HashMap<_, _> = members.into_iter().map(member).collect();
+        Self::new(CelMap::from(members))
+    }
+}
+
+impl From<bool> for Operand<'_> {
+    fn from(value: bool) -> Self {
+        Self::new(CelBool::from(value))
+    }
+}
+
+impl<'v> From<&'v str> for Operand<'v> {
+    fn from(text: &'v str) -> Self {
+        Self::from(Cow::Borrowed(text))
+    }
+}
+
+impl<'v> From<Cow<'v, str>> for Operand<'v> {
+    fn from(text: Cow<'v, str>) -> Self {
+        Self::new(CelString::from(text))
+    }
+}
+
+impl<'v> From<&'v Json> for Operand<'v> {
+    fn from(json: &'v Json) -> Self {
+        match json {
+            Json::Null => Self::new(CelNull),
+            Json::Bool(value) => Self::from(*value),
+            Json::Number(number) => Self::from(number),
+            Json::String(text) => Self::from(text.as_str()),
+            Json::Array(items) => Self::list(items),
+            Json::Object(members) => Self::object(members),
+        }
+    }
+}
+
+impl From<Json> for Operand<'_> {
+    fn from(json: Json) -> Self {
+        match json {
+            Json::Null => Self::new(CelNull),
+            Json::Bool(value) => Self::from(value),
+            Json::Number(number) => Self::from(&number),
+            Json::String(text) => Self::from(Cow::Owned(text)),
+            Json::Array(items) => Self::list(items),
+            Json::Object(members) => Self::object(members),
+        }
+    }
+}
+
+/// An integer is an `int` wherever one fits.
+impl From<&serde_json::Number> for Operand<'_> {
+    fn from(number: &serde_json::Number) -> Self {
+        match (number.as_i64(), number.as_u64()) {
+            (Some(integer), _) => Self::new(CelInt::from(integer)),
+            (None, Some(integer)) => Self::new(CelUInt::from(integer)),
+            (None, None) => Self::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+        }
     }
 }
 
@@ -117,7 +206,7 @@ impl Expression {
     ///
     /// # Errors
     /// It fails, for instance because it reads a member that is not there, or it is no boolean.
-    pub(super) fn holds(&self, variables: &Variables) -> Result<bool, String> {
+    pub(super) fn holds(&self, variables: &Variables<'_>) -> Result<bool, String> {
         match self.evaluate(variables)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(format!("gives a {} and not a boolean", other.type_of())),
@@ -128,7 +217,7 @@ impl Expression {
     ///
     /// # Errors
     /// It fails, or it is no number.
-    pub(super) fn number(&self, variables: &Variables) -> Result<Number, String> {
+    pub(super) fn number(&self, variables: &Variables<'_>) -> Result<Number, String> {
         match self.evaluate(variables)? {
             Value::Int(integer) => Ok(Number::Integer(integer)),
             // What no `int` holds is more than any limit.
@@ -138,7 +227,7 @@ impl Expression {
         }
     }
 
-    fn evaluate(&self, variables: &Variables) -> Result<Value, String> {
+    fn evaluate(&self, variables: &Variables<'_>) -> Result<Value, String> {
         let Variables(context) = variables;
         let result = stacker::maybe_grow(RED_ZONE, NEW_STACK, || self.program.execute(context));
         match result {
@@ -149,40 +238,6 @@ impl Expression {
             }
             Err(cel::ExecutionError::NoSuchOverload(error)) => Err(error.to_string()),
             Err(_) => Err("cannot be evaluated on this message".to_owned()),
-        }
-    }
-}
-
-/// JSON as CEL sees it: an integer is an `int` wherever one fits.
-fn to_cel(value: &serde_json::Value) -> Value {
-    cel::to_value(Json(value)).expect("every JSON value is a CEL value")
-}
-
-struct Json<'a>(&'a serde_json::Value);
-
-impl Serialize for Json<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde_json::Value as J;
-        match self.0 {
-            J::Number(number) => match number.as_i64() {
-                Some(integer) => serializer.serialize_i64(integer),
-                None => number.serialize(serializer),
-            },
-            J::Array(items) => {
-                let mut seq = serializer.serialize_seq(Some(items.len()))?;
-                for item in items {
-                    seq.serialize_element(&Json(item))?;
-                }
-                seq.end()
-            }
-            J::Object(members) => {
-                let mut map = serializer.serialize_map(Some(members.len()))?;
-                for (name, value) in members {
-                    map.serialize_entry(name, &Json(value))?;
-                }
-                map.end()
-            }
-            other @ (J::Null | J::Bool(_) | J::String(_)) => other.serialize(serializer),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What a condition can read of a message.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use aos::message::{Call, Data, Object, Part, StepContext};
-use serde_json::{Value, json};
+use aos::message::{Agent, Call, Data, Object, Part, StepContext};
+use serde_json::Value;
 
-use super::expression::{Expression, Variables};
+use super::expression::{Expression, Operand, Variables};
 
 /// The variables of `when`, in the order in which they are documented.
 pub(super) const VARIABLES: [&str; 15] = [
@@ -26,82 +27,91 @@ pub(super) const VARIABLES: [&str; 15] = [
     "params",
 ];
 
-/// What is known of one message, made when first asked for and kept for all rules. It is for one call:
-/// [`Facts::clear`] when that changes.
-#[derive(Debug, Default)]
-pub(super) struct Facts {
-    variables: Variables,
-    /// The names of those that are made.
-    made: BTreeSet<String>,
-    names: Option<Names>,
+/// What is known of one message, made when first asked for and kept for all rules.
+#[derive(Debug)]
+pub(super) struct Facts<'c> {
+    call: &'c Call,
+    names: Names<'c>,
+    variables: Variables<'c>,
     /// Whether the inputs can be read in one way only.
     are_inputs_clear: Option<bool>,
 }
 
 /// What a rule can ask for by name. What a message does not say is empty.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    pub(super) tool: String,
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Names<'c> {
+    pub(super) tool: &'c str,
     /// Whether it names a tool: a tool may have an empty name.
     pub(super) says_tool: bool,
-    pub(super) capability: String,
+    pub(super) capability: &'c str,
     /// With its port, if it has one.
-    pub(super) host: String,
-    pub(super) user: String,
-    pub(super) email: String,
-    pub(super) agent: String,
-    pub(super) session: String,
+    pub(super) host: &'c str,
+    pub(super) user: &'c str,
+    pub(super) email: &'c str,
+    pub(super) agent: &'c str,
+    pub(super) session: &'c str,
 }
 
-impl Facts {
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+impl<'c> Facts<'c> {
+    pub(super) fn of(call: &'c Call) -> Self {
+        let (names, variables) = (Names::of(call), Variables::default());
+        Self { call, names, variables, are_inputs_clear: None }
     }
 
-    /// Whether the inputs can be read in one way only.
-    pub(super) fn are_inputs_clear(&mut self, call: &Call) -> bool {
-        *self.are_inputs_clear.get_or_insert_with(|| are_inputs_clear(call))
-    }
-
-    /// The variables that an expression reads, and perhaps others.
-    pub(super) fn variables(&mut self, call: &Call, expression: &Expression) -> &Variables {
-        for name in expression.variables() {
-            if !self.made.contains(name) {
-                self.variables.set(name, &make(call, name));
-                self.made.insert(name.to_owned());
-            }
-        }
-        &self.variables
+    pub(super) fn call(&self) -> &'c Call {
+        self.call
     }
 
     /// What rules can ask for by name.
-    pub(super) fn names(&mut self, call: &Call) -> &Names {
-        self.names.get_or_insert_with(|| names(call))
+    pub(super) fn names(&self) -> &Names<'c> {
+        &self.names
+    }
+
+    /// The variables that an expression reads, and perhaps others.
+    ///
+    /// # Errors
+    /// It reads inputs, and they can be read in more than one way.
+    pub(super) fn variables(&mut self, expression: &Expression) -> Result<&Variables<'c>, String> {
+        for name in expression.variables() {
+            if name == "inputs" && !self.are_inputs_clear() {
+                return Err("an input is there twice".to_owned());
+            }
+            if !self.variables.has(name) {
+                self.variables.set(name, make(self.call, name));
+            }
+        }
+        Ok(&self.variables)
+    }
+
+    fn are_inputs_clear(&mut self) -> bool {
+        *self.are_inputs_clear.get_or_insert_with(|| are_inputs_clear(self.call))
     }
 }
 
-/// What a message says of what rules can ask for by name.
-pub(super) fn names(call: &Call) -> Names {
-    let tool = tool_of(call);
-    let (says_tool, tool) = (tool.is_some(), tool.unwrap_or_default().to_owned());
-    let Some(context) = call.context() else {
-        return Names { tool, says_tool, ..Names::default() };
-    };
-    let capability = context.extra.get("capability");
-    let member = |name: &str| {
-        let member = capability.and_then(|members| members.get(name)?.as_str());
-        member.unwrap_or_default().to_owned()
-    };
-    let user = context.user.as_ref();
-    Names {
-        tool,
-        says_tool,
-        capability: member("name"),
-        host: member("host"),
-        user: user.map(|user| user.id.clone()).unwrap_or_default(),
-        email: user.and_then(|user| user.email.clone()).unwrap_or_default(),
-        agent: context.agent.id.clone(),
-        session: context.session.id.clone(),
+impl<'c> Names<'c> {
+    /// What a message says of what rules can ask for by name.
+    pub(super) fn of(call: &'c Call) -> Self {
+        let tool = tool_of(call);
+        let (says_tool, tool) = (tool.is_some(), tool.unwrap_or_default());
+        let Some(context) = call.context() else {
+            return Self { tool, says_tool, ..Self::default() };
+        };
+        let capability = context.extra.get("capability");
+        let member = |name: &str| {
+            let member = capability.and_then(|members| members.get(name)?.as_str());
+            member.unwrap_or_default()
+        };
+        let user = context.user.as_ref();
+        Self {
+            tool,
+            says_tool,
+            capability: member("name"),
+            host: member("host"),
+            user: user.map(|user| user.id.as_str()).unwrap_or_default(),
+            email: user.and_then(|user| user.email.as_deref()).unwrap_or_default(),
+            agent: &context.agent.id,
+            session: &context.session.id,
+        }
     }
 }
 
@@ -136,52 +146,55 @@ pub(crate) fn tool_of(call: &Call) -> Option<&str> {
     }
 }
 
-fn make(call: &Call, name: &str) -> Value {
+fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
     let context = call.context();
     match name {
         "method" => call.method().as_str().into(),
         "tool" => tool_of(call).unwrap_or_default().into(),
         "inputs" => inputs(call),
-        "outputs" => match call {
-            Call::ToolCallResult(step) => {
-                step.result.outputs.iter().map(|part| part.text.as_str()).collect()
-            }
-            _ => json!([]),
-        },
+        "outputs" => {
+            let outputs = match call {
+                Call::ToolCallResult(step) => step.result.outputs.as_slice(),
+                _ => &[],
+            };
+            Operand::list(outputs.iter().map(|part| part.text.as_str()))
+        }
         "is_error" => matches!(call, Call::ToolCallResult(step) if step.result.is_error).into(),
-        "texts" => texts(call).into(),
+        "texts" => Operand::list(texts(call)),
         "reasoning" => reasoning(call).unwrap_or_default().into(),
-        "session" => json!({"id": context.map_or("", |c| &c.session.id)}),
-        "metadata" => context.and_then(|c| c.session.metadata.clone()).unwrap_or_default().into(),
+        "session" => Operand::object([("id", context.map_or("", |c| &c.session.id))]),
+        "metadata" => {
+            Operand::object(context.and_then(|c| c.session.metadata.as_ref()).into_iter().flatten())
+        }
         "agent" => agent(context),
         "user" => user(context),
         "capability" => capability(context),
         "turn" => context.map_or("", |c| &c.turn_id).into(),
         "step" => context.map_or("", |c| &c.step_id).into(),
-        _ => call.to_params(),
+        _ => call.to_params().into(),
     }
 }
 
 /// The inputs by name. A dotted name such as `pathParameters.city` is there under that name and
 /// nested, so that a condition may say `inputs.pathParameters.city`.
-fn inputs(call: &Call) -> Value {
-    let mut inputs = Object::new();
+fn inputs(call: &Call) -> Operand<'_> {
     match call {
         Call::ToolCallRequest(step) => {
+            let mut inputs = Object::new();
             for input in &step.tool_call_request.inputs {
                 nest(&mut inputs, &input.name, &input.value);
             }
             for input in &step.tool_call_request.inputs {
                 inputs.insert(input.name.clone(), input.value.clone());
             }
+            Operand::object(inputs)
         }
         Call::Mcp(step) => {
             let arguments = step.message.get("params").and_then(|params| params.get("arguments"));
-            inputs = arguments.and_then(Value::as_object).cloned().unwrap_or_default();
+            Operand::object(arguments.and_then(Value::as_object).into_iter().flatten())
         }
-        _ => {}
+        _ => Operand::object(Object::new()),
     }
-    inputs.into()
 }
 
 fn nest(inputs: &mut Object, name: &str, value: &Value) {
@@ -197,29 +210,23 @@ fn nest(inputs: &mut Object, name: &str, value: &Value) {
 }
 
 /// Every text that a person would read in the message.
-pub(crate) fn texts(call: &Call) -> Vec<String> {
-    let of_part = |part: &Part| match part {
-        Part::Text(part) => Some(part.text.clone()),
-        Part::Data(part) => match &part.data {
-            Data::Object(object) => Some(Value::Object(object.clone()).to_string()),
-            Data::Array(items) => Some(Value::Array(items.clone()).to_string()),
-        },
-        Part::File(_) => None,
-    };
+pub(crate) fn texts(call: &Call) -> Vec<Cow<'_, str>> {
     match call {
-        Call::AgentTrigger(step) => step.trigger.content.iter().filter_map(of_part).collect(),
-        Call::Message(step) => step.message.content.iter().filter_map(of_part).collect(),
+        Call::AgentTrigger(step) => step.trigger.content.iter().filter_map(text_of).collect(),
+        Call::Message(step) => step.message.content.iter().filter_map(text_of).collect(),
         Call::ToolCallResult(step) => {
-            step.result.outputs.iter().map(|part| part.text.clone()).collect()
+            step.result.outputs.iter().map(|part| part.text.as_str().into()).collect()
         }
         Call::KnowledgeRetrieval(step) => {
-            step.knowledge_step.results.iter().map(|r| r.content.clone()).collect()
+            step.knowledge_step.results.iter().map(|r| r.content.as_str().into()).collect()
         }
-        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => step.memory.clone(),
+        Call::MemoryStore(step) | Call::MemoryContextRetrieval(step) => {
+            step.memory.iter().map(Cow::from).collect()
+        }
         Call::A2a(_, step) => {
             let mut texts = Vec::new();
             let error = step.payload.get("error").and_then(|error| error.get("message")?.as_str());
-            texts.extend(error.map(str::to_owned));
+            texts.extend(error.map(Cow::from));
             step.payload.values().for_each(|value| add_parts(value, &mut texts));
             texts
         }
@@ -227,10 +234,21 @@ pub(crate) fn texts(call: &Call) -> Vec<String> {
     }
 }
 
+fn text_of(part: &Part) -> Option<Cow<'_, str>> {
+    match part {
+        Part::Text(part) => Some(part.text.as_str().into()),
+        Part::Data(part) => match &part.data {
+            Data::Object(object) => Some(Value::Object(object.clone()).to_string().into()),
+            Data::Array(items) => Some(Value::Array(items.clone()).to_string().into()),
+        },
+        Part::File(_) => None,
+    }
+}
+
 /// Adds the texts of all parts in an A2A message, in their order: of what is said, of a task with
 /// its history and artifacts, and of what a stream tells. Wherever `parts` stand they are read, as
 /// both versions of the protocol write them, so that none is read by the agent alone.
-fn add_parts(value: &Value, texts: &mut Vec<String>) {
+fn add_parts<'m>(value: &'m Value, texts: &mut Vec<Cow<'m, str>>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
@@ -248,10 +266,10 @@ fn add_parts(value: &Value, texts: &mut Vec<String>) {
 }
 
 /// Adds the text of a part, and its data as JSON.
-fn add_part(part: &Value, texts: &mut Vec<String>) {
-    texts.extend(part.get("text").and_then(Value::as_str).map(str::to_owned));
+fn add_part<'m>(part: &'m Value, texts: &mut Vec<Cow<'m, str>>) {
+    texts.extend(part.get("text").and_then(Value::as_str).map(Cow::from));
     let data = part.get("data").filter(|data| !data.is_null());
-    texts.extend(data.map(Value::to_string));
+    texts.extend(data.map(|data| data.to_string().into()));
 }
 
 fn reasoning(call: &Call) -> Option<&str> {
@@ -268,32 +286,33 @@ fn reasoning(call: &Call) -> Option<&str> {
 }
 
 /// Absent texts are empty, so that a condition need not test for each of them.
-fn agent(context: Option<&StepContext>) -> Value {
-    let Some(agent) = context.map(|c| &c.agent) else {
-        return json!({"id": "", "name": "", "version": "", "url": "", "provider": ""});
-    };
-    let (id, name, version, url, provider) =
-        (&agent.id, &agent.name, &agent.version, &agent.url, &agent.provider.name);
-    json!({"id": id, "name": name, "version": version, "url": url, "provider": provider})
+fn agent(context: Option<&StepContext>) -> Operand<'_> {
+    let agent = context.map(|context| &context.agent);
+    let text = |of: fn(&Agent) -> &String| agent.map_or("", |agent| of(agent));
+    Operand::object([
+        ("id", text(|agent| &agent.id)),
+        ("name", text(|agent| &agent.name)),
+        ("version", text(|agent| &agent.version)),
+        ("url", text(|agent| &agent.url)),
+        ("provider", text(|agent| &agent.provider.name)),
+    ])
 }
 
-fn user(context: Option<&StepContext>) -> Value {
+fn user(context: Option<&StepContext>) -> Operand<'_> {
     let user = context.and_then(|c| c.user.as_ref());
-    let id = user.map_or("", |user| &user.id);
-    let name = user.and_then(|user| user.name.as_deref()).unwrap_or_default();
-    let email = user.and_then(|user| user.email.as_deref()).unwrap_or_default();
-    let organization = user.and_then(|user| user.organization.as_ref()).map_or("", |o| &o.id);
-    json!({"id": id, "name": name, "email": email, "organization": organization})
+    Operand::object([
+        ("id", user.map_or("", |user| &user.id)),
+        ("name", user.and_then(|user| user.name.as_deref()).unwrap_or_default()),
+        ("email", user.and_then(|user| user.email.as_deref()).unwrap_or_default()),
+        ("organization", user.and_then(|user| user.organization.as_ref()).map_or("", |o| &o.id)),
+    ])
 }
 
 /// Which published capability runs, or is planned: a member of the context that the A2S executor
 /// adds.
-fn capability(context: Option<&StepContext>) -> Value {
-    let mut capability =
-        json!({"name": "", "version": "", "digest": "", "run": "", "preview": false});
-    let given = context.and_then(|c| c.extra.get("capability"));
-    for (name, value) in given.into_iter().flatten() {
-        capability[name] = value.clone();
-    }
-    capability
+fn capability(context: Option<&StepContext>) -> Operand<'_> {
+    let given = context.and_then(|c| c.extra.get("capability")).into_iter().flatten();
+    let given = given.map(|(name, value)| (name.as_str(), Operand::from(value)));
+    let absent = ["name", "version", "digest", "run"].map(|name| (name, Operand::from("")));
+    Operand::object(absent.into_iter().chain([("preview", Operand::from(false))]).chain(given))
 }

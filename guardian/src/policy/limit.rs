@@ -1,6 +1,5 @@
 //! Rates and budgets: at most so much in a time, for each session, user, or whatever else.
 
-use aos::message::Call;
 use jiff::SignedDuration;
 
 use super::expression::{Expression, Number};
@@ -48,31 +47,21 @@ impl Limit {
     ///
     /// # Errors
     /// The cost cannot be told, or is none.
-    pub(super) fn charge(
-        &self,
-        rule: &str,
-        call: &Call,
-        facts: &mut Facts,
-    ) -> Result<Charge, String> {
+    pub(super) fn charge(&self, rule: &str, facts: &mut Facts<'_>) -> Result<Charge, String> {
         let amount = match &self.cost {
             Cost::Call => UNIT,
             Cost::Spend(expression) => {
-                if expression.variables().any(|name| name == "inputs")
-                    && !facts.are_inputs_clear(call)
-                {
-                    return Err("an input is there twice".to_owned());
-                }
-                millionths(expression.number(facts.variables(call, expression))?)?
+                millionths(expression.number(facts.variables(expression)?)?)?
             }
         };
-        let of = facts.names(call);
+        let of = facts.names();
         let (per, name) = match self.per {
             Per::All => ("all", ""),
-            Per::Session => ("session", of.session.as_str()),
-            Per::User => ("user", of.user.as_str()),
-            Per::Agent => ("agent", of.agent.as_str()),
-            Per::Capability => ("capability", of.capability.as_str()),
-            Per::Tool => ("tool", of.tool.as_str()),
+            Per::Session => ("session", of.session),
+            Per::User => ("user", of.user),
+            Per::Agent => ("agent", of.agent),
+            Per::Capability => ("capability", of.capability),
+            Per::Tool => ("tool", of.tool),
         };
         let name = if name.len() <= MAX_KEY { name.to_owned() } else { super::digest_of(name) };
         Ok(Charge { rule: rule.to_owned(), key: format!("{per}:{name}"), amount })

@@ -91,7 +91,7 @@ impl Modification {
     }
 
     /// What the covered part becomes, if it becomes another one.
-    fn changed(&self, call: &Call, opened: &mut Opened) -> Option<Changed> {
+    pub(super) fn changed(&self, call: &Call, opened: &mut Opened) -> Option<Changed> {
         match call {
             Call::ToolCallRequest(step) => {
                 let mut inputs = step.tool_call_request.inputs.clone();
@@ -339,7 +339,7 @@ fn inputs_on_the_way<'a>(
 
 /// What the part of a message that its hook covers has become. Most rules change nothing, so nothing
 /// is copied that need not be.
-enum Changed {
+pub(super) enum Changed {
     Inputs(Vec<ToolArgumentValue>),
     /// One for each text of the message: what it becomes, if it becomes another one.
     Texts(Vec<Option<String>>),
@@ -349,7 +349,7 @@ enum Changed {
 
 impl Changed {
     /// Into the message that it is of.
-    fn put_into(self, call: &mut Call) {
+    pub(super) fn put_into(self, call: &mut Call) {
         match (call, self) {
             (Call::ToolCallRequest(step), Self::Inputs(inputs)) => {
                 step.tool_call_request.inputs = inputs;

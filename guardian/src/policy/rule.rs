@@ -1,6 +1,6 @@
 //! One rule: what it is about, and what it does.
 
-use aos::message::{Call, Method};
+use aos::message::Method;
 use jiff::SignedDuration;
 use regex::Regex;
 
@@ -52,12 +52,13 @@ impl Rule {
     ///
     /// # Errors
     /// The condition fails on this message.
-    pub(super) fn is_about(&self, call: &Call, facts: &mut Facts) -> Result<bool, String> {
-        if self.methods.as_ref().is_some_and(|methods| !methods.contains(&call.method())) {
+    pub(super) fn is_about(&self, facts: &mut Facts<'_>) -> Result<bool, String> {
+        let method = facts.call().method();
+        if self.methods.as_ref().is_some_and(|methods| !methods.contains(&method)) {
             return Ok(false);
         }
         if !self.named.is_empty() {
-            let names = facts.names(call);
+            let names = facts.names();
             let is_named = |(subject, patterns): &(Subject, Vec<Regex>)| {
                 // A tool may have an empty name; nothing else that is empty has one.
                 let is_said =
@@ -71,28 +72,25 @@ impl Rule {
             }
         }
         let Some(when) = &self.when else { return Ok(true) };
-        if when.variables().any(|name| name == "inputs") && !facts.are_inputs_clear(call) {
-            return Err("an input is there twice".to_owned());
-        }
-        when.holds(facts.variables(call, when))
+        when.holds(facts.variables(when)?)
     }
 }
 
 impl Subject {
     /// Whatever goes by this subject in a message.
-    fn of(self, names: &Names) -> [Option<&str>; 2] {
+    fn of<'c>(self, names: &Names<'c>) -> [Option<&'c str>; 2] {
         match self {
-            Self::Tool => [Some(&names.tool), None],
-            Self::Capability => [Some(&names.capability), None],
+            Self::Tool => [Some(names.tool), None],
+            Self::Capability => [Some(names.capability), None],
             // With and without its port, and as it is written by those who end it with a dot.
             Self::Host => {
-                let host = names.host.as_str();
+                let host = names.host;
                 let bare = host.rsplit_once(':').map_or(host, |(host, _)| host);
                 [Some(host), Some(bare.trim_end_matches('.'))]
             }
-            Self::User => [Some(&names.user), Some(&names.email)],
-            Self::Agent => [Some(&names.agent), None],
-            Self::Session => [Some(&names.session), None],
+            Self::User => [Some(names.user), Some(names.email)],
+            Self::Agent => [Some(names.agent), None],
+            Self::Session => [Some(names.session), None],
         }
     }
 }
