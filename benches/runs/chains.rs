@@ -17,6 +17,30 @@ const CHAINS: [usize; 4] = [1, 10, 100, 1_000];
 /// How the journal is kept.
 pub(crate) const DURABILITIES: [&str; 3] = ["full", "normal", "memory"];
 
+/// Who is asked about each step.
+#[derive(Clone, Copy)]
+enum Guardian {
+    Nobody,
+    /// One that allows everything, at once.
+    Allowing,
+    /// One of ours, in a process of its own.
+    Elsewhere,
+    BuiltIn,
+}
+
+impl Guardian {
+    const ALL: [Self; 4] = [Self::Nobody, Self::Allowing, Self::Elsewhere, Self::BuiltIn];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nobody => "off",
+            Self::Allowing => "that allows",
+            Self::Elsewhere => "of ours, in a process of its own",
+            Self::BuiltIn => "built-in",
+        }
+    }
+}
+
 pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str]) {
     let service = Service::start();
     let first = Process::start(&service, &[]);
@@ -32,34 +56,40 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
     for method in methods {
         questions.push((method, service.questions(client, method).await));
     }
-    for words in ["off", "that allows", "of ours, in a process of its own", "built-in"] {
+    for guardian in Guardian::ALL {
         for durability in durabilities {
             let flags = ["--durability", durability];
-            let elsewhere = (words == "of ours, in a process of its own")
-                .then(|| Process::start(&service, &flags));
-            let asked = match (words, &elsewhere) {
-                (_, Some(elsewhere)) => Some(elsewhere.guardian()),
-                ("that allows", None) => Some(format!("{}/guardian", service.url)),
-                _ => None,
+            let start = |guardian| {
+                Process::start(&service, &[&flags[..], &["--guardian", guardian]].concat())
             };
-            let guardian = match (words, &asked) {
-                (_, Some(url)) => url,
-                ("built-in", None) => "builtin",
-                _ => "off",
+            // Who else has to run, who runs the chains, and where the same questions are answered.
+            let (_elsewhere, process, url) = match guardian {
+                Guardian::Nobody => (None, start("off"), None),
+                Guardian::Allowing => {
+                    let url = format!("{}/guardian", service.url);
+                    (None, start(&url), Some(url))
+                }
+                Guardian::Elsewhere => {
+                    let elsewhere = Process::start(&service, &flags);
+                    let url = elsewhere.guardian();
+                    (Some(elsewhere), start(&url), Some(url))
+                }
+                Guardian::BuiltIn => {
+                    // It answers to others over HTTP.
+                    let process = start("builtin");
+                    let url = process.guardian();
+                    (None, process, Some(url))
+                }
             };
-            let process =
-                Process::start(&service, &[&flags[..], &["--guardian", guardian]].concat());
             println!();
-            println!("journal {durability}, guardian {words}");
+            println!("journal {durability}, guardian {}", guardian.words());
             print_head();
             for (method, questions) in &questions {
-                // The built-in one answers to others over HTTP.
-                let url = asked.clone().unwrap_or_else(|| process.guardian());
-                let posts = match guardian {
-                    "off" => vec![("", Posts::None)],
-                    _ => vec![
+                let posts = match &url {
+                    None => vec![("", Posts::None)],
+                    Some(url) => vec![
                         (", small", Posts::Small),
-                        (", asked", Posts::Questions { url, questions }),
+                        (", asked", Posts::Questions { url: url.clone(), questions }),
                     ],
                 };
                 measure_chains(client, &service, &process, *method, &posts, rounds).await;

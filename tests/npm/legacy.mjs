@@ -2,6 +2,7 @@
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
+import { progressOf } from "./progress.mjs";
 
 const [folder, url, token, command] = process.argv.slice(2);
 const require = createRequire(`${folder}/package.json`);
@@ -24,13 +25,8 @@ for (const [name, transport] of Object.entries(transports)) {
     const content = params.requestedSchema.properties.text ? { text: `by ${name}` } : {};
     return { action: "accept", content };
   });
-  const progress = [];
   const way = transport();
-  // What arrives, since the client lets go of who listens before it has handed on what arrived
-  // together with the answer.
-  way.onmessage = ({ method, params }) => {
-    if (method === "notifications/progress") progress.push(params.message);
-  };
+  const progress = progressOf(way);
   await client.connect(way);
   const { tools } = await client.listTools();
   const search = { name: "search_capabilities", arguments: { intent: "post a tweet" } };

@@ -51,7 +51,7 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
             let message = format!("two guardians are called `{}`", one_line(name, MAX_NAME));
             return Err(Error::new(Kind::Configuration, message));
         }
-        let client = client(config)?;
+        let client = client(config).map_err(|why| unusable(name, &why))?;
         guardians = Some(match guardians {
             None => Guardians::new(name, client),
             Some(guardians) => guardians.and(name, client),
@@ -61,16 +61,15 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
     guardians.map(Some).ok_or_else(nobody)
 }
 
-fn client(config: &GuardianConfig) -> Result<GuardianClient, Error> {
+/// A client, or why it cannot be asked in the way that is wanted.
+fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
     let GuardianConfig { endpoint, name, fail, timeout } = config;
-    let unusable = |why: &dyn std::fmt::Display| unusable(name, why);
     // An address as a name is as long as it is.
     if config.address().is_none_or(|address| *name != address) && !is_name(name) {
-        let why = format!("a name has 1 to {MAX_NAME} characters, and no control characters");
-        return Err(unusable(&why));
+        return Err(format!("a name has 1 to {MAX_NAME} characters, and no control characters"));
     }
     if timeout.is_zero() {
-        return Err(unusable(&"it needs some time to answer"));
+        return Err("it needs some time to answer".to_owned());
     }
     let guarding = config.guarding();
     if guarding.may_fail_open() {
@@ -100,40 +99,39 @@ fn client_over_http(
     name: &str,
     endpoint: &HttpEndpoint,
     options: Options,
-) -> Result<GuardianClient, Error> {
+) -> Result<GuardianClient, String> {
     let HttpEndpoint { url, token, identity, authorities } = endpoint;
-    let unusable = |why: &dyn std::fmt::Display| unusable(name, why);
     let is_tls = url.scheme() == "https";
     if !is_tls && (identity.is_some() || authorities.is_some()) {
-        return Err(unusable(&"certificates need an address that begins with https"));
+        return Err("certificates need an address that begins with https".to_owned());
     }
     if token.is_some() && !is_tls && !is_loopback(url) {
         tracing::warn!(guardian = %name, "its token is sent without TLS: anybody on the way can read it");
     }
     let bearer = token.as_ref().map(|token| {
         let bearer = Bearer::new(token.reveal());
-        bearer.ok_or_else(|| unusable(&"its token has characters that no header takes"))
+        bearer.ok_or("its token has characters that no header takes")
     });
     let read = |path: &Path| {
         let read = std::fs::read(path).map(Zeroizing::new);
-        read.map_err(|error| unusable(&format_args!("{}: {error}", path.display())))
+        read.map_err(|error| format!("{}: {error}", path.display()))
     };
     let identity = identity.as_ref().map(|Identity { certificate, key }| {
-        Shown::from_pem(&read(certificate)?, &read(key)?).map_err(|error| unusable(&error))
+        Shown::from_pem(&read(certificate)?, &read(key)?).map_err(|error| error.to_string())
     });
     let authorities = authorities
         .as_ref()
-        .map(|path| Authorities::from_pem(&read(path)?).map_err(|error| unusable(&error)));
+        .map(|path| Authorities::from_pem(&read(path)?).map_err(|error| error.to_string()));
     let options = Options {
         bearer: bearer.transpose()?,
         identity: identity.transpose()?,
         authorities: authorities.transpose()?,
         ..options
     };
-    GuardianClient::new(url.clone(), options).map_err(|error| unusable(&error))
+    GuardianClient::new(url.clone(), options).map_err(|error| error.to_string())
 }
 
-fn unusable(name: &str, why: &dyn std::fmt::Display) -> Error {
+fn unusable(name: &str, why: &str) -> Error {
     let message = format!("the guardian `{}`: {why}", one_line(name, MAX_NAME));
     Error::new(Kind::Configuration, message)
 }
