@@ -9,8 +9,9 @@ use a2s::{Door, Identified, Refusal};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
@@ -79,25 +80,19 @@ pub(super) fn front(
         .route("/errors/{code}", get(show_error))
         .route("/", get(async || Redirect::temporary("/docs/")))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
-    services
-        .merge(own)
-        .fallback(no_route)
-        .layer(from_fn_with_state(Arc::new(access), check_caller))
-        .layer(from_fn(read_rest))
+    services.merge(own).fallback(no_route).layer(from_fn_with_state(Arc::new(access), check_caller))
 }
 
-async fn check_caller(
-    State(access): State<Arc<Access>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    // Also of what is refused here.
+    let mut request = request.map(read_rest);
     let headers = request.headers();
-    let host = text(headers, HOST).or_else(|| request.uri().authority().map(|a| a.to_string()));
-    if !host.is_some_and(|host| access.allows_host(&host)) {
+    let host = text(headers, HOST).or_else(|| request.uri().authority().map(Authority::as_str));
+    if !host.is_some_and(|host| access.allows_host(host)) {
         return problem(StatusCode::FORBIDDEN, &BAD_HOST, "the header `Host` names another host");
     }
     if let Some(origin) = text(headers, ORIGIN) {
-        let url = Url::parse(&origin).ok();
+        let url = Url::parse(origin).ok();
         let allowed =
             url.as_ref().and_then(Url::host_str).is_some_and(|host| access.allows_host(host));
         if !allowed {
@@ -108,8 +103,7 @@ async fn check_caller(
             );
         }
     }
-    let shown = text(headers, AUTHORIZATION);
-    let identified = match access.admit(request.uri().path(), shown.as_deref()).await {
+    let identified = match access.admit(request.uri().path(), text(headers, AUTHORIZATION)).await {
         Ok(identified) => identified,
         Err(refusal) => {
             let (status, kind) = match &refusal {
@@ -127,8 +121,8 @@ async fn check_caller(
     next.run(request).await
 }
 
-fn text(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<String> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
 }
 
 pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Response {

@@ -9,9 +9,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
 use futures::StreamExt as _;
 use http_body::{Frame, SizeHint};
 use tokio::runtime::Handle;
@@ -23,14 +20,13 @@ const MOST_BYTES: usize = 8 << 20;
 /// How long a client may take to send them.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// Reads what the service behind it leaves of a request.
-pub(super) async fn read_rest(request: Request, next: Next) -> Response {
+/// A body whose rest is read and thrown away, whatever the service behind it leaves of it.
+pub(super) fn read_rest(body: Body) -> Body {
     // Most requests have no body, and nothing to watch.
-    let watched = |body: Body| match body.is_end_stream() {
+    match body.is_end_stream() {
         true => body,
         false => Body::new(Lingering(body)),
-    };
-    next.run(request.map(watched)).await
+    }
 }
 
 /// A body whose rest is read when it is dropped.

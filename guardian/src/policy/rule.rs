@@ -86,7 +86,8 @@ impl Subject {
             Self::Host => {
                 let host = names.host;
                 let bare = host.rsplit_once(':').map_or(host, |(host, _)| host);
-                [Some(host), Some(bare.trim_end_matches('.'))]
+                let bare = bare.trim_end_matches('.');
+                [Some(host), Some(bare).filter(|bare| *bare != host)]
             }
             Self::User => [Some(names.user), Some(names.email)],
             Self::Agent => [Some(names.agent), None],
