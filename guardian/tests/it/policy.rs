@@ -207,6 +207,25 @@ fn conditions_read_the_whole_message() {
 }
 
 /// Whatever place another agent finds for its words, in either version of A2A.
+/// An integer is an `int` wherever one fits, of the inputs and of the whole message.
+#[test]
+fn json_has_the_types_of_cel() {
+    let value = json!({"int": -1, "uint": u64::MAX, "double": 0.5, "no": null, "yes": true, "list": ["a", 1, {"b": []}]});
+    let request = call("t", &json!({"body": value}));
+    for body in ["inputs.body", "params.toolCallRequest.inputs[0].value"] {
+        for holds in [
+            "type(BODY.int) == int && BODY.int == -1",
+            "type(BODY.uint) == uint && BODY.uint == 18446744073709551615u",
+            "type(BODY.double) == double && BODY.double * 2.0 == 1.0",
+            "BODY.no == null && BODY.yes",
+            "BODY.list == ['a', 1, {'b': []}]",
+            "'list' in BODY && !('none' in BODY) && size(BODY) == 6",
+        ] {
+            check_when(&holds.replace("BODY", body), &request, true);
+        }
+    }
+}
+
 #[test]
 fn conditions_read_the_texts_of_a2a_messages() {
     let check = |method: &str, member: &str, payload: Value, expected: &[&str]| {
