@@ -48,6 +48,10 @@ const FUNCTIONS: [&str; 15] = [
     "type",
 ];
 
+/// What `type` gives, by name.
+const TYPES: [&str; 9] =
+    ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "uint"];
+
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     env.add_extension(cel::extensions::strings)
@@ -381,7 +385,7 @@ impl Walk<'_> {
     }
 
     fn check_name(&mut self, name: &str) -> Result<(), String> {
-        if self.locals.iter().any(|local| local == name) {
+        if self.locals.iter().any(|local| local == name) || TYPES.contains(&name) {
             return Ok(());
         }
         if !self.known.contains(&name) {

@@ -217,7 +217,8 @@ fn json_has_the_types_of_cel() {
             "type(BODY.int) == int && BODY.int == -1",
             "type(BODY.uint) == uint && BODY.uint == 18446744073709551615u",
             "type(BODY.double) == double && BODY.double * 2.0 == 1.0",
-            "BODY.no == null && BODY.yes",
+            "type(BODY.no) == null_type && BODY.no == null && type(BODY.yes) == bool && BODY.yes",
+            "type(BODY.list) == list && type(BODY) == map && type(BODY.list[0]) == string",
             "BODY.list == ['a', 1, {'b': []}]",
             "'list' in BODY && !('none' in BODY) && size(BODY) == 6",
         ] {
