@@ -6,7 +6,7 @@
 //! policy is loaded, because CEL itself finds them only when it gets there.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -114,7 +114,8 @@ impl<'v> Operand<'v> {
     {
         let member =
             |(name, value): (N, V)| (CelMapKey::String(name.into().into()), value.into().0);
-        let members: HashMap<_, _> = members.into_iter().map(member).collect();
+        #[expect(clippy::disallowed_types, reason = "a map of CEL is made from one")]
+        let members: std::collections::HashMap<_, _> = members.into_iter().map(member).collect();
         Self::new(CelMap::from(members))
     }
 }
