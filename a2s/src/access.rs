@@ -17,8 +17,13 @@ use crate::secret::Secret;
 
 /// The longest name of a subject, in bytes.
 const LONGEST_SUBJECT: usize = 64;
+/// The longest name of an end user, in bytes.
+const MAX_END_USER: usize = 128;
 /// The longest token that is looked at, in bytes.
 const LONGEST_TOKEN: usize = 512;
+
+/// The header in which a service with the scope `delegate` names the end user it acts for.
+pub const ON_BEHALF_OF: &str = "a2s-on-behalf-of";
 
 /// What a token opens.
 #[derive(
@@ -34,11 +39,18 @@ pub enum Scope {
     Execute,
     /// Tokens, credentials for services, the audit, and names of others.
     Admin,
+    /// Naming the end user that a request is made for (`A2S-On-Behalf-Of`).
+    Delegate,
+    /// Another service of the same installation: introspects tokens and reports outcomes.
+    Service,
+    /// Asking a guardian (`POST /aos`).
+    Guard,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Publish, Self::Execute, Self::Admin];
+    pub const ALL: [Self; 6] =
+        [Self::Publish, Self::Execute, Self::Admin, Self::Delegate, Self::Service, Self::Guard];
 
     /// As it is written.
     #[must_use]
@@ -47,6 +59,9 @@ impl Scope {
             Self::Publish => "publish",
             Self::Execute => "execute",
             Self::Admin => "admin",
+            Self::Delegate => "delegate",
+            Self::Service => "service",
+            Self::Guard => "guard",
         }
     }
 }
@@ -61,10 +76,11 @@ impl FromStr for Scope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|scope| scope.as_str() == text)
-            .ok_or_else(|| format!("`{text}` is no scope; there are publish, execute and admin"))
+        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
+            let known = Self::ALL.map(Self::as_str).join(", ");
+            let shown: String = text.chars().take(LONGEST_SUBJECT).collect();
+            format!("`{shown}` is not a scope; the scopes are {known}")
+        })
     }
 }
 
@@ -131,11 +147,128 @@ impl<'de> Deserialize<'de> for Subject {
     }
 }
 
+/// The end user that a service acts for, as the service names them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+pub struct EndUser(String);
+
+impl EndUser {
+    /// Reads a name: 1 to 128 visible ASCII characters.
+    ///
+    /// # Errors
+    /// A message that says what is wrong with it.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if (1..=MAX_END_USER).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!("an end user is named by 1 to {MAX_END_USER} visible ASCII characters"))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EndUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for EndUser {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The party that owns what a request makes: a token, and the end user whom it acts for.
+///
+/// Runs, plans, approvals, remembered values, tasks, credentials and audit records belong to one
+/// principal. Its text is `token`, or `token/end user`: a token's name has no slash, so each text has
+/// one reading. Databases store this text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Principal {
+    /// The name of the token, or `owner`.
+    pub token: Subject,
+    /// The end user whom the holder of the token acts for.
+    pub end_user: Option<EndUser>,
+}
+
+impl Principal {
+    /// The holder of the owner's token, acting for nobody else.
+    #[must_use]
+    pub fn owner() -> Self {
+        Subject::owner().into()
+    }
+
+    /// Whether this is the holder of the owner's token, acting for nobody else.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        self.token.is_owner() && self.end_user.is_none()
+    }
+
+    /// The name of the user: the end user, or else the token (`context.user.id` of AOS).
+    #[must_use]
+    pub fn user_id(&self) -> &str {
+        self.end_user.as_ref().map_or_else(|| self.token.as_str(), EndUser::as_str)
+    }
+
+    /// The name of the token where it acts for an end user (`context.caller.id` of guardian
+    /// messages).
+    #[must_use]
+    pub fn caller_id(&self) -> Option<&str> {
+        self.end_user.as_ref().map(|_| self.token.as_str())
+    }
+}
+
+impl From<Subject> for Principal {
+    fn from(token: Subject) -> Self {
+        Self { token, end_user: None }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.end_user {
+            Some(end_user) => write!(f, "{}/{end_user}", self.token),
+            None => self.token.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Principal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (token, end_user) = match text.split_once('/') {
+            Some((token, end_user)) => (token, Some(EndUser::new(end_user)?)),
+            None => (text, None),
+        };
+        Ok(Self { token: Subject::new(token)?, end_user })
+    }
+}
+
+impl Serialize for Principal {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Principal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Who calls, and what their token opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// Who it is.
     pub subject: Subject,
+    /// The end user whom they act for.
+    pub end_user: Option<EndUser>,
     /// What they may do.
     pub scopes: BTreeSet<Scope>,
 }
@@ -144,7 +277,27 @@ impl Caller {
     /// Whoever holds the owner's token: everything is open.
     #[must_use]
     pub fn owner() -> Self {
-        Self { subject: Subject::owner(), scopes: Scope::ALL.into() }
+        Self { subject: Subject::owner(), end_user: None, scopes: Scope::ALL.into() }
+    }
+
+    /// The party that owns what this caller makes.
+    #[must_use]
+    pub fn principal(&self) -> Principal {
+        Principal { token: self.subject.clone(), end_user: self.end_user.clone() }
+    }
+
+    /// The same caller, acting for the end user whom the header `A2S-On-Behalf-Of` names. For an end
+    /// user the scope `admin` is shut: administering is nobody's errand.
+    fn act_for(mut self, end_user: Option<&[u8]>) -> Result<Self, Refusal> {
+        let Some(end_user) = end_user else { return Ok(self) };
+        if !self.may(Scope::Delegate) {
+            return Err(Refusal::Lacks { subject: self.subject, scope: Scope::Delegate });
+        }
+        let end_user = str::from_utf8(end_user).map_err(|error| error.to_string());
+        let end_user = end_user.and_then(EndUser::new).map_err(Refusal::BadEndUser)?;
+        self.end_user = Some(end_user);
+        self.scopes.remove(&Scope::Admin);
+        Ok(self)
     }
 
     /// Whether a scope is open.
@@ -179,9 +332,32 @@ pub enum Refusal {
         /// What it would have to open.
         scope: Scope,
     },
+    /// The header `A2S-On-Behalf-Of` names no end user.
+    #[error("`A2S-On-Behalf-Of`: {0}")]
+    BadEndUser(String),
     /// Whoever knows tokens does not answer.
     #[error("it cannot be found out whose token this is: {0}")]
     Unavailable(String),
+}
+
+/// The headers of a request that say who calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallerHeaders<'a> {
+    authorization: Option<&'a [u8]>,
+    on_behalf_of: Option<&'a [u8]>,
+}
+
+impl<'a> CallerHeaders<'a> {
+    /// Takes the two headers with `get`, which is given names in lower case.
+    pub fn read(get: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
+        Self { authorization: get("authorization"), on_behalf_of: get(ON_BEHALF_OF) }
+    }
+
+    /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1).
+    #[must_use]
+    pub fn token(&self) -> Option<&'a str> {
+        bearer(str::from_utf8(self.authorization?).ok())
+    }
 }
 
 /// An answer that comes later.
@@ -218,29 +394,34 @@ impl Door {
         Self { others: Some(others), ..self }
     }
 
-    /// Who shows this header `Authorization`, unless that is `known` already.
+    /// Finds the caller who shows these headers, unless it is `known` already.
     ///
     /// # Errors
-    /// When it cannot be said who it is.
+    /// When the token is missing or not known, or the caller may not act for the end user.
     pub fn identify<'a>(
         &'a self,
         known: Option<&'a Identified>,
-        authorization: Option<&'a str>,
+        headers: CallerHeaders<'a>,
     ) -> Later<'a, Result<Caller, Refusal>> {
         Box::pin(async move {
             if let Some(Identified(caller)) = known {
                 return Ok(caller.clone());
             }
-            let Some(owner) = &self.owner else { return Ok(Caller::owner()) };
-            let token = bearer(authorization).ok_or(Refusal::Missing)?;
-            if owner.matches(token) {
-                return Ok(Caller::owner());
-            }
-            let others = self.others.as_ref().filter(|_| token.len() <= LONGEST_TOKEN);
-            let others = others.ok_or(Refusal::Unknown)?;
-            let found = others.identify(&Secret::new(token)).await;
-            found.map_err(Refusal::Unavailable)?.ok_or(Refusal::Unknown)
+            self.find(headers).await?.act_for(headers.on_behalf_of)
         })
+    }
+
+    /// Finds the caller by their token alone.
+    async fn find(&self, headers: CallerHeaders<'_>) -> Result<Caller, Refusal> {
+        let Some(owner) = &self.owner else { return Ok(Caller::owner()) };
+        let token = headers.token().ok_or(Refusal::Missing)?;
+        if owner.matches(token) {
+            return Ok(Caller::owner());
+        }
+        let others = self.others.as_ref().filter(|_| token.len() <= LONGEST_TOKEN);
+        let others = others.ok_or(Refusal::Unknown)?;
+        let found = others.identify(&Secret::new(token)).await;
+        found.map_err(Refusal::Unavailable)?.ok_or(Refusal::Unknown)
     }
 
     /// The same, if they may do what `scope` says.
@@ -250,11 +431,11 @@ impl Door {
     pub fn admit<'a>(
         &'a self,
         known: Option<&'a Identified>,
-        authorization: Option<&'a str>,
+        headers: CallerHeaders<'a>,
         scope: Scope,
     ) -> Later<'a, Result<Caller, Refusal>> {
         Box::pin(async move {
-            let caller = self.identify(known, authorization).await?;
+            let caller = self.identify(known, headers).await?;
             if caller.may(scope) {
                 return Ok(caller);
             }
@@ -293,7 +474,8 @@ mod tests {
             let found = match self.0 {
                 Ok(known) => Ok(token.matches(known).then(|| Caller {
                     subject: Subject::new("ci").unwrap(),
-                    scopes: [Scope::Publish].into(),
+                    end_user: None,
+                    scopes: [Scope::Publish, Scope::Delegate, Scope::Admin].into(),
                 })),
                 Err(()) => Err("it is away".to_owned()),
             };
@@ -303,12 +485,15 @@ mod tests {
 
     #[track_caller]
     fn check(door: &Door, header: Option<&str>, scope: Scope, expected: Result<&str, &str>) {
-        let admitted = now(door.admit(None, header, scope));
+        let headers =
+            CallerHeaders { authorization: header.map(str::as_bytes), on_behalf_of: None };
+        let admitted = now(door.admit(None, headers, scope));
         let admitted =
             admitted.map(|caller| caller.subject.to_string()).map_err(|refusal| match refusal {
                 Refusal::Missing => "missing",
                 Refusal::Unknown => "unknown",
                 Refusal::Lacks { .. } => "lacks",
+                Refusal::BadEndUser(_) => "end user",
                 Refusal::Unavailable(_) => "unavailable",
             });
         assert_eq!(admitted.as_deref().map_err(|refusal| *refusal), expected, "{header:?}");
@@ -334,6 +519,45 @@ mod tests {
         check(&away, Some(&long), Scope::Publish, Err("unknown"));
         check(&away, Some("Bearer theirs"), Scope::Publish, Err("unavailable"));
         check(&away, Some("Bearer mine"), Scope::Publish, Ok("owner"));
+    }
+
+    #[test]
+    fn an_end_user_is_named_by_a_token_that_may_delegate_and_by_no_other() {
+        let door = Door::new(Some(Secret::new("mine"))).with(Arc::new(Knows(Ok("theirs"))));
+        let identify = |token: &str, user: &[u8]| {
+            let token = format!("Bearer {token}");
+            let headers = CallerHeaders::read(|name| match name {
+                "authorization" => Some(token.as_bytes()),
+                ON_BEHALF_OF => Some(user),
+                _ => None,
+            });
+            now(door.identify(None, headers))
+        };
+        let caller = identify("theirs", b"ann@example.org").unwrap();
+        assert_eq!(caller.principal().to_string(), "ci/ann@example.org");
+        assert!(caller.may(Scope::Publish) && !caller.may(Scope::Admin));
+        assert!(!identify("mine", b"ann").unwrap().principal().is_owner());
+        for bad in [&b""[..], b"two words", b"line\n", "\u{e4}".as_bytes(), &[b'x'; 129], b"\xff"] {
+            assert!(matches!(identify("theirs", bad), Err(Refusal::BadEndUser(_))), "{bad:?}");
+        }
+        let plain = Caller { scopes: [Scope::Execute].into(), ..Caller::owner() };
+        let refused = plain.act_for(Some(b"ann")).unwrap_err();
+        assert!(matches!(refused, Refusal::Lacks { scope: Scope::Delegate, .. }), "{refused}");
+    }
+
+    #[test]
+    fn the_text_of_a_principal_has_one_reading() {
+        for text in ["owner", "ci", "ci/ann", "ci/auth0|a/b"] {
+            let principal: Principal = text.parse().unwrap();
+            assert_eq!(principal.to_string(), text);
+        }
+        let both: Principal = "ci/ann".parse().unwrap();
+        assert_eq!((both.user_id(), both.caller_id()), ("ann", Some("ci")));
+        let alone: Principal = "ci".parse().unwrap();
+        assert_eq!((alone.user_id(), alone.caller_id()), ("ci", None));
+        for bad in ["", "/", "ci/", "/ann", "a b", "ci/a b"] {
+            assert!(bad.parse::<Principal>().is_err(), "{bad}");
+        }
     }
 
     #[test]

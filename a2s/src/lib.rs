@@ -60,7 +60,8 @@ mod tree;
 mod types;
 
 pub use crate::access::{
-    Caller, Door, Identified, Identify, Later, Refusal, Scope, Subject, bearer,
+    Caller, CallerHeaders, Door, EndUser, Identified, Identify, Later, ON_BEHALF_OF, Principal,
+    Refusal, Scope, Subject, bearer,
 };
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};

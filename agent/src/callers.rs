@@ -66,7 +66,8 @@ impl Callers {
         // Scopes that this version does not know open nothing in it.
         let scope = scope.unwrap_or_default();
         let scopes = scope.split_whitespace().filter_map(|scope| scope.parse().ok());
-        let caller = Caller { subject, scopes: scopes.collect::<BTreeSet<Scope>>() };
+        let scopes = scopes.collect::<BTreeSet<Scope>>();
+        let caller = Caller { subject, end_user: None, scopes };
         let until = now.checked_add(BELIEVED).unwrap_or(now);
         let end = exp.and_then(|end| Timestamp::from_second(end).ok());
         if known.len() >= MOST {
@@ -176,7 +177,8 @@ mod tests {
 
         // However many there are, few are remembered.
         asked.status.store(0, Ordering::Relaxed);
-        let caller = Caller { subject: "ci".parse().unwrap(), scopes: BTreeSet::new() };
+        let caller =
+            Caller { subject: "ci".parse().unwrap(), end_user: None, scopes: BTreeSet::new() };
         for number in 0..MOST {
             let key = Digest::of_bytes(&number.to_le_bytes());
             callers.known().insert(key, (caller.clone(), Timestamp::MAX));

@@ -65,6 +65,7 @@ impl Error {
             Self::BadRequest(_) => Kind::BadRequest,
             Self::Shut(Refusal::Missing | Refusal::Unknown) => Kind::Unauthorized,
             Self::Shut(Refusal::Lacks { .. }) => Kind::Forbidden,
+            Self::Shut(Refusal::BadEndUser(_)) => Kind::BadRequest,
             Self::Shut(Refusal::Unavailable(_)) => Kind::Unreachable,
             Self::Service(_) => Kind::Unreachable,
             Self::Busy(_) => Kind::Busy,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, PROBLEM_JSON, Problem};
-use a2s::{Door, Identified, Identify, Scope, Secret};
+use a2s::{CallerHeaders, Door, Identified, Identify, Scope, Secret};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -109,7 +109,8 @@ fn routes() -> OpenApiRouter<App> {
 }
 
 async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
-    let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let headers = request.headers();
+    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
     let known = request.extensions().get::<Identified>();
     match app.door.admit(known, shown, Scope::Execute).await {
         Ok(_) => next.run(request).await,

@@ -11,11 +11,11 @@ use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
-use a2s::{Caller, CapabilityName, Identified, Refusal, Scope, Subject};
+use a2s::{Caller, CallerHeaders, CapabilityName, Identified, Refusal, Scope, Subject};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Extension, Path, Query, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -425,7 +425,8 @@ async fn require_scope(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let shown = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    let headers = request.headers();
+    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
     let known = request.extensions().get::<Identified>();
     let refusal = match app.runs().door().admit(known, shown, scope).await {
         Ok(caller) => {
@@ -437,6 +438,7 @@ async fn require_scope(
     let kind = match &refusal {
         Refusal::Missing | Refusal::Unknown => Kind::Unauthorized,
         Refusal::Lacks { .. } => Kind::Forbidden,
+        Refusal::BadEndUser(_) => Kind::BadRequest,
         Refusal::Unavailable(_) => Kind::CallerUnknown,
     };
     let mut response = Error::new(kind, refusal.to_string()).into_response();

@@ -278,6 +278,7 @@ impl Error {
             Self::Shut(refusal) => match refusal {
                 Refusal::Missing | Refusal::Unknown => (&UNAUTHORISED, 401),
                 Refusal::Lacks { .. } => (&SCOPE_LACKING, 403),
+                Refusal::BadEndUser(_) => (&MALFORMED_PARAMETER, 400),
                 Refusal::Unavailable(_) => (&STORE_UNAVAILABLE, 503),
             },
             Self::TimedOut(_) => (&TIMED_OUT, 503),

@@ -96,7 +96,7 @@ impl Tokens {
             return Ok(to_introspection(Caller::owner(), None));
         }
         let Some(row) = self.find(token).await? else { return Ok(Introspection::default()) };
-        let caller = Caller { subject: row.name, scopes: row.scopes };
+        let caller = Caller { subject: row.name, end_user: None, scopes: row.scopes };
         Ok(to_introspection(caller, row.expires_at))
     }
 
@@ -115,7 +115,7 @@ impl Identify for Tokens {
                 tracing::error!(%error, "a token cannot be looked up");
                 "the database did not answer".to_owned()
             })?;
-            Ok(found.map(|row| Caller { subject: row.name, scopes: row.scopes }))
+            Ok(found.map(|row| Caller { subject: row.name, end_user: None, scopes: row.scopes }))
         })
     }
 }

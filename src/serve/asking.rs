@@ -24,7 +24,7 @@ impl Asking {
             ));
         }
         let subject = Subject::new("asking").map_err(Failure::argument)?;
-        Ok(Self { token, caller: Caller { subject, scopes: BTreeSet::new() } })
+        Ok(Self { token, caller: Caller { subject, end_user: None, scopes: BTreeSet::new() } })
     }
 }
 
@@ -37,18 +37,22 @@ impl Identify for Asking {
 
 #[cfg(test)]
 mod tests {
-    use a2s::{Door, Scope};
+    use a2s::{CallerHeaders, Door, Scope};
 
     use super::*;
+
+    fn shown(authorization: &'static [u8]) -> CallerHeaders<'static> {
+        CallerHeaders::read(|name| (name == "authorization").then_some(authorization))
+    }
 
     #[tokio::test]
     async fn whoever_asks_is_let_in_and_may_do_nothing_else() {
         let asking = Asking::new(Secret::new("ask"), "own").unwrap();
         let door = Door::new(Some(Secret::new("own"))).with(std::sync::Arc::new(asking));
-        let caller = door.identify(None, Some("Bearer ask")).await.unwrap();
+        let caller = door.identify(None, shown(b"Bearer ask")).await.unwrap();
         assert!(Scope::ALL.iter().all(|scope| !caller.may(*scope)), "{caller:?}");
-        assert!(door.identify(None, Some("Bearer other")).await.is_err());
-        assert!(door.identify(None, Some("Bearer own")).await.unwrap().may(Scope::Admin));
+        assert!(door.identify(None, shown(b"Bearer other")).await.is_err());
+        assert!(door.identify(None, shown(b"Bearer own")).await.unwrap().may(Scope::Admin));
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use a2s::api::{PROBLEM_JSON, Problem};
-use a2s::{Door, Identified, Refusal};
+use a2s::{CallerHeaders, Door, Identified, Refusal};
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -57,7 +57,11 @@ impl Access {
     /// Beyond loopback nothing but the signs of life is open without a token. What it opens is for
     /// each service to say, and whose it is, they need not find out again; where it is not looked at
     /// here, they look at it themselves.
-    async fn admit(&self, path: &str, shown: Option<&str>) -> Result<Option<Identified>, Refusal> {
+    async fn admit(
+        &self,
+        path: &str,
+        shown: CallerHeaders<'_>,
+    ) -> Result<Option<Identified>, Refusal> {
         const OPEN: [&str; 2] = ["/healthz", "/readyz"];
         if self.loopback || OPEN.contains(&path) {
             return Ok(None);
@@ -103,14 +107,18 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
             );
         }
     }
-    let identified = match access.admit(request.uri().path(), text(headers, AUTHORIZATION)).await {
+    let identified = match access.admit(request.uri().path(), caller_headers(headers)).await {
         Ok(identified) => identified,
         Err(refusal) => {
             let (status, kind) = match &refusal {
                 Refusal::Unavailable(_) => {
                     (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown)
                 }
-                _ => (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized),
+                Refusal::Lacks { .. } => (StatusCode::FORBIDDEN, executor::Kind::Forbidden),
+                Refusal::BadEndUser(_) => (StatusCode::BAD_REQUEST, executor::Kind::BadRequest),
+                Refusal::Missing | Refusal::Unknown => {
+                    (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized)
+                }
             };
             return problem(status, kind.code(), &refusal.to_string());
         }
@@ -119,6 +127,10 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
     extensions.remove::<Identified>();
     identified.map(|identified| extensions.insert(identified));
     next.run(request).await
+}
+
+fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {
+    CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes))
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -168,6 +180,10 @@ mod tests {
         Access::new(listen.parse().unwrap(), &hosts, door)
     }
 
+    fn shown(authorization: &'static [u8]) -> CallerHeaders<'static> {
+        CallerHeaders::read(|name| (name == "authorization").then_some(authorization))
+    }
+
     #[test]
     fn on_loopback_only_local_names_are_this_service() {
         let access = access("127.0.0.1:8740", &["a2s.test"]);
@@ -184,12 +200,15 @@ mod tests {
         let open = access("0.0.0.0:8740", &[]);
         assert!(open.allows_host("registry:8740"));
         let owner = Identified(Caller::owner());
-        assert_eq!(open.admit("/v1/search", Some("Bearer t")).await, Ok(Some(owner)));
-        assert_eq!(open.admit("/v1/search", Some("Bearer u")).await, Err(Refusal::Unknown));
-        assert_eq!(open.admit("/v1/search", None).await, Err(Refusal::Missing));
-        assert_eq!(open.admit("/healthz", None).await, Ok(None));
+        assert_eq!(open.admit("/v1/search", shown(b"Bearer t")).await, Ok(Some(owner)));
+        assert_eq!(open.admit("/v1/search", shown(b"Bearer u")).await, Err(Refusal::Unknown));
+        assert_eq!(open.admit("/v1/search", CallerHeaders::default()).await, Err(Refusal::Missing));
+        assert_eq!(open.admit("/healthz", CallerHeaders::default()).await, Ok(None));
         assert!(!access("0.0.0.0:8740", &["a2s.test"]).allows_host("registry:8740"));
-        assert_eq!(access("127.0.0.1:8740", &[]).admit("/v1/search", None).await, Ok(None));
+        assert_eq!(
+            access("127.0.0.1:8740", &[]).admit("/v1/search", CallerHeaders::default()).await,
+            Ok(None)
+        );
     }
 
     /// Knows one guest, and counts how often it is asked.
@@ -205,7 +224,8 @@ mod tests {
     }
 
     fn guest() -> Caller {
-        Caller { subject: "guest".parse().unwrap(), scopes: [Scope::Execute].into() }
+        let scopes = [Scope::Execute].into();
+        Caller { subject: "guest".parse().unwrap(), end_user: None, scopes }
     }
 
     /// Registry, executor and agent, whose own doors know the owner alone.
@@ -243,7 +263,7 @@ mod tests {
             ] {
                 let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
                 let request = match token {
-                    Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+                    Some(token) => request.header("authorization", format!("Bearer {token}")),
                     None => request,
                 };
                 let mut request = request.body(axum::body::Body::empty()).unwrap();

@@ -29,7 +29,7 @@ impl Identify for Names {
             if subject.as_str() == "admin" {
                 scopes.insert(Scope::Admin);
             }
-            Caller { subject, scopes }
+            Caller { subject, end_user: None, scopes }
         });
         Box::pin(async move { Ok(caller) })
     }

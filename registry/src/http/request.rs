@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use a2s::{Caller, CapabilityName, Domain, Scope, Subject};
+use a2s::{Caller, CallerHeaders, CapabilityName, Domain, Scope, Subject};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use serde::de::DeserializeOwned;
 
 use super::{LARGEST_REQUEST, Shared};
@@ -43,7 +43,8 @@ impl<N: Needs> FromRequestParts<Arc<Shared>> for Holder<N> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
-        let shown = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let headers = &parts.headers;
+        let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
         // Whoever stands in front may believe for a while what a token opened. Here it is known, so what
         // was revoked ends at once.
         let caller = match N::SCOPE {
