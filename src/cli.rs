@@ -264,8 +264,11 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// List what is remembered for all runs, or for those of a session
+    /// List what is remembered for all your runs, or for those of a session
     List {
+        /// The values for the runs of all callers
+        #[arg(long, conflicts_with = "session")]
+        everybody: bool,
         /// The session
         #[arg(long)]
         session: Option<String>,
@@ -275,6 +278,9 @@ pub(crate) enum StateCommand {
         /// The input and its value, which is read as JSON when it is JSON, else as text
         #[arg(required = true, value_name = "NAME=VALUE")]
         values: Vec<String>,
+        /// For the runs of all callers; with `admin` alone
+        #[arg(long, conflicts_with = "session")]
+        everybody: bool,
         /// For the runs of this session alone
         #[arg(long)]
         session: Option<String>,
@@ -284,6 +290,9 @@ pub(crate) enum StateCommand {
         /// The inputs
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
+        /// Those for the runs of all callers; with `admin` alone
+        #[arg(long, conflicts_with = "session")]
+        everybody: bool,
         /// Those of this session
         #[arg(long)]
         session: Option<String>,

@@ -58,7 +58,7 @@ pub use secrets::{
 pub use services::{
     Service, ServiceAnswer, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch,
 };
-pub use state::{StateEntry, StateList, StateScope};
+pub use state::{StateEntry, StateFor, StateList, StateScope};
 pub use strategy::{Strategy, Weights};
 pub use tokens::{
     Introspection, IntrospectionRequest, NewToken, OwnerChange, OwnerList, TokenEntry, TokenList,

@@ -306,6 +306,12 @@ pub struct Limits {
     pub max_documents: usize,
     /// Plans that can be run and were not yet; more are shown without a token.
     pub max_plans: usize,
+    /// The same of one principal.
+    pub max_tenant_plans: usize,
+    /// Values that are remembered, of all principals together; more are refused.
+    pub max_values: u32,
+    /// Values that are remembered for one principal, in all sessions and without one.
+    pub max_tenant_values: u32,
     /// Steps that the guardian is asked about for one preview of a plan.
     pub max_previews: usize,
     /// How long one run may take; counted anew when it is resumed.
@@ -359,6 +365,9 @@ impl Default for Limits {
             max_events: 100_000,
             max_documents: 64,
             max_plans: 1_000,
+            max_tenant_plans: 250,
+            max_values: 100_000,
+            max_tenant_values: 10_000,
             max_previews: 50,
             max_run_time: Duration::from_secs(3_600),
             max_parallel: 16,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::api::RunError;
-use a2s::{Action, Output, Step, Template, Variables as _};
+use a2s::{Action, Output, Principal, Step, Template, Variables as _};
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -94,6 +94,8 @@ pub(crate) enum Services<'r> {
 /// The way to the services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way<'r> {
+    /// The principal that the run belongs to.
+    pub(crate) principal: &'r Principal,
     /// Who is asked.
     pub(crate) gate: &'r Gate,
     /// The way out.

@@ -20,13 +20,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use a2s::api::{Decision, DecisionSource, Phase, Pin};
-use a2s::{Domain, Permission, Place, Task};
+use a2s::{Domain, Permission, Place, Principal, Task};
 use aos::Guardians;
 use aos::message::{Call, Ping};
 use futures::future::join_all;
 use http::HeaderMap;
 use indexmap::IndexMap;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
 use crate::access::Access;
@@ -38,7 +38,6 @@ use crate::per_thread::PerThread;
 use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
 pub(crate) use beginning::Beginning;
-pub(crate) use memory::EVERYBODY;
 pub(crate) use question::{agent, tool_id};
 
 /// The most characters of a guardian's words that are kept.
@@ -78,6 +77,8 @@ impl<T> Deref for Permitted<T> {
 /// The step on whose behalf a guardian is asked.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
+    /// The principal that the run belongs to: the user, in the guardian's words.
+    pub(crate) principal: &'a Principal,
     /// The run: the turn, in the guardian's words.
     pub(crate) run: Uuid,
     /// The session.
@@ -324,8 +325,41 @@ impl Gate {
         task: &Task,
         result: Result<Value, Error>,
     ) -> Asked<Value> {
+        self.judge_result(asker, task, result, |_| Ok(())).await.permit()
+    }
+
+    /// Asks the same about outputs that a person sets in place of a result. `check` says why outputs
+    /// that a guardian wants instead cannot be used.
+    pub(crate) async fn ask_outputs(
+        &self,
+        asker: &Asker<'_>,
+        task: &Task,
+        outputs: Map<String, Value>,
+        check: impl Fn(&Map<String, Value>) -> Result<(), String>,
+    ) -> Asked<Map<String, Value>> {
+        let check = |made: &Result<Value, Error>| match made {
+            Ok(Value::Object(outputs)) => check(outputs),
+            Ok(_) => Err("the outputs are not an object".to_owned()),
+            Err(_) => Ok(()),
+        };
+        let result = Ok(Value::Object(outputs));
+        let Judged { decisions, verdict } = self.judge_result(asker, task, result, check).await;
+        let verdict = verdict.and_then(|outputs| match outputs {
+            Value::Object(outputs) => Ok(outputs),
+            _ => Err(Error::new(Kind::Internal, "the outputs are not an object")),
+        });
+        Judged { decisions, verdict }.permit()
+    }
+
+    async fn judge_result(
+        &self,
+        asker: &Asker<'_>,
+        task: &Task,
+        result: Result<Value, Error>,
+        check: impl Fn(&Result<Value, Error>) -> Result<(), String>,
+    ) -> Judged<Value> {
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(Asking::RESULT, Occasion::Run, result).permit();
+            return self.unguarded(Asking::RESULT, Occasion::Run, result);
         };
         let mut result = result;
         let mut shown = match &result {
@@ -339,13 +373,14 @@ impl Gate {
                 (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made.clone())),
                 _ => made.clone(),
             };
+            check(&result)?;
             shown = made;
             Ok(changes)
         };
         let call = (call, &**asker.trace);
         let said = self.consult(guardians, Asking::RESULT, Occasion::Run, call, follow).await;
         let (decisions, verdict) = said;
-        Judged { decisions, verdict: verdict.and(result) }.permit()
+        Judged { decisions, verdict: verdict.and(result) }
     }
 
     /// Nobody is asked, and the record says so.

@@ -11,7 +11,7 @@ use a2s::api::{
     ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
     Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
-use a2s::{Caller, CallerHeaders, CapabilityName, Identified, Refusal, Scope, Subject};
+use a2s::{Caller, CallerHeaders, CapabilityName, Identified, Principal, Refusal, Scope};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Extension, Path, Query, Request, State};
@@ -158,7 +158,7 @@ async fn start(
     // A task of its own: a caller who goes away in the middle leaves no half-started run.
     let started = tokio::spawn({
         let app = app.clone();
-        async move { app.runs().start(request, event, key, trace, caller.subject).await }
+        async move { app.runs().start(request, event, key, trace, caller).await }
     });
     let run =
         started.await.map_err(|_| Error::new(Kind::Internal, "the run was not started"))??;
@@ -174,10 +174,12 @@ struct ListQuery {
     before: Option<Uuid>,
     status: Option<RunStatus>,
     name: Option<CapabilityName>,
-    tenant: Option<Subject>,
+    tenant: Option<Principal>,
 }
 
 /// List runs, newest first, without their steps
+///
+/// Those of the caller; with `admin` those of all principals.
 #[utoipa::path(
     get, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
@@ -185,7 +187,7 @@ struct ListQuery {
         ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
         ("status" = Option<RunStatus>, Query, description = "Only runs in this state"),
         ("name" = Option<String>, Query, description = "Only runs of this capability"),
-        ("tenant" = Option<String>, Query, description = "Only runs that a token of this name has started, or `owner`; for tokens with `admin`"),
+        ("tenant" = Option<String>, Query, description = "Only runs of this principal: the name of a token, `owner`, or `token/end user`; others than one's own with `admin` alone"),
     ),
     responses(
         (status = 200, description = "A page of runs", body = ExecutionList),
@@ -204,7 +206,7 @@ async fn list_executions(
         return Err(Error::new(Kind::BadRequest, format!("`limit` is 1 to {MAX_PAGE}")));
     }
     let filter = RunFilter { before, status, name, tenant };
-    app.runs().list(&filter, limit, &caller).await.map(Json)
+    app.runs().list(filter, limit, &caller).await.map(Json)
 }
 
 /// Read a run
@@ -237,9 +239,10 @@ async fn get_execution(
 )]
 async fn delete_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
-    app.runs().delete(read_id(&id)?).await?;
+    app.runs().delete(read_id(&id)?, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -263,6 +266,7 @@ async fn delete_execution(
 )]
 async fn stream_events(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
@@ -275,7 +279,7 @@ async fn stream_events(
             return Err(Error::new(Kind::BadRequest, message));
         }
     };
-    let Some(events) = app.runs().follow(run, after).await? else {
+    let Some(events) = app.runs().follow(run, after, &caller).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let events = events
@@ -305,16 +309,18 @@ async fn stream_events(
 )]
 async fn cancel_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
-    let run = app.runs().cancel(read_id(&id)?).await?;
+    let run = app.runs().cancel(read_id(&id)?, &caller).await?;
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
 
 /// Go on with a run that waits
 ///
 /// A run waits when a request was sent, what came of it is not known, and repeating it is not safe.
-/// Whoever asks the service says here what became of it.
+/// Whoever asks the service says here what became of it. Outputs that are set pass the guardian
+/// (`steps/toolCallResult`) before they are used: where it denies them, the run stays as it is.
 #[utoipa::path(
     post, path = "/v1/executions/{id}/resume", tag = "executor", security(("token" = [])),
     params(("id" = Uuid, Path, description = "The run")),
@@ -326,13 +332,14 @@ async fn cancel_execution(
 )]
 async fn resume_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(id): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let id = read_id(&id)?;
     let request: ResumeRequest = read_json(body)?;
     // A task of its own: a caller who goes away in the middle leaves nothing half-done.
-    let resolved = tokio::spawn(async move { app.runs().go_on(id, request).await });
+    let resolved = tokio::spawn(async move { app.runs().go_on(id, request, &caller).await });
     let run =
         resolved.await.map_err(|_| Error::new(Kind::Internal, "the run was not resumed"))??;
     Ok((StatusCode::ACCEPTED, Json(run)))
@@ -353,18 +360,19 @@ async fn resume_execution(
 )]
 async fn replay_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(id): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Replay>, Error> {
     let id = read_id(&id)?;
     let request: ReplayRequest = read_json(body)?;
-    app.runs().replay(id, &request).await.map(Json)
+    app.runs().replay(id, &request, &caller).await.map(Json)
 }
 
 /// Show what a run would do, without running it
 ///
 /// Everything that is known is filled in; what depends on earlier answers stays a template. The
-/// token of the answer runs exactly this, once, within 15 minutes. With `preview`, the guardian is
+/// token of the answer runs exactly this, once, within 15 minutes, for the same caller. With `preview`, the guardian is
 /// asked what it would say.
 #[utoipa::path(
     post, path = "/v1/plans", tag = "executor", security(("token" = [])),
@@ -377,10 +385,11 @@ async fn replay_execution(
 )]
 async fn plan_execution(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<PlanAnswer>, Error> {
     let request: PlanRequest = read_json(body)?;
-    app.runs().plan(&request).await.map(Json)
+    app.runs().plan(&request, &caller.principal()).await.map(Json)
 }
 
 /// List the hosts that requests were sent to, and how they are treated

@@ -12,6 +12,7 @@ pub(crate) mod fold;
 mod follow;
 mod hidden;
 pub(crate) mod journal;
+pub(crate) mod ownership;
 mod places;
 mod plan;
 mod planned;
@@ -31,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
-use a2s::{Caller, Door, Refusal, Scope, Subject};
+use a2s::{Caller, Door, Principal, Refusal, Scope};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -48,13 +49,14 @@ use crate::outbound::{Outbound, Retries};
 use crate::report::Reporter;
 use crate::secrets::Secrets;
 use crate::source::RegistryClient;
-use crate::state::States;
+use crate::state::{StateQuotas, States};
 use crate::telemetry::Listeners;
 use crate::vault::Vault;
 use arrivals::Arrivals;
 use drivers::Drivers;
 use fold::{Progress, RunState, fold};
 use journal::Journal;
+use ownership::may_touch;
 use places::Places;
 pub(crate) use store::RunFilter;
 use store::{Caps, Epoch, Lease, Life, Room, Store};
@@ -138,7 +140,8 @@ impl Runs {
         let gate = Gate::new(&config.guardian, metrics.clone(), its_clock, its_ids)?;
         let store = Store::open(&config.database, config.durability).await?;
         let pool = database::open(&config.database).await?;
-        let states = States::new(pool.clone(), Arc::clone(&clock));
+        let quotas = StateQuotas::from_limits(&config.limits);
+        let states = States::new(pool.clone(), Arc::clone(&clock), quotas);
         let vault = Vault::open(&config, pool, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let vault = Arc::new(vault);
         let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
@@ -240,32 +243,34 @@ impl Runs {
         fold(&events).ok_or_else(|| not_found(run))
     }
 
-    /// The same, and whose it is for those who may know it.
-    pub(crate) async fn show(&self, run: Uuid, reader: &Caller) -> Result<Run, Error> {
+    /// The same for a caller who may see it; administrators see its principal, too.
+    pub(crate) async fn show(&self, run: Uuid, caller: &Caller) -> Result<Run, Error> {
+        let row = self.find(run, caller).await?;
         let shown = self.get(run).await?;
-        if !reader.may(Scope::Admin) {
-            return Ok(shown);
-        }
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
-        Ok(Run { tenant: Some(row.tenant), ..shown })
+        Ok(Run { tenant: Some(row.tenant).filter(|_| caller.may(Scope::Admin)), ..shown })
     }
 
-    /// A page of runs without their steps, newest first, and whose they are for those who may know it.
+    /// A page of the caller's runs without their steps, newest first. Administrators get those of all
+    /// principals, and see whose they are.
     ///
     /// # Errors
-    /// [`Kind::Forbidden`] when somebody asks for those of a tenant who may not know whose runs are.
+    /// [`Kind::Forbidden`] when a caller who is no administrator asks for those of another principal.
     pub(crate) async fn list(
         &self,
-        filter: &RunFilter,
+        mut filter: RunFilter,
         limit: usize,
-        reader: &Caller,
+        caller: &Caller,
     ) -> Result<ExecutionList, Error> {
-        let may_know = reader.may(Scope::Admin);
-        if filter.tenant.is_some() && !may_know {
-            let refusal = Refusal::Lacks { subject: reader.subject.clone(), scope: Scope::Admin };
-            return Err(Error::new(Kind::Forbidden, refusal.to_string()));
+        let may_know = caller.may(Scope::Admin);
+        if !may_know {
+            let tenant = filter.tenant.get_or_insert_with(|| caller.principal());
+            if !may_touch(caller, tenant) {
+                let refusal =
+                    Refusal::Lacks { subject: caller.subject.clone(), scope: Scope::Admin };
+                return Err(Error::new(Kind::Forbidden, refusal.to_string()));
+            }
         }
-        let lives = self.store.read_lives(filter, limit + 1).await?;
+        let lives = self.store.read_lives(&filter, limit + 1).await?;
         let shown = |life: Life| {
             let tenant = Some(life.tenant).filter(|_| may_know);
             Some(Run { tenant, ..fold(&life.events)? })
@@ -283,7 +288,8 @@ impl Runs {
     ///
     /// # Errors
     /// [`Kind::WrongState`] when it is not over.
-    pub(crate) async fn delete(&self, run: Uuid) -> Result<(), Error> {
+    pub(crate) async fn delete(&self, run: Uuid, caller: &Caller) -> Result<(), Error> {
+        self.find(run, caller).await?;
         if self.store.delete(run).await? {
             return Ok(());
         }
@@ -293,7 +299,8 @@ impl Runs {
     }
 
     /// Ends a run as soon as it may be ended.
-    pub(crate) async fn cancel(self: &Arc<Self>, run: Uuid) -> Result<Run, Error> {
+    pub(crate) async fn cancel(self: &Arc<Self>, run: Uuid, caller: &Caller) -> Result<Run, Error> {
+        self.find(run, caller).await?;
         let events = self.read_all(run).await?;
         let state = fold(&events).ok_or_else(|| not_found(run))?;
         match state.status {
@@ -411,9 +418,10 @@ impl Runs {
         }
     }
 
-    /// How many runs a tenant may have.
-    fn room_of(&self, tenant: &Subject) -> Room {
-        let own = self.config.tenants.get(tenant).copied().unwrap_or_default();
+    /// How many runs a principal may have. Limits that are configured for a token hold for each of its
+    /// principals.
+    fn room_of(&self, principal: &Principal) -> Room {
+        let own = self.config.tenants.get(&principal.token).copied().unwrap_or_default();
         let limits = &self.config.limits;
         Room {
             most_begun: own.max_runs.or(limits.max_tenant_runs),

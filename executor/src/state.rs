@@ -1,17 +1,20 @@
-//! What is remembered between runs: values for inputs, of one session or of all.
+//! What is remembered between runs: values for inputs. They belong to a principal, in one session of
+//! that principal or for all its runs; others are for the runs of all principals.
 //!
-//! A run that lacks a value for an input that it needs finds it here, in its session first; what
-//! the caller gives always wins. Secret inputs are never taken from here, because these values are
+//! A run that lacks a value for an input that it needs finds it here: in its session first, then among
+//! those of its principal, then among those for all. What the caller gives always wins. Secret inputs are never taken from here, because these values are
 //! stored as they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use a2s::Principal;
 use a2s::api::{StateEntry, StateScope};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::clock::Clock;
+use crate::config::Limits;
 use crate::database::{Pool, failed, on};
 use crate::error::{Error, Kind};
 use crate::request::one_line;
@@ -24,31 +27,53 @@ const MAX_NAME: usize = 100;
 pub(crate) const MAX_SESSION: usize = 200;
 /// The largest value, in bytes of JSON.
 const MAX_VALUE: usize = 64 << 10;
-/// The most values of one session, or of all runs.
+/// The most values of one holder.
 const MAX_ENTRIES: i64 = 1_000;
+/// The session, in the guardian's words, of values for the runs of all principals.
+const EVERYBODY: &str = "urn:a2s:everybody";
 
-/// Sets a value of a session by its name, to a text and at a time, unless there are so many.
-const SET: &str = "INSERT INTO state (session, name, value, updated_at)
-     SELECT $1, $2, $3, $4
-     WHERE (SELECT count(*) FROM state WHERE session = $1 AND name <> $2) < $5
-     ON CONFLICT (session, name)
+/// Sets a value of a holder by its name, to a text and at a time, unless the holder, its principal or
+/// the table has so many. A value that is there already is replaced however many there are.
+const SET: &str = "INSERT INTO state (tenant, session, name, value, updated_at)
+     SELECT $1, $2, $3, $4, $5
+     WHERE EXISTS (SELECT 1 FROM state WHERE tenant = $1 AND session = $2 AND name = $3)
+        OR ((SELECT count(*) FROM state WHERE tenant = $1 AND session = $2) < $6
+            AND ($1 = '' OR (SELECT count(*) FROM state WHERE tenant = $1) < $7)
+            AND (SELECT count(*) FROM state) < $8)
+     ON CONFLICT (tenant, session, name)
      DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
 
-/// Whose values.
+/// The most values beside those of one holder.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StateQuotas {
+    principal: u32,
+    total: u32,
+}
+
+impl StateQuotas {
+    /// Those of the configuration.
+    pub(crate) fn from_limits(limits: &Limits) -> Self {
+        Self { principal: limits.max_tenant_values, total: limits.max_values }
+    }
+}
+
+/// The runs that values are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Those of one session.
-    Session(String),
-    /// Those of all runs.
+    /// Those of one session of a principal.
+    Session(Principal, String),
+    /// All runs of a principal.
+    Principal(Principal),
+    /// The runs of all principals.
     Everybody,
 }
 
 impl Holder {
-    /// A session by its name.
+    /// A session of a principal by its name.
     ///
     /// # Errors
     /// When it cannot be the name of one.
-    pub(crate) fn session(name: &str) -> Result<Self, Error> {
+    pub(crate) fn session(principal: &Principal, name: &str) -> Result<Self, Error> {
         if name.is_empty() || name.len() > MAX_SESSION {
             let message = format!("`session` takes 1 to {MAX_SESSION} bytes");
             return Err(Error::new(Kind::BadRequest, message));
@@ -57,20 +82,25 @@ impl Holder {
             // PostgreSQL takes none.
             return Err(Error::new(Kind::BadRequest, "`session` takes no NUL"));
         }
-        Ok(Self::Session(name.to_owned()))
+        Ok(Self::Session(principal.clone(), name.to_owned()))
     }
 
-    /// The name of the session, if it is one.
-    pub(crate) fn session_name(&self) -> Option<&str> {
+    /// The session, in the guardian's words.
+    pub(crate) fn session_id(&self) -> String {
         match self {
-            Self::Session(name) => Some(name),
-            Self::Everybody => None,
+            Self::Session(_, name) => name.clone(),
+            Self::Principal(principal) => format!("urn:a2s:principal:{principal}"),
+            Self::Everybody => EVERYBODY.to_owned(),
         }
     }
 
-    /// As the table has it.
-    fn key(&self) -> &str {
-        self.session_name().unwrap_or_default()
+    /// The columns `tenant` and `session`.
+    fn key(&self) -> (String, &str) {
+        match self {
+            Self::Session(principal, name) => (principal.to_string(), name),
+            Self::Principal(principal) => (principal.to_string(), ""),
+            Self::Everybody => (String::new(), ""),
+        }
     }
 }
 
@@ -88,12 +118,13 @@ pub(crate) struct Recalled {
 pub(crate) struct States {
     pool: Pool,
     clock: Arc<dyn Clock>,
+    quotas: StateQuotas,
 }
 
 impl States {
     /// The store in a database that has been migrated.
-    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>) -> Self {
-        Self { pool, clock }
+    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>, quotas: StateQuotas) -> Self {
+        Self { pool, clock, quotas }
     }
 
     /// Everything that is remembered of one holder, by name.
@@ -110,20 +141,21 @@ impl States {
         let sql = match &self.pool {
             Pool::Sqlite(_) => {
                 "SELECT name, value, updated_at FROM state
-                 WHERE session = $1
-                   AND ($2 IS NULL OR name IN (SELECT value FROM json_each($2)))
+                 WHERE tenant = $1 AND session = $2
+                   AND ($3 IS NULL OR name IN (SELECT value FROM json_each($3)))
                  ORDER BY name"
             }
             Pool::Postgres(_) => {
                 "SELECT name, value, updated_at FROM state
-                 WHERE session = $1
-                   AND ($2 IS NULL OR name IN (SELECT jsonb_array_elements_text($2::jsonb)))
+                 WHERE tenant = $1 AND session = $2
+                   AND ($3 IS NULL OR name IN (SELECT jsonb_array_elements_text($3::jsonb)))
                  ORDER BY name"
             }
         };
         let names = names.map(|names| serde_json::json!(names).to_string());
+        let (tenant, session) = holder.key();
         let rows: Result<Vec<(String, String, i64)>, _> = on!(&self.pool, |pool| {
-            sqlx::query_as(sql).bind(holder.key()).bind(names).fetch_all(pool).await
+            sqlx::query_as(sql).bind(tenant).bind(session).bind(names).fetch_all(pool).await
         });
         let rows = rows.map_err(failed(WHAT))?;
         let entry = |(name, value, updated_at): (String, String, i64)| {
@@ -168,14 +200,20 @@ impl States {
         let text = value.to_string();
         let updated_at = self.clock.now();
         let milliseconds = updated_at.as_millisecond();
+        let (tenant, session) = holder.key();
+        let StateQuotas { principal, total } = self.quotas;
         let written = on!(&self.pool, |pool| {
-            let query = sqlx::query(SET).bind(holder.key()).bind(name).bind(text);
+            let query = sqlx::query(SET).bind(tenant).bind(session).bind(name).bind(text);
             let query = query.bind(milliseconds).bind(MAX_ENTRIES);
+            let query = query.bind(i64::from(principal)).bind(i64::from(total));
             query.execute(pool).await.map(|done| done.rows_affected())
         });
         let written = written.map_err(failed(WHAT))?;
         if written == 0 {
-            let message = format!("{MAX_ENTRIES} values are remembered here, and that is the most");
+            let message = format!(
+                "no more values can be remembered: {MAX_ENTRIES} may be in one place, {principal} for \
+                 one caller, and {total} in all"
+            );
             let error = Error::new(Kind::BadRequest, message);
             return Err(error.hint("Forget some with `a2s state remove`."));
         }
@@ -187,9 +225,10 @@ impl States {
     /// # Errors
     /// [`Kind::StateNotFound`] when there is none of this name.
     pub(crate) async fn remove(&self, holder: &Holder, name: &str) -> Result<(), Error> {
-        const SQL: &str = "DELETE FROM state WHERE session = $1 AND name = $2";
+        const SQL: &str = "DELETE FROM state WHERE tenant = $1 AND session = $2 AND name = $3";
+        let (tenant, session) = holder.key();
         let removed = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(holder.key()).bind(name);
+            let query = sqlx::query(SQL).bind(tenant).bind(session).bind(name);
             query.execute(pool).await.map(|done| done.rows_affected())
         });
         if removed.map_err(failed(WHAT))? == 0 {
@@ -200,18 +239,21 @@ impl States {
         Ok(())
     }
 
-    /// What is remembered for these names: in the session first.
+    /// What is remembered for these names: in the session first, then for the principal, then for all.
     pub(crate) async fn recall(
         &self,
-        session: Option<&str>,
+        session: Option<Holder>,
+        principal: &Principal,
         names: &[String],
     ) -> Result<Recalled, Error> {
         let mut recalled = Recalled::default();
         if names.is_empty() {
             return Ok(recalled);
         }
-        let session = session.map(|name| (StateScope::Session, Holder::Session(name.to_owned())));
-        let holders = session.into_iter().chain([(StateScope::Persistent, Holder::Everybody)]);
+        let session = session.map(|session| (StateScope::Session, session));
+        let persistent = [Holder::Principal(principal.clone()), Holder::Everybody];
+        let persistent = persistent.map(|holder| (StateScope::Persistent, holder));
+        let holders = session.into_iter().chain(persistent);
         for (scope, holder) in holders {
             for entry in self.read(&holder, Some(names)).await? {
                 if !recalled.values.contains_key(&entry.name) {

@@ -12,6 +12,7 @@ mod durable;
 mod faults;
 mod guarded;
 mod handling;
+mod identity;
 mod in_memory;
 mod inputs;
 mod iterating;

@@ -1,7 +1,7 @@
 //! The arguments of `a2s runs`.
 
 use a2s::api::RunStatus;
-use a2s::{CapabilityName, Subject};
+use a2s::{CapabilityName, Principal};
 use clap::{ArgGroup, Args, Subcommand};
 
 const AFTER_RESUME: &str = "\
@@ -42,9 +42,10 @@ pub(crate) struct RunsArgs {
     /// Those of this capability
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) name: Option<CapabilityName>,
-    /// Those that a token of this name has started, or `owner`; for tokens with `admin`
+    /// Those of this principal: the name of a token, `owner`, or `token/end user`; others than your own
+    /// with `admin` alone
     #[arg(long, value_name = "NAME")]
-    pub(crate) tenant: Option<Subject>,
+    pub(crate) tenant: Option<Principal>,
 }
 
 /// What is done about a run.

@@ -1,7 +1,7 @@
 //! `a2s state`: what is remembered for the inputs of runs.
 
 use a2s::api::{StateEntry, StateList};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 
 use super::run::read_pair;
 use crate::cli::StateCommand;
@@ -15,8 +15,10 @@ pub(super) async fn state(
     output: &mut Output,
 ) -> Result<(), Failure> {
     match command {
-        StateCommand::List { session } => {
-            let list: StateList = client.get(&path(session.as_deref(), None)).await?;
+        StateCommand::List { everybody, session } => {
+            let path = path(session.as_deref(), None);
+            let request = for_whom(client.request(Method::GET, &path), everybody);
+            let list: StateList = client.json(request).await?;
             if output.is_json() {
                 output.json_line(&list);
             } else if list.entries.is_empty() {
@@ -24,12 +26,12 @@ pub(super) async fn state(
             }
             print(&list.entries, output);
         }
-        StateCommand::Set { values, session } => {
+        StateCommand::Set { values, everybody, session } => {
             let values = values.iter().map(|text| read_pair(text, "NAME=VALUE"));
             // All are read before the first is sent.
             for (name, value) in values.collect::<Result<Vec<_>, _>>()? {
                 let path = path(session.as_deref(), Some(&name));
-                let request = client.request(Method::PUT, &path).json(&value);
+                let request = for_whom(client.request(Method::PUT, &path), everybody).json(&value);
                 let entry: StateEntry = client.json(request).await?;
                 if output.is_json() {
                     output.json_line(&entry);
@@ -37,10 +39,11 @@ pub(super) async fn state(
                 print(&[entry], output);
             }
         }
-        StateCommand::Remove { names, session } => {
+        StateCommand::Remove { names, everybody, session } => {
             for name in &names {
                 let path = path(session.as_deref(), Some(name));
-                client.bytes(client.request(Method::DELETE, &path)).await?;
+                let request = for_whom(client.request(Method::DELETE, &path), everybody);
+                client.bytes(request).await?;
                 if output.is_json() {
                     output.json_line(&serde_json::json!({ "removed": name }));
                 } else {
@@ -66,7 +69,12 @@ fn print(entries: &[StateEntry], output: &mut Output) {
     }
 }
 
-/// Where the state of a session, or of all runs, is.
+/// The same request about the values for the runs of all callers.
+fn for_whom(request: RequestBuilder, everybody: bool) -> RequestBuilder {
+    if everybody { request.query(&[("for", "everybody")]) } else { request }
+}
+
+/// The path of the state of a session, or of all runs.
 fn path<'a>(session: Option<&'a str>, name: Option<&'a str>) -> Vec<&'a str> {
     let mut path = vec!["v1"];
     if let Some(session) = session {

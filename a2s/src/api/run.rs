@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Blame, Notice, StateScope, WaitReason};
-use crate::access::Subject;
+use crate::access::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
@@ -254,7 +254,7 @@ pub struct Run {
     /// administer are told, when they read or list runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub tenant: Option<Subject>,
+    pub tenant: Option<Principal>,
     /// When it was started.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
@@ -398,6 +398,11 @@ pub struct Event {
 /// How a run begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunStarted {
+    /// The principal that the run belongs to: `token`, or `token/end user`. Absent in runs of older
+    /// executors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub principal: Option<Principal>,
     /// The capability that runs.
     pub capability: Pin,
     /// All capabilities that it uses.
@@ -456,6 +461,10 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         #[schema(value_type = Object)]
         outputs: Map<String, Value>,
+        /// The principal that decided. Absent in runs of older executors.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        by: Option<Principal>,
     },
     /// A step began.
     StepStarted {

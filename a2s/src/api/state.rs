@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 pub enum StateScope {
     /// For the runs of one session.
     Session,
-    /// For all runs, until it is removed.
+    /// For all runs of a caller, or of all callers, until it is removed.
     Persistent,
 }
 
@@ -24,6 +24,16 @@ impl StateScope {
             Self::Persistent => "persistent",
         }
     }
+}
+
+/// The runs that a value without a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StateFor {
+    /// All runs of the caller.
+    Caller,
+    /// The runs of all callers. Only administrators write these values.
+    Everybody,
 }
 
 /// A value that is remembered.

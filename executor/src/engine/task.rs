@@ -88,6 +88,7 @@ impl<'r> Engine<'r> {
         let capability = unit.document.capability();
         let trace = LazyLock::new(|| way.trace_headers(|trace| trace.step(path)));
         let asker = Asker {
+            principal: way.principal,
             run: self.run,
             session: self.session,
             execution_id: filled.execution_id,

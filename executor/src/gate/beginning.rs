@@ -1,5 +1,6 @@
 //! Asks the guardian before a run begins.
 
+use a2s::Principal;
 use a2s::api::{Change, Pin, TriggerEvent};
 use aos::message::{
     AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Call, Data, DataPart, Part, Request,
@@ -11,12 +12,14 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::answer::WITHHELD;
-use super::question::agent;
+use super::question::{agent, name_principal};
 use super::{Asked, Asking, Gate, Judged, Occasion};
 
 /// The run that is about to begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Beginning<'a> {
+    /// The principal that it belongs to.
+    pub(crate) principal: &'a Principal,
     /// Its id.
     pub(crate) run: Uuid,
     /// Its session.
@@ -39,6 +42,7 @@ impl Beginning<'_> {
         if let Value::Object(capability) = capability {
             context.extra.insert("capability".to_owned(), capability);
         }
+        name_principal(&mut context, self.principal);
         context
     }
 }

@@ -1,5 +1,6 @@
 //! Asks the guardian about what is remembered: before a run uses it, and before it is written.
 
+use a2s::Principal;
 use a2s::api::Change;
 use aos::message::{Call, MemoryStep, Request, Session, StepContext};
 use http::HeaderMap;
@@ -8,9 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::answer::MAX_SHOWN;
 use super::beginning::{Beginning, changes_of};
-use super::question::agent;
+use super::question::{agent, name_principal};
 use super::{Asked, Asking, Gate, Judged, Occasion};
 use crate::request::one_line;
+use crate::state::Holder;
 
 /// One memory: a value, and the input that it is remembered for. Its JSON text is what travels.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,22 +42,25 @@ impl Gate {
         self.judge_memory(Asking::RECALLED, call, values, follow).await.permit()
     }
 
-    /// Asks whether a value may be remembered (`steps/memoryStore`), for the runs of `session` or for
-    /// all. The guardians may change it.
+    /// Asks whether `principal` may have a value remembered for `holder` (`steps/memoryStore`). The
+    /// guardians may change it.
     pub(crate) async fn ask_remembered(
         &self,
-        session: Option<&str>,
+        principal: &Principal,
+        holder: &Holder,
         name: &str,
         value: Value,
     ) -> Asked<Value> {
         let turn = self.new_message_id();
-        let session_id = Session::new(session.unwrap_or(EVERYBODY).to_owned());
-        let context = StepContext::new(agent(), session_id, turn, name, self.clock.now());
+        let session = Session::new(holder.session_id());
+        let mut context = StepContext::new(agent(), session, turn, name, self.clock.now());
+        name_principal(&mut context, principal);
         let mut value = value;
         let values = Map::from_iter([(name.to_owned(), value.clone())]);
-        let reasoning = match session {
-            Some(_) => "Remember a value for the runs of this session.",
-            None => "Remember a value for all runs.",
+        let reasoning = match holder {
+            Holder::Session(..) => "Remember a value for the runs of this session.",
+            Holder::Principal(_) => "Remember a value for the runs of this user.",
+            Holder::Everybody => "Remember a value for all runs.",
         };
         let step = memory_step(context, &values, reasoning.to_owned());
         let call = (Call::MemoryStore(Box::new(step)), &HeaderMap::new());
@@ -90,9 +95,6 @@ impl Gate {
         Judged { decisions, verdict: verdict.map(|()| values) }
     }
 }
-
-/// The session, in the guardian's words, of what is remembered for all runs.
-pub(crate) const EVERYBODY: &str = "urn:a2s:everybody";
 
 fn memory_step(context: StepContext, values: &Map<String, Value>, reasoning: String) -> MemoryStep {
     let memory = values.iter().map(|(name, value)| {

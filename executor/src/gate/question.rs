@@ -1,13 +1,13 @@
 //! What a guardian is asked. Pure.
 
-use a2s::{CapabilityName, Place, Task};
+use a2s::{CapabilityName, Place, Principal, Task};
 use aos::message::{
     Agent, AgentProvider, McpStep, Session, StepContext, TextPart, ToolArgumentValue,
-    ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult,
+    ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult, User,
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Asker, Call, Occasion};
 use crate::error::Error;
@@ -119,7 +119,17 @@ fn context(asker: &Asker<'_>, task: &Task, occasion: Occasion, now: Timestamp) -
     if let Value::Object(members) = capability {
         context.extra.insert("capability".to_owned(), members);
     }
+    name_principal(&mut context, asker.principal);
     context
+}
+
+/// Names the principal of a step: its user, and the token where it acts for an end user.
+pub(super) fn name_principal(context: &mut StepContext, principal: &Principal) {
+    context.user = Some(User::new(principal.user_id().to_owned()));
+    if let Some(token) = principal.caller_id() {
+        let caller = Map::from_iter([("id".to_owned(), token.into())]);
+        context.extra.insert("caller".to_owned(), caller);
+    }
 }
 
 /// This executor as an agent. It is not hosted under one address: the schema wants a URL, and a

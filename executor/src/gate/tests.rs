@@ -80,6 +80,7 @@ fn pin(name: &str) -> Pin {
 
 fn asker<'a>(capability: &'a Pin, root: &'a Pin) -> Asker<'a> {
     Asker {
+        principal: &OWNER,
         run: Uuid::from_u128(1),
         session: "session-1",
         execution_id: Uuid::from_u128(2),
@@ -94,6 +95,7 @@ fn asker<'a>(capability: &'a Pin, root: &'a Pin) -> Asker<'a> {
     }
 }
 
+static OWNER: LazyLock<Principal> = LazyLock::new(Principal::owner);
 static NO_TRACE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
 static NO_SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::default);
 

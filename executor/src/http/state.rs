@@ -1,18 +1,20 @@
 //! What is remembered between runs, over HTTP.
 
-use a2s::api::{PROBLEM_JSON, Problem, StateEntry, StateList};
+use a2s::api::{PROBLEM_JSON, Problem, StateEntry, StateFor, StateList};
+use a2s::{Caller, Identified, Refusal, Scope};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::read_json;
 use crate::App;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::state::Holder;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -23,19 +25,33 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(set_session_state, remove_session_state))
 }
 
-/// List what is remembered for all runs
+/// List what is remembered for all runs of the caller, or for those of everybody
 #[utoipa::path(
     get, path = "/v1/state", tag = "executor", security(("token" = [])),
-    responses((status = 200, description = "The values, by name", body = StateList)),
+    params(("for" = Option<StateFor>, Query, description = "`everybody`: the values for all runs of all callers")),
+    responses(
+        (status = 200, description = "The values, by name", body = StateList),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+    ),
 )]
-async fn list_state(State(app): State<App>) -> Result<Json<StateList>, Error> {
-    list(&app, &Holder::Everybody).await
+async fn list_state(
+    State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
+    query: StateQuery,
+) -> Result<Json<StateList>, Error> {
+    list(&app, &holder(&caller, query)?).await
 }
 
-/// Remember a value for all runs
+/// Remember a value for all runs of the caller, or for those of everybody
+///
+/// Runs take the value of their principal first. Values for everybody are written with the scope
+/// `admin` alone.
 #[utoipa::path(
     put, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
-    params(("name" = String, Path, description = "The input that it is for")),
+    params(
+        ("name" = String, Path, description = "The input that it is for"),
+        ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
+    ),
     request_body(content = Object, description = "The value, as JSON"),
     responses(
         (status = 200, description = "What is remembered now", body = StateEntry),
@@ -44,16 +60,22 @@ async fn list_state(State(app): State<App>) -> Result<Json<StateList>, Error> {
 )]
 async fn set_state(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(name): Path<String>,
+    query: StateQuery,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<StateEntry>, Error> {
-    set(&app, &Holder::Everybody, &name, body).await
+    let holder = writable_holder(&caller, query)?;
+    set(&app, &caller, &holder, &name, body).await
 }
 
-/// Forget a value for all runs
+/// Forget a value for all runs of the caller, or for those of everybody
 #[utoipa::path(
     delete, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
-    params(("name" = String, Path, description = "The input that it is for")),
+    params(
+        ("name" = String, Path, description = "The input that it is for"),
+        ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
+    ),
     responses(
         (status = 204, description = "It is forgotten"),
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
@@ -61,12 +83,14 @@ async fn set_state(
 )]
 async fn remove_state(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(name): Path<String>,
+    query: StateQuery,
 ) -> Result<StatusCode, Error> {
-    remove(&app, &Holder::Everybody, &name).await
+    remove(&app, &writable_holder(&caller, query)?, &name).await
 }
 
-/// List what is remembered for the runs of a session
+/// List what is remembered for the runs of a session of the caller
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/state", tag = "executor", security(("token" = [])),
     params(("session" = String, Path, description = "The session, as runs name it")),
@@ -77,12 +101,13 @@ async fn remove_state(
 )]
 async fn list_session_state(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path(session): Path<String>,
 ) -> Result<Json<StateList>, Error> {
-    list(&app, &Holder::session(&session)?).await
+    list(&app, &Holder::session(&caller.principal(), &session)?).await
 }
 
-/// Remember a value for the runs of a session
+/// Remember a value for the runs of a session of the caller
 #[utoipa::path(
     put, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
@@ -97,13 +122,14 @@ async fn list_session_state(
 )]
 async fn set_session_state(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path((session, name)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<StateEntry>, Error> {
-    set(&app, &Holder::session(&session)?, &name, body).await
+    set(&app, &caller, &Holder::session(&caller.principal(), &session)?, &name, body).await
 }
 
-/// Forget a value for the runs of a session
+/// Forget a value for the runs of a session of the caller
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
@@ -117,9 +143,39 @@ async fn set_session_state(
 )]
 async fn remove_session_state(
     State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
     Path((session, name)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
-    remove(&app, &Holder::session(&session)?, &name).await
+    remove(&app, &Holder::session(&caller.principal(), &session)?, &name).await
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForQuery {
+    #[serde(rename = "for")]
+    holder: Option<StateFor>,
+}
+
+type StateQuery = Result<Query<ForQuery>, QueryRejection>;
+
+/// The runs that a request without a session is about.
+fn holder(caller: &Caller, query: StateQuery) -> Result<Holder, Error> {
+    let Query(ForQuery { holder }) =
+        query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
+    Ok(match holder {
+        None | Some(StateFor::Caller) => Holder::Principal(caller.principal()),
+        Some(StateFor::Everybody) => Holder::Everybody,
+    })
+}
+
+/// The same, to write: values for everybody belong to the administrators.
+fn writable_holder(caller: &Caller, query: StateQuery) -> Result<Holder, Error> {
+    let holder = holder(caller, query)?;
+    if holder == Holder::Everybody && !caller.may(Scope::Admin) {
+        let refusal = Refusal::Lacks { subject: caller.subject.clone(), scope: Scope::Admin };
+        return Err(Error::new(Kind::Forbidden, refusal.to_string()));
+    }
+    Ok(holder)
 }
 
 async fn list(app: &App, holder: &Holder) -> Result<Json<StateList>, Error> {
@@ -129,12 +185,13 @@ async fn list(app: &App, holder: &Holder) -> Result<Json<StateList>, Error> {
 
 async fn set(
     app: &App,
+    caller: &Caller,
     holder: &Holder,
     name: &str,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<StateEntry>, Error> {
     let value: Value = read_json(body)?;
-    app.runs().remember(holder, name, value).await.map(Json)
+    app.runs().remember(&caller.principal(), holder, name, value).await.map(Json)
 }
 
 async fn remove(app: &App, holder: &Holder, name: &str) -> Result<StatusCode, Error> {

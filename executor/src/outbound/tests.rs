@@ -66,7 +66,9 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
         version: semver::Version::new(1, 0, 0),
         checksum: a2s::Digest::of_bytes(b""),
     };
+    let principal = a2s::Principal::owner();
     let asker = Asker {
+        principal: &principal,
         run: Uuid::nil(),
         session: "s",
         execution_id: Uuid::nil(),

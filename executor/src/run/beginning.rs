@@ -1,5 +1,6 @@
 //! What a guardian says before a run begins: of the event that starts it, and of what is remembered.
 
+use a2s::Principal;
 use a2s::api::{
     Decision, DecisionSource, Pin, PlanRequest, StateEntry, TraceContext, TriggerEvent,
 };
@@ -11,7 +12,7 @@ use super::Runs;
 use super::prepare::Prepared;
 use crate::clock::new_run_id;
 use crate::error::{Error, Kind};
-use crate::gate::{Asked, Beginning, EVERYBODY, Permitted};
+use crate::gate::{Asked, Beginning, Permitted};
 use crate::plan::Plan;
 use crate::secrets::{Secrets, has_placeholder, restore};
 use crate::state::{Holder, States};
@@ -23,6 +24,8 @@ const GIVE: &str = "Give the value with the run, or ask who keeps the policy.";
 /// A run that does not exist yet, and what was said about it.
 pub(super) struct Guarded<'r> {
     runs: &'r Runs,
+    /// The principal that it will belong to.
+    principal: &'r Principal,
     /// The id that it will have.
     pub(super) run: Uuid,
     caller: Option<&'r TraceContext>,
@@ -33,13 +36,18 @@ pub(super) struct Guarded<'r> {
 
 impl<'r> Guarded<'r> {
     /// Nothing was said yet about a run of a caller who is in a trace.
-    pub(super) fn new(runs: &'r Runs, run: Uuid, caller: Option<&'r TraceContext>) -> Self {
+    pub(super) fn new(
+        runs: &'r Runs,
+        principal: &'r Principal,
+        run: Uuid,
+        caller: Option<&'r TraceContext>,
+    ) -> Self {
         let headers = || {
             let trace = RunTrace::of(run, caller, runs.listeners.take_spans());
             trace.headers(trace.root())
         };
         let trace = runs.config.telemetry.propagate.then(headers).unwrap_or_default();
-        Self { runs, run, caller, trace, decisions: Vec::new() }
+        Self { runs, principal, run, caller, trace, decisions: Vec::new() }
     }
 
     /// Asks about the event that wants to start the run, and goes on with the inputs that the guardian
@@ -112,7 +120,13 @@ impl<'r> Guarded<'r> {
     }
 
     fn beginning<'b>(&'b self, session: &'b str, plan: &'b Plan) -> Beginning<'b> {
-        Beginning { run: self.run, session, root: &plan.root.pin, trace: &self.trace }
+        Beginning {
+            principal: self.principal,
+            run: self.run,
+            session,
+            root: &plan.root.pin,
+            trace: &self.trace,
+        }
     }
 
     /// Keeps what was decided, for the first event of the run, and tells of it.
@@ -125,6 +139,7 @@ impl<'r> Guarded<'r> {
     ) -> Result<T, Error> {
         let Asked { decisions, verdict } = asked;
         self.runs.listeners.tell_aside(&Aside {
+            principal: self.principal,
             id: self.run,
             matter,
             decisions: &decisions,
@@ -162,24 +177,26 @@ fn restore_inputs(
 }
 
 impl Runs {
-    /// Remembers a value, if the guardian lets it be.
+    /// Remembers a value that `principal` gives, if the guardian lets it be.
     ///
     /// # Errors
     /// When it may not be remembered, or cannot.
     pub(crate) async fn remember(
         &self,
+        principal: &Principal,
         holder: &Holder,
         name: &str,
         value: Value,
     ) -> Result<StateEntry, Error> {
         States::check(name, &value)?;
-        let asked = self.gate.ask_remembered(holder.session_name(), name, value).await;
+        let asked = self.gate.ask_remembered(principal, holder, name, value).await;
         self.listeners.tell_aside(&Aside {
+            principal,
             id: new_run_id(&self.clock, &self.ids),
             matter: Matter::Remembered,
             decisions: &asked.decisions,
             is_refused: asked.verdict.is_err(),
-            session: holder.session_name().unwrap_or(EVERYBODY),
+            session: &holder.session_id(),
             capability: None,
             caller: None,
             at: self.clock.now(),

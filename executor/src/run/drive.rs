@@ -5,7 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::api::{EventKind, RunError, RunStatus};
+use a2s::Principal;
+use a2s::api::{Event, EventKind, RunError, RunStatus};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -34,6 +35,8 @@ const FORGET_BATCH: usize = 500;
 /// A run that is about to be driven.
 pub(super) struct Drive {
     pub(super) run: Uuid,
+    /// The principal that it belongs to.
+    pub(super) principal: Principal,
     pub(super) live: Arc<Live>,
     pub(super) plan: Plan,
     pub(super) start: Start,
@@ -99,7 +102,7 @@ impl Runs {
 
     /// Walks the plan of a run, and gives what is to be recorded then.
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
-        let Drive { run, live, plan, start, progress, place: _ } = drive;
+        let Drive { run, principal, live, plan, start, progress, place: _ } = drive;
         let exported = self.listeners.take_spans();
         let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
         let trace = self.config.telemetry.propagate.then_some(trace);
@@ -113,6 +116,7 @@ impl Runs {
             secrets: &live.secrets,
             journal: &live.journal,
             services: Services::Real(Way {
+                principal,
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
@@ -158,8 +162,22 @@ impl Runs {
             return;
         }
         match self.read_all(run).await {
-            Ok(events) => self.listeners.tell_run(&events),
+            Ok(mut events) => {
+                self.name_principal(&mut events).await;
+                self.listeners.tell_run(&events);
+            }
             Err(error) => tracing::warn!(%run, %error, "nobody is told of a run"),
+        }
+    }
+
+    /// Names the principal in the first event of a run that an older executor has started: its row
+    /// knows it.
+    async fn name_principal(&self, events: &mut [Event]) {
+        if let Some(Event { run, kind: EventKind::RunStarted(started), .. }) = events.first_mut()
+            && started.principal.is_none()
+            && let Ok(Some(row)) = self.store.read_run(*run).await
+        {
+            started.principal = Some(row.tenant);
         }
     }
 
@@ -360,7 +378,8 @@ impl Runs {
                 return Err(error);
             }
         };
-        tracing::info!(%run, capability = %start.capability.name, has_begun, "run resumed");
+        let capability = &start.capability.name;
+        tracing::info!(%run, %capability, principal = %row.tenant, has_begun, "run resumed");
         if row.cancel_requested {
             live.halt.stop(Why::Cancelled);
         }
@@ -369,7 +388,11 @@ impl Runs {
             Err(error) => Err(secrets_lost(&error, &progress)),
         };
         match plan {
-            Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, place }, has_begun),
+            Ok(plan) => {
+                let principal = row.tenant;
+                let drive = Drive { run, principal, live, plan, start, progress, place };
+                self.spawn(drive, has_begun);
+            }
             Err(error) => {
                 let repeat_safe = progress.effects() == 0;
                 let stop = match row.cancel_requested {

@@ -405,7 +405,7 @@ impl Progress {
                 step.settle(false);
                 step.outputs = Some(outputs.clone());
             }
-            EventKind::StepResolved { step: path, decision, outputs } => {
+            EventKind::StepResolved { step: path, decision, outputs, .. } => {
                 let step = self.step(path);
                 step.settle(false);
                 match decision {

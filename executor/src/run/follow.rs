@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use a2s::Caller;
 use a2s::api::{Event, EventKind};
 use futures::stream::{self, Stream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::arrivals::Look;
-use super::{PAGE, POLL, Runs, lock, not_found};
+use super::{PAGE, POLL, Runs, lock};
 use crate::error::Error;
 
 impl Runs {
@@ -20,8 +21,9 @@ impl Runs {
         self: &Arc<Self>,
         run: Uuid,
         after: u64,
+        caller: &Caller,
     ) -> Result<Option<impl Stream<Item = Result<Event, Error>> + Send + use<>>, Error> {
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        let row = self.find(run, caller).await?;
         let over = !row.status.is_under_way();
         if over && self.store.read_events(run, after, 1).await?.is_empty() {
             return Ok(None);

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2s::Digest;
 use a2s::api::{Blame, PlanAnswer, PlanRequest};
+use a2s::{Caller, Digest, Principal};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 use super::Runs;
+use super::ownership::may_touch;
 use super::planned::{Content, Shown, differences};
 use super::prepare::Prepared;
 use super::store::NewPlan;
+use crate::config::Limits;
 use crate::error::{Error, Kind};
 
 /// How long a plan can be run.
@@ -40,8 +42,13 @@ pub(super) struct Redeemed {
 
 impl Runs {
     /// Shows what a run would do, with a token that runs exactly this.
-    pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
-        let (prepared, policies) = tokio::join!(self.prepare(request), self.gate.policies());
+    pub(crate) async fn plan(
+        &self,
+        request: &PlanRequest,
+        principal: &Principal,
+    ) -> Result<PlanAnswer, Error> {
+        let (prepared, policies) =
+            tokio::join!(self.prepare(request, principal), self.gate.policies());
         let prepared = prepared?;
         let guarding = self.config.guardian.guarding();
         let Prepared { plan, inputs, recalled, held, .. } = &prepared;
@@ -50,9 +57,9 @@ impl Runs {
         answer.policies.clone_from(&policies);
         answer.notices.clone_from(&prepared.library.notices);
         if request.preview {
-            self.preview(request, &prepared, &mut answer.steps).await?;
+            self.preview(request, principal, &prepared, &mut answer.steps).await?;
         }
-        match self.keep(request, &prepared, policies).await {
+        match self.keep(request, principal, &prepared, policies).await {
             Ok(Ticket { token, expires_at, digest }) => {
                 answer.token = Some(token);
                 answer.expires_at = Some(expires_at);
@@ -71,6 +78,7 @@ impl Runs {
     async fn keep(
         &self,
         request: &PlanRequest,
+        principal: &Principal,
         prepared: &Prepared,
         policies: BTreeMap<String, String>,
     ) -> Result<Ticket, Error> {
@@ -92,10 +100,13 @@ impl Runs {
         // To the millisecond, as it will be read again.
         let end = now.checked_add(PLAN_LIFE).unwrap_or(now).as_millisecond();
         let expires_at = Timestamp::from_millisecond(end).unwrap_or(now);
-        let most = self.config.limits.max_plans;
-        let plan = NewPlan { id, now, expires_at, sealed, most };
+        let Limits { max_plans: most, max_tenant_plans: most_own, .. } = self.config.limits;
+        let tenant = principal.clone();
+        let plan = NewPlan { id, tenant, now, expires_at, sealed, most, most_own };
         if !self.store.keep_plan(plan).await? {
-            let message = format!("{most} plans wait to be run, and that is the most");
+            let message = format!(
+                "too many plans wait to be run: {most} may in all, and {most_own} of one caller"
+            );
             return Err(Error::new(Kind::BudgetExceeded, message));
         }
         Ok(Ticket { token, expires_at, digest })
@@ -106,9 +117,10 @@ impl Runs {
     /// # Errors
     /// [`Kind::PlanNotFound`], [`Kind::PlanUsed`], [`Kind::PlanExpired`], or
     /// [`Kind::VaultKey`] when it does not open.
-    pub(super) async fn redeem(&self, token: &str) -> Result<Redeemed, Error> {
+    pub(super) async fn redeem(&self, token: &str, caller: &Caller) -> Result<Redeemed, Error> {
         let id = id_of(token);
-        let Some(stored) = self.store.read_plan(id).await? else {
+        let stored = self.store.read_plan(id).await?;
+        let Some(stored) = stored.filter(|plan| may_touch(caller, &plan.tenant)) else {
             let message = "no plan has this token: it was never given, or it ended long ago";
             return Err(Error::new(Kind::PlanNotFound, message).hint(AGAIN));
         };
@@ -133,12 +145,16 @@ impl Runs {
     ///
     /// # Errors
     /// [`Kind::PlanDiffers`], with everything that differs.
-    pub(super) async fn prepare_as_shown(&self, shown: &Shown) -> Result<Prepared, Error> {
+    pub(super) async fn prepare_as_shown(
+        &self,
+        shown: &Shown,
+        principal: &Principal,
+    ) -> Result<Prepared, Error> {
         let Shown { request, basis: was } = shown;
         let (resolved, policies) = tokio::join!(self.resolve(request.into()), self.gate.policies());
         let (library, plan) = resolved.map_err(|error| no_longer(Vec::new(), error))?;
         let content = Content::of(&library, &plan);
-        let completed = self.complete(request, library, plan).await;
+        let completed = self.complete(request, principal, library, plan).await;
         let prepared =
             completed.map_err(|error| no_longer(was.content.differences(&content), error))?;
         let is = self.basis(request, &prepared, policies)?;

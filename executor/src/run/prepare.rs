@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use a2s::Principal;
 use a2s::api::{PlanRequest, StateScope};
 use serde_json::{Map, Value};
 
@@ -44,9 +45,13 @@ impl Runs {
     ///
     /// # Errors
     /// When something is not there, or an input does not fit.
-    pub(super) async fn prepare(&self, request: &PlanRequest) -> Result<Prepared, Error> {
+    pub(super) async fn prepare(
+        &self,
+        request: &PlanRequest,
+        principal: &Principal,
+    ) -> Result<Prepared, Error> {
         let (library, plan) = self.resolve(request.into()).await?;
-        self.complete(request, library, plan).await
+        self.complete(request, principal, library, plan).await
     }
 
     /// The documents that somebody wants.
@@ -57,17 +62,19 @@ impl Runs {
         Ok((library, plan))
     }
 
-    /// The rest, with these documents.
+    /// The rest, with these documents and what is remembered for a principal.
     pub(super) async fn complete(
         &self,
         request: &PlanRequest,
+        principal: &Principal,
         library: Library,
         plan: Plan,
     ) -> Result<Prepared, Error> {
         let PlanRequest { inputs, session, .. } = request;
-        session.as_deref().map(Holder::session).transpose()?;
+        let session =
+            session.as_deref().map(|name| Holder::session(principal, name)).transpose()?;
         plan.check_given(inputs)?;
-        let Recalled { values, scopes } = self.recall(&plan, session.as_deref(), inputs).await?;
+        let Recalled { values, scopes } = self.recall(&plan, session, principal, inputs).await?;
         let mut inputs = inputs.clone();
         inputs.extend(values);
         let inputs = plan.root.complete(&inputs);
@@ -84,12 +91,13 @@ impl Runs {
     async fn recall(
         &self,
         plan: &Plan,
-        session: Option<&str>,
+        session: Option<Holder>,
+        principal: &Principal,
         inputs: &Map<String, Value>,
     ) -> Result<Recalled, Error> {
         let mut needed = plan.missing(inputs);
         needed.retain(|name| plan.root.inputs.get(name).is_some_and(|input| !input.secret));
-        let recalled = self.states.recall(session, &needed).await?;
+        let recalled = self.states.recall(session, principal, &needed).await?;
         plan.check_given(&recalled.values).map_err(|error| {
             error.hint(
                 "The value is remembered, not given: see `a2s state list`, and give another with --input.",

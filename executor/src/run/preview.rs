@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use a2s::Principal;
 use a2s::api::{ItemPreview, PlanRequest, PlannedStep, PlannedStepKind, Preview};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -23,6 +24,8 @@ const AT_ONCE: usize = 8;
 
 /// What one preview goes with.
 struct Occasion<'p> {
+    /// The principal that asks for it.
+    principal: &'p Principal,
     /// Stands in the place of a run, and of no run.
     id: Uuid,
     session: String,
@@ -39,6 +42,7 @@ impl Runs {
     pub(super) async fn preview(
         &self,
         request: &PlanRequest,
+        principal: &Principal,
         prepared: &Prepared,
         steps: &mut [PlannedStep],
     ) -> Result<(), Error> {
@@ -48,7 +52,7 @@ impl Runs {
         let foreseen = plan.foresee(inputs, &secrets)?;
         let session = request.session.clone().unwrap_or_else(|| id.to_string());
         let contracts = Contracts::default();
-        let occasion = Occasion { id, session, plan, secrets, contracts };
+        let occasion = Occasion { principal, id, session, plan, secrets, contracts };
         let most = self.config.limits.max_previews;
         let mut left = most;
         let mut questions: Vec<BoxFuture<'_, Answer>> = Vec::new();
@@ -79,10 +83,11 @@ impl Runs {
     }
 
     async fn ask_about(&self, step: Foreseen<'_>, occasion: &Occasion<'_>) -> Answer {
-        let Occasion { id, session, plan, secrets, contracts } = occasion;
+        let Occasion { principal, id, session, plan, secrets, contracts } = occasion;
         let capability = step.unit.document.capability();
         let execution_id = execution_id(*id, &step.path);
         let asker = Asker {
+            principal,
             run: *id,
             session,
             execution_id,

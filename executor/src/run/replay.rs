@@ -6,6 +6,7 @@ mod drift;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use a2s::Caller;
 use a2s::api::{Event, EventKind, Replay, ReplayRequest, RunError, around};
 use serde_json::Map;
 use uuid::Uuid;
@@ -24,7 +25,13 @@ impl Runs {
     ///
     /// # Errors
     /// [`Kind::WrongState`] while the run is under way; what is wrong with `against`.
-    pub(crate) async fn replay(&self, run: Uuid, request: &ReplayRequest) -> Result<Replay, Error> {
+    pub(crate) async fn replay(
+        &self,
+        run: Uuid,
+        request: &ReplayRequest,
+        caller: &Caller,
+    ) -> Result<Replay, Error> {
+        let row = self.find(run, caller).await?;
         let events = self.read_all(run).await?;
         let state = fold(&events).ok_or_else(|| not_found(run))?;
         if state.status.is_under_way() {
@@ -32,7 +39,6 @@ impl Runs {
                 .hint("Wait until it has ended, or cancel it."));
         }
         let start = Start::of(&events).ok_or_else(|| not_found(run))?;
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
         let plan = match &request.against {
             None => self.recall_plan(&start, &row.choices).await?,
             Some(target) => {

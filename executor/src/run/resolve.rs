@@ -4,20 +4,26 @@
 use std::sync::Arc;
 
 use a2s::api::{EventKind, Resolution, ResumeRequest, Run, RunStatus};
-use serde_json::Map;
+use a2s::{Action, Caller, Principal, Step};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
+use super::store::RunRow;
 use super::{Runs, ended, not_found};
+use crate::clock::execution_id;
 use crate::error::{Error, Kind};
-use crate::plan::Plan;
+use crate::gate::{Asked, Asker};
+use crate::plan::{Plan, Unit};
 use crate::request::one_line;
 use crate::secrets::Secrets;
+use crate::telemetry::{Aside, Matter, RunTrace};
 
 impl Runs {
     /// Records what became of a request whose outcome is not known, and lets the run go on. One that was
-    /// set aside goes on without that.
+    /// set aside goes on without that. Outputs that the caller sets pass the guardian first, as those of
+    /// the service would have.
     ///
     /// # Errors
     /// [`Kind::WrongState`] when the run does not wait, [`Kind::BadRequest`] when the step is not in
@@ -25,10 +31,11 @@ impl Runs {
     pub(crate) async fn go_on(
         self: &Arc<Self>,
         run: Uuid,
-        request: ResumeRequest,
+        mut request: ResumeRequest,
+        caller: &Caller,
     ) -> Result<Run, Error> {
         self.check_open()?;
-        let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;
+        let row = self.find(run, caller).await?;
         if row.status.is_final() {
             return Err(ended(run, row.status));
         }
@@ -56,13 +63,100 @@ impl Runs {
         let start = Start::of(&events).ok_or_else(|| not_found(run))?;
         let plan = self.recall_plan(&start, &row.choices).await?;
         check_outputs(&plan, &step, &request, &secrets)?;
+        let by = caller.principal();
+        let mut decisions = Vec::new();
+        if request.decision == Resolution::Set {
+            let set =
+                SetOutputs { by: &by, run, row: &row, start: &start, plan: &plan, step: &step };
+            let asked = self.judge_outputs(set, &request.outputs, &secrets).await?;
+            decisions = asked.decisions;
+            request.outputs = asked.verdict?.into_inner();
+        }
         let ResumeRequest { decision, outputs, .. } = request;
         let journal = self.journal_aside(state, row.epoch, secrets);
-        tracing::info!(%run, step, ?decision, "a step was resolved");
-        journal.commit(EventKind::StepResolved { step, decision, outputs }).await?;
+        let execution_id = execution_id(run, &step);
+        for decision in decisions {
+            journal.note(EventKind::Decided { step: step.clone(), execution_id, decision });
+        }
+        tracing::info!(%run, step, ?decision, principal = %row.tenant, %by, "a step was resolved");
+        journal.commit(EventKind::StepResolved { step, decision, outputs, by: Some(by) }).await?;
         self.take_over().await?;
         self.get(run).await
     }
+
+    /// Asks about outputs that a person sets, and gives those that may be used.
+    async fn judge_outputs(
+        &self,
+        set: SetOutputs<'_>,
+        outputs: &Map<String, Value>,
+        secrets: &Secrets,
+    ) -> Result<Asked<Map<String, Value>>, Error> {
+        let SetOutputs { by, run, row, start, plan, step: path } = set;
+        let (unit, step) = find_step(plan, path)?;
+        let Action::Task { task, .. } = &step.action else {
+            return Err(Error::new(Kind::Internal, format!("`{path}` sends nothing")));
+        };
+        let capability = unit.document.capability();
+        let trace = RunTrace::of(run, start.trace.as_deref(), self.listeners.take_spans());
+        let headers = || trace.headers(trace.step(path));
+        let headers = self.config.telemetry.propagate.then(headers).unwrap_or_default();
+        let asker = Asker {
+            principal: &row.tenant,
+            run,
+            session: &start.session,
+            execution_id: execution_id(run, path),
+            step: path,
+            capability: &unit.pin,
+            root: &plan.root.pin,
+            description: &format!("{by} sets its outputs by hand. {}", capability.description),
+            permissions: &capability.permissions,
+            domains: &capability.domains,
+            secrets,
+            trace: &&headers,
+        };
+        let asked = self.gate.ask_outputs(&asker, task, outputs.clone(), |made| {
+            let decision = Resolution::Set;
+            let request = ResumeRequest { step: None, decision, outputs: made.clone() };
+            check_outputs(plan, path, &request, secrets).map_err(|error| error.message)
+        });
+        let Asked { mut decisions, verdict } = asked.await;
+        decisions.iter_mut().for_each(|decision| secrets.mask_decision(decision));
+        let verdict = verdict.map_err(|error| secrets.mask_error(error));
+        if verdict.is_err() {
+            // The journal of the run stays as it is; security events tell of the denial.
+            self.listeners.tell_aside(&Aside {
+                principal: by,
+                id: run,
+                matter: Matter::Outputs,
+                decisions: &decisions,
+                is_refused: true,
+                session: &start.session,
+                capability: Some(&plan.root.pin),
+                caller: start.trace.as_deref(),
+                at: self.clock.now(),
+            });
+        }
+        Ok(Asked { decisions, verdict })
+    }
+}
+
+/// Outputs that a person sets on a step of a run that waits.
+#[derive(Clone, Copy)]
+struct SetOutputs<'a> {
+    /// The person's principal.
+    by: &'a Principal,
+    run: Uuid,
+    row: &'a RunRow,
+    start: &'a Start,
+    plan: &'a Plan,
+    /// The path of the step.
+    step: &'a str,
+}
+
+/// The step at a path that a journal names.
+fn find_step<'p>(plan: &'p Plan, path: &str) -> Result<(&'p Unit, &'p Step), Error> {
+    plan.step_at(path)
+        .ok_or_else(|| Error::new(Kind::Internal, format!("`{path}` is no step of the capability")))
 }
 
 /// Refuses everything but that a run is tried again as it is. What is not safe to repeat in it is asked
@@ -107,9 +201,7 @@ fn check_outputs(
         let message = "`outputs` go with the decision `set`, and with no other";
         return Err(Error::new(Kind::BadRequest, message));
     }
-    let (unit, step) = plan.step_at(path).ok_or_else(|| {
-        Error::new(Kind::Internal, format!("`{path}` is no step of the capability"))
-    })?;
+    let (unit, step) = find_step(plan, path)?;
     let outputs = step.action.outputs();
     let mut set = Map::new();
     for (name, value) in given {

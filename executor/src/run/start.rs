@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2s::api::{
     Event, EventKind, ExecutionRequest, PlanRequest, Run, RunStarted, TraceContext, TriggerEvent,
 };
-use a2s::{Digest, Subject};
+use a2s::{Caller, Digest, Principal};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -25,12 +25,12 @@ use crate::secrets::{Secrets, hidden};
 
 /// The key by which a run is found: no tenant meets runs of others by guessing what they have sent. A
 /// header has no line end, so no key of the owner's is one of these.
-fn of_tenant(tenant: &Subject, key: String) -> String {
+fn of_tenant(tenant: &Principal, key: String) -> String {
     if tenant.is_owner() { key } else { format!("{tenant}\n{key}") }
 }
 
 impl Runs {
-    /// Starts a run of `tenant` for a caller who is in `trace`, or finds the one that `key` has started.
+    /// Starts a run of a caller who is in `trace`, or finds the one that `key` has started.
     /// An `event` that has started it is told to the guardian first.
     pub(crate) async fn start(
         self: &Arc<Self>,
@@ -38,38 +38,40 @@ impl Runs {
         event: Option<TriggerEvent>,
         key: Option<String>,
         trace: Option<TraceContext>,
-        tenant: Subject,
+        caller: Caller,
     ) -> Result<Run, Error> {
         self.check_open()?;
-        let key = key.map(|key| of_tenant(&tenant, key));
+        let principal = caller.principal();
+        let key = key.map(|key| of_tenant(&principal, key));
         // A plan is looked at before the key: one that is used by then was used together with the
         // key of its run, which is found here.
-        let wanted = self.want(&request).await?;
+        let wanted = self.want(&request, &caller).await?;
         if let Some(key) = &key
             && let Some((run, digest)) = self.store.find_key(key).await?
         {
             return self.attach(run, digest, &request).await;
         }
-        let room = self.room_of(&tenant);
+        let room = self.room_of(&principal);
         let place = self.places.find(room.most_queued > 0).await;
         // Looked at again when it is recorded; here, before anybody is asked in vain.
         if place.is_none()
-            && self.store.read_load(&tenant).await?.queued >= i64::from(room.most_queued)
+            && self.store.read_load(&principal).await?.queued >= i64::from(room.most_queued)
         {
-            return Err(too_many(&tenant, room));
+            return Err(too_many(&principal, room));
         }
-        let mut guarded = Guarded::new(self, new_run_id(&self.clock, &self.ids), trace.as_ref());
+        let mut guarded =
+            Guarded::new(self, &principal, new_run_id(&self.clock, &self.ids), trace.as_ref());
         let (prepared, session, redeemed) = match wanted {
             Wanted::Capability(mut asked) => {
                 let (library, plan) = self.resolve((&asked).into()).await?;
                 if let Some(event) = &event {
                     guarded.judge_event(event, &plan, &mut asked).await?;
                 }
-                (self.complete(&asked, library, plan).await?, asked.session, None)
+                (self.complete(&asked, &principal, library, plan).await?, asked.session, None)
             }
             Wanted::Plan(redeemed) => {
                 let redeemed = (*redeemed)?;
-                let prepared = self.prepare_as_shown(&redeemed.shown).await?;
+                let prepared = self.prepare_as_shown(&redeemed.shown, &principal).await?;
                 (prepared, redeemed.shown.request.session.clone(), Some(redeemed))
             }
         };
@@ -85,6 +87,7 @@ impl Runs {
         let digest = |redeemed: &Redeemed| redeemed.shown.basis.digest().ok();
 
         let mut started = EventKind::RunStarted(Box::new(RunStarted {
+            principal: Some(principal.clone()),
             capability: plan.root.pin.clone(),
             dependencies: plan.dependencies.clone(),
             notices: library.notices.clone(),
@@ -110,7 +113,7 @@ impl Runs {
         let (asked, lease) = (Instant::now(), self.lease());
         let new = NewRun {
             name: plan.root.pin.name.clone(),
-            tenant: tenant.clone(),
+            tenant: principal.clone(),
             choices: serde_json::json!(library.choices).to_string(),
             documents: library.sources.into_iter().collect(),
             key,
@@ -128,23 +131,23 @@ impl Runs {
                 drop(place);
                 None
             }
-            Created::Full => return Err(too_many(&tenant, room)),
+            Created::Full => return Err(too_many(&principal, room)),
             // Another request with the same key was faster.
             Created::Existing(run, digest) => return self.attach(run, digest, &request).await,
             Created::PlanGone => {
                 // Why is told as to anybody who comes later.
-                self.redeem(request.plan.as_deref().unwrap_or_default()).await?;
+                self.redeem(request.plan.as_deref().unwrap_or_default(), &caller).await?;
                 return Err(Error::new(Kind::PlanUsed, "this plan has just been run"));
             }
         };
         let no_beginning = || Error::new(Kind::Internal, "a run has no beginning");
         let Some(place) = place else {
-            tracing::info!(%run, capability = %plan.root.pin.name, %tenant, "run queued");
+            tracing::info!(%run, capability = %plan.root.pin.name, %principal, "run queued");
             self.metrics.run_queued();
             self.places.stir();
             return fold(&[first, queued]).ok_or_else(no_beginning);
         };
-        tracing::info!(%run, capability = %plan.root.pin.name, "run started");
+        tracing::info!(%run, capability = %plan.root.pin.name, %principal, "run started");
         let events = [first];
         let state = RunState::of(&events).ok_or_else(no_beginning)?;
         let start = Start::of(&events).ok_or_else(no_beginning)?;
@@ -152,12 +155,14 @@ impl Runs {
         let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
         let answer = state.to_run();
         let live = self.enter(state, Tenure::since(asked, lease, Epoch::FIRST), secrets);
-        self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), place }, false);
+        let progress = Progress::of(&events);
+        let drive = Drive { run, principal, live, plan, start, progress, place };
+        self.spawn(drive, false);
         Ok(answer)
     }
 
     /// What a request wants to run.
-    async fn want(&self, request: &ExecutionRequest) -> Result<Wanted, Error> {
+    async fn want(&self, request: &ExecutionRequest, caller: &Caller) -> Result<Wanted, Error> {
         let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait } = request;
         match (name, plan) {
             (Some(name), None) => Ok(Wanted::Capability(PlanRequest {
@@ -176,7 +181,7 @@ impl Runs {
                 let plan = plan.clone();
                 let alone = ExecutionRequest { plan, wait: *wait, ..ExecutionRequest::default() };
                 if *request == alone {
-                    return Ok(Wanted::Plan(Box::new(self.redeem(token).await)));
+                    return Ok(Wanted::Plan(Box::new(self.redeem(token, caller).await)));
                 }
                 let message = "a plan has name, version, inputs and session already";
                 let hint =
@@ -205,7 +210,7 @@ impl Runs {
 }
 
 /// Why another run of a tenant is refused.
-fn too_many(tenant: &Subject, room: Room) -> Error {
+fn too_many(tenant: &Principal, room: Room) -> Error {
     let message = match room.most_queued {
         0 => format!("there is no room for another run of `{tenant}`, and none of them may wait"),
         1 => format!("a run of `{tenant}` waits for room already, and more may not"),

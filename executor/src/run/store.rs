@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, RunStatus};
-use a2s::{CapabilityName, Digest, Subject};
+use a2s::{CapabilityName, Digest, Principal};
 use futures::future::{Either, ready};
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
@@ -83,7 +83,7 @@ pub(crate) struct NewRun {
     /// The capability.
     pub(crate) name: CapabilityName,
     /// Who starts it.
-    pub(crate) tenant: Subject,
+    pub(crate) tenant: Principal,
     /// Which document each dependency means, as JSON.
     pub(crate) choices: String,
     /// The documents, as the registry sent them.
@@ -175,14 +175,14 @@ pub(crate) struct RunFilter {
     /// Those of this capability.
     pub(crate) name: Option<CapabilityName>,
     /// Those of this tenant.
-    pub(crate) tenant: Option<Subject>,
+    pub(crate) tenant: Option<Principal>,
 }
 
 /// The events that begin, suspend and end a run.
 #[derive(Debug)]
 pub(crate) struct Life {
     /// Whose it is.
-    pub(crate) tenant: Subject,
+    pub(crate) tenant: Principal,
     /// In order.
     pub(crate) events: Vec<Event>,
 }
@@ -193,7 +193,7 @@ pub(crate) struct RunRow {
     /// Its state after the last event.
     pub(crate) status: RunStatus,
     /// Whose it is.
-    pub(crate) tenant: Subject,
+    pub(crate) tenant: Principal,
     /// Which document each dependency means, as JSON.
     pub(crate) choices: String,
     /// Whether somebody wants it to end.
@@ -275,7 +275,7 @@ impl Store {
         self.send_soon(Task::Tell(Told::Exchange { run, epoch, step, exchange }));
     }
 
-    /// Stores a plan that can be run. False when the most that may wait wait already.
+    /// Stores a plan that can be run. False when as many wait already as may.
     pub(crate) async fn keep_plan(&self, plan: NewPlan) -> Result<bool, Error> {
         Ok(!matches!(self.ask(Task::KeepPlan(Box::new(plan))).await?, Outcome::Full))
     }

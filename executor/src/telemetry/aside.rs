@@ -1,6 +1,7 @@
 //! What a guardian decides without a run: about the event that wants to start one, about what is
 //! remembered for its inputs, and about what is to be remembered.
 
+use a2s::Principal;
 use a2s::api::{Decision, Phase, Pin, TraceContext, TriggerEvent};
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -8,6 +9,8 @@ use uuid::Uuid;
 /// What was decided about one of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aside<'a> {
+    /// The principal that asks for it.
+    pub(crate) principal: &'a Principal,
     /// The run that it may become, or else an id of its own.
     pub(crate) id: Uuid,
     /// What it is about.
@@ -35,6 +38,8 @@ pub(crate) enum Matter<'a> {
     Recalled(usize),
     /// A value that somebody wants to have remembered.
     Remembered,
+    /// Outputs that a person sets on a step of a waiting run.
+    Outputs,
 }
 
 impl Matter<'_> {
@@ -44,6 +49,7 @@ impl Matter<'_> {
             Self::Event(_) => "steps/agentTrigger",
             Self::Recalled(_) => "steps/memoryContextRetrieval",
             Self::Remembered => "steps/memoryStore",
+            Self::Outputs => "steps/toolCallResult",
         }
     }
 }

@@ -51,11 +51,12 @@ pub(crate) fn line(event: &Event) -> Option<Line> {
 pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Event> {
     let Some(first) = events.first() else { return Vec::new() };
     let EventKind::RunStarted(started) = &first.kind else { return Vec::new() };
-    let RunStarted { capability, session, trace, .. } = &**started;
+    let RunStarted { principal, capability, session, trace, .. } = &**started;
     let before = events.split_last().map_or(events, |(_, before)| before);
     let is_rest = |event: &&api::Event| matches!(event.kind, EventKind::RunWaiting { .. });
     let mut folding = Folding {
         scene: Scene {
+            principal: principal.as_ref(),
             run: first.run,
             session,
             root: Some(capability),
@@ -72,8 +73,10 @@ pub(crate) fn events_of_run(events: &[api::Event], product: &Product) -> Vec<Eve
 
 /// What is to be told of a decision without a run.
 pub(crate) fn events_aside(aside: &Aside<'_>, product: &Product) -> Vec<Event> {
-    let Aside { id, matter, decisions, is_refused, session, capability, caller, at } = *aside;
+    let Aside { principal, id, matter, decisions, is_refused, session, capability, caller, at } =
+        *aside;
     let scene = Scene {
+        principal: Some(principal),
         run: id,
         session,
         root: capability,

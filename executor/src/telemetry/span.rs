@@ -1,5 +1,6 @@
 //! A span, as OpenTelemetry knows it, within bounds. Pure.
 
+use a2s::Principal;
 use a2s::api::Pin;
 use jiff::Timestamp;
 use url::Url;
@@ -79,6 +80,13 @@ impl Span {
         match self.attributes.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,
             None => self.attributes.push((name, value)),
+        }
+    }
+    /// Names the principal that it belongs to.
+    pub(super) fn name_principal(&mut self, principal: &Principal) {
+        self.put("enduser.id", text(principal.user_id()));
+        if let Some(token) = principal.caller_id() {
+            self.put("a2s.caller.id", text(token));
         }
     }
 

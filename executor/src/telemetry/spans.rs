@@ -52,8 +52,17 @@ pub(crate) struct Trace {
 pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
     let (first, rest) = events.split_first()?;
     let EventKind::RunStarted(started) = &first.kind else { return None };
-    let RunStarted { capability, session, guarding, decisions, trace, trigger, recalled, .. } =
-        &**started;
+    let RunStarted {
+        principal,
+        capability,
+        session,
+        guarding,
+        decisions,
+        trace,
+        trigger,
+        recalled,
+        ..
+    } = &**started;
     let context = RunTrace::of(first.run, trace.as_deref(), true);
     let mut root = Span::new(context.root(), context.parent, "acs.turn", first.at);
     if context.parent.is_some() {
@@ -64,6 +73,9 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
         ("acs.turn.triggered_by", text("agent_loop")),
         ("acs.session.id", text(session)),
     ];
+    if let Some(principal) = principal {
+        root.name_principal(principal);
+    }
     root.attributes.extend(guardians(guarding));
     root.describe(capability);
     let mut spans = vec![root];

@@ -83,7 +83,7 @@ async fn the_guardian_is_asked_before_memory_is_written_and_before_it_is_used() 
     assert_eq!(methods, [WRITE, WRITE, READ, "steps/toolCallRequest", "steps/toolCallResult"]);
     let [all, mine, read, tool, _] = &asked[..] else { unreachable!() };
     assert_eq!(all["params"]["memory"], json!([memory("city", "Paris")]));
-    assert_eq!(all["params"]["context"]["session"]["id"], "urn:a2s:everybody");
+    assert_eq!(all["params"]["context"]["session"]["id"], "urn:a2s:principal:owner");
     assert_eq!(mine["params"]["context"]["session"]["id"], "mine");
     assert_eq!(read["params"]["memory"], json!([memory("city", "Paris"), memory("days", 3)]));
     // The same turn as the steps behind it, with the same capability and digest.

@@ -237,6 +237,13 @@ pub(crate) async fn events(app: &App, run: Uuid) -> Vec<Event> {
     events_after(app, run, 0).await
 }
 
+/// All events of a run for a caller with this header, once nothing more will happen in it.
+pub(crate) async fn events_as(app: &App, header: &[&str; 2], run: Uuid) -> Vec<Event> {
+    let path = format!("/v1/executions/{run}/events");
+    let answer = call(app, Method::GET, &path, &[(header[0], header[1])], Value::Null).await;
+    parse_stream(answer.body.as_str().expect("a stream of events"))
+}
+
 /// The events behind number `after`, once nothing more will happen.
 pub(crate) async fn events_after(app: &App, run: Uuid, after: u64) -> Vec<Event> {
     let path = format!("/v1/executions/{run}/events");

@@ -77,6 +77,7 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
                 step,
                 decision,
                 outputs: Map::new(),
+                by: None,
             }),
         step().prop_map(|step| EventKind::StepSkipped { step, reason: String::new() }),
         (step(), any_error()).prop_map(|(step, error)| EventKind::StepFailed {
@@ -102,6 +103,7 @@ pub(crate) fn started(session: &str) -> EventKind {
         checksum: a2s::Digest::of_bytes(b"doc"),
     };
     EventKind::RunStarted(Box::new(RunStarted {
+        principal: None,
         capability,
         dependencies: Vec::new(),
         notices: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use a2s::api::{Event, EventKind, RunStatus};
-use a2s::{CapabilityName, Digest, Subject};
+use a2s::{CapabilityName, Digest, Principal};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -39,7 +39,7 @@ struct Kept {
     documents: BTreeMap<Digest, Vec<u8>>,
     plans: BTreeMap<Digest, StoredPlan>,
     /// The last turn of each tenant whose runs have waited: a greater number is a later one.
-    turns: BTreeMap<Subject, usize>,
+    turns: BTreeMap<Principal, usize>,
     last_turn: usize,
 }
 
@@ -47,7 +47,7 @@ struct Kept {
 struct Row {
     status: RunStatus,
     name: CapabilityName,
-    tenant: Subject,
+    tenant: Principal,
     choices: String,
     key: Option<String>,
     request_digest: Digest,
@@ -209,7 +209,7 @@ impl Memory {
         })
     }
 
-    pub(super) fn load(&self, tenant: &Subject) -> Load {
+    pub(super) fn load(&self, tenant: &Principal) -> Load {
         self.lock().load(tenant)
     }
 
@@ -368,7 +368,7 @@ impl Kept {
 
     /// The run that begins next: see [`super::queue`].
     fn next_turn(&self, caps: &Caps) -> Option<Uuid> {
-        let mut tenants: BTreeMap<&Subject, (u32, Option<Uuid>)> = BTreeMap::new();
+        let mut tenants: BTreeMap<&Principal, (u32, Option<Uuid>)> = BTreeMap::new();
         for (run, row) in self.rows_under_way() {
             let (begun, head) = tenants.entry(&row.tenant).or_default();
             match row.status {
@@ -378,7 +378,7 @@ impl Kept {
             }
         }
         let ready = tenants.into_iter().filter_map(|(tenant, (begun, head))| {
-            let most = caps.own.get(tenant).copied().or(caps.default);
+            let most = caps.most_of(tenant);
             let has_room = most.is_none_or(|most| begun < most.get());
             let turn = self.turns.get(tenant).copied().unwrap_or_default();
             Some((begun, turn, head?)).filter(|_| has_room)
@@ -399,12 +399,15 @@ impl Kept {
     }
 
     fn keep_plan(&mut self, plan: NewPlan) -> Outcome {
-        let NewPlan { id, now, expires_at, sealed, most } = plan;
+        let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
         let waits = |plan: &&StoredPlan| plan.expires_at > now && plan.used_by.is_none();
-        if self.plans.values().filter(waits).count() >= most {
+        let is_own = |plan: &&StoredPlan| plan.tenant == tenant;
+        let waiting = || self.plans.values().filter(waits);
+        if waiting().count() >= most || waiting().filter(is_own).count() >= most_own {
             return Outcome::Full;
         }
-        self.plans.insert(id, StoredPlan { expires_at, used_by: None, sealed: Some(sealed) });
+        let plan = StoredPlan { tenant, expires_at, used_by: None, sealed: Some(sealed) };
+        self.plans.insert(id, plan);
         Outcome::Done
     }
 
@@ -413,7 +416,7 @@ impl Kept {
         Some((*run, self.runs.get(run)?.request_digest))
     }
 
-    fn load(&self, tenant: &Subject) -> Load {
+    fn load(&self, tenant: &Principal) -> Load {
         let mut load = Load { begun: 0, queued: 0 };
         for (_, row) in self.rows_under_way().filter(|(_, row)| row.tenant == *tenant) {
             match row.status {

@@ -1,6 +1,6 @@
 //! Plans that can be run: how they are stored, used up and forgotten. Both engines understand the SQL.
 
-use a2s::Digest;
+use a2s::{Digest, Principal};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -9,10 +9,13 @@ use crate::vault::Sealed;
 /// How long it is told of a plan that it has ended or was used.
 const TOLD: SignedDuration = SignedDuration::from_hours(1);
 
-/// Stores a plan (id, end, key, nonce, what is sealed) at a time, unless so many wait already.
-pub(super) const KEEP: &str = "INSERT INTO plan (id, expires_at, key_id, nonce, sealed)
-     SELECT $1, $2, $3, $4, $5
-     WHERE (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL) < $7";
+/// Stores a plan (id, end, key, nonce, what is sealed) at a time, unless so many wait already; and with
+/// its principal, unless so many of that principal do.
+pub(super) const KEEP: &str = "INSERT INTO plan (id, expires_at, key_id, nonce, sealed, tenant)
+     SELECT $1, $2, $3, $4, $5, $8
+     WHERE (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL) < $7
+       AND (SELECT count(*) FROM plan
+            WHERE expires_at > $6 AND used_by IS NULL AND tenant = $8) < $9";
 /// Marks a plan as used by a run and empties it, if it can be run at a time.
 pub(super) const USE_UP: &str =
     "UPDATE plan SET used_by = $2, key_id = NULL, nonce = NULL, sealed = NULL
@@ -28,6 +31,8 @@ pub(super) const FORGET: &str = "DELETE FROM plan WHERE expires_at <= $1";
 pub(crate) struct NewPlan {
     /// Digest of its token.
     pub(crate) id: Digest,
+    /// The principal that it belongs to.
+    pub(crate) tenant: Principal,
     /// The time now.
     pub(crate) now: Timestamp,
     /// When it ends.
@@ -36,11 +41,15 @@ pub(crate) struct NewPlan {
     pub(crate) sealed: Sealed,
     /// How many may wait to be run.
     pub(crate) most: usize,
+    /// The most plans of one principal that may wait to be run.
+    pub(crate) most_own: usize,
 }
 
 /// A stored plan.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredPlan {
+    /// The principal that it belongs to.
+    pub(crate) tenant: Principal,
     /// When it ends.
     pub(crate) expires_at: Timestamp,
     /// The run that it has started.

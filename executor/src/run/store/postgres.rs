@@ -169,7 +169,7 @@ async fn create(connection: &mut PgConnection, run: &NewRun) -> Result<Outcome, 
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
-    .bind(run.tenant.as_str())
+    .bind(run.tenant.to_string())
     .bind(i64::from(lease.is_none()))
     .execute(&mut *connection)
     .await?;
@@ -229,7 +229,7 @@ async fn place_of(connection: &mut PgConnection, run: &NewRun) -> Result<Place, 
     }
     lock_queue(connection).await?;
     let (begun, queued) =
-        sqlx::query_as(LOAD).bind(run.tenant.as_str()).fetch_one(connection).await?;
+        sqlx::query_as(LOAD).bind(run.tenant.to_string()).fetch_one(connection).await?;
     Ok(run.room.place(run.lease.is_some(), || Load { begun, queued }))
 }
 
@@ -313,7 +313,10 @@ async fn begin(
     // Two that choose at once would both choose for the same tenant.
     lock_queue(connection).await?;
     let (own, default) = caps.to_columns();
-    let next = next_turns!("SELECT key, value::bigint FROM json_each_text($1::json)");
+    let next = next_turns!(
+        "SELECT key, value::bigint FROM json_each_text($1::json)",
+        "split_part(waiting.tenant, '/', 1)"
+    );
     let mut next: Vec<(String, String)> = sqlx::query_as(next)
         .bind(own)
         .bind(default)
@@ -367,7 +370,7 @@ async fn renew(
 }
 
 async fn keep_plan(connection: &mut PgConnection, plan: &NewPlan) -> Result<Outcome, sqlx::Error> {
-    let NewPlan { id, now, expires_at, sealed, most } = plan;
+    let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
     let kept = sqlx::query(plans::KEEP)
         .bind(id.to_string())
         .bind(expires_at.as_millisecond())
@@ -376,6 +379,8 @@ async fn keep_plan(connection: &mut PgConnection, plan: &NewPlan) -> Result<Outc
         .bind(&sealed.bytes)
         .bind(now.as_millisecond())
         .bind(i64::try_from(*most).unwrap_or(i64::MAX))
+        .bind(tenant.to_string())
+        .bind(i64::try_from(*most_own).unwrap_or(i64::MAX))
         .execute(connection)
         .await?;
     Ok(if kept.rows_affected() == 0 { Outcome::Full } else { Outcome::Done })

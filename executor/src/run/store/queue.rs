@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use a2s::Subject;
 use a2s::api::RunStatus;
+use a2s::{Principal, Subject};
 
 /// How many runs a tenant may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Room {
 pub(crate) struct Caps {
     /// Those of a tenant that is not named.
     pub(crate) default: Option<NonZeroU32>,
-    /// Those of the others.
+    /// Those of the principals of the tokens with these names: each of them may have as many.
     pub(crate) own: BTreeMap<Subject, NonZeroU32>,
 }
 
@@ -75,6 +75,12 @@ impl Room {
 }
 
 impl Caps {
+    /// How many runs of a principal may be begun at the same time; none for as many as there is room
+    /// for.
+    pub(super) fn most_of(&self, principal: &Principal) -> Option<NonZeroU32> {
+        self.own.get(&principal.token).copied().or(self.default)
+    }
+
     /// What `next_turns!` is given: those of named tenants as JSON, and that of all others.
     pub(super) fn to_columns(&self) -> (String, i64) {
         let own: serde_json::Map<_, _> =
@@ -94,14 +100,15 @@ pub(super) const IS_ANY: &str =
     "SELECT EXISTS (SELECT 1 FROM run WHERE status = 'running' AND queued = 1)";
 
 /// The runs that begin next, with their tenants, in order. It is given how many each tenant may have
-/// begun, as JSON and for those that are not in it, and the most that begin.
+/// begun, as JSON by the names of tokens and for those that are not in it, and the most that begin.
+/// `$token` is the name of the token in the tenant of a waiting run: its text up to the first slash.
 ///
 /// Chosen together, they are those that would be chosen one after the other. The first that waits of a
 /// tenant with `n` begun is its `n + 1`th, and so on: those runs come first that are the fewest by this
 /// count. Of several such, the tenants come first that had no turn among those chosen here, by their last
 /// turn, and then the others in the order of theirs.
 macro_rules! next_turns {
-    ($pairs:literal) => {
+    ($pairs:literal, $token:literal) => {
         concat!(
             "WITH own (tenant, most) AS (",
             $pairs,
@@ -116,7 +123,9 @@ macro_rules! next_turns {
              SELECT waiting.id, waiting.tenant FROM waiting
              LEFT JOIN load ON load.tenant = waiting.tenant
              LEFT JOIN turn ON turn.tenant = waiting.tenant
-             LEFT JOIN own ON own.tenant = waiting.tenant
+             LEFT JOIN own ON own.tenant = ",
+            $token,
+            "
              WHERE coalesce(load.begun, 0) + place <= coalesce(own.most, $2)
              ORDER BY coalesce(load.begun, 0) + place, place, coalesce(turn.number, 0), head
              LIMIT $3"

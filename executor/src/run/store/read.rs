@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{Event, RunStatus};
-use a2s::{CapabilityName, Digest, Subject};
+use a2s::{CapabilityName, Digest, Principal};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -99,7 +99,7 @@ impl Store {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let (status, queued) = filter.status.map(columns_of).unzip();
         let name = filter.name.as_ref().map(CapabilityName::as_str);
-        let tenant = filter.tenant.as_ref().map(Subject::as_str);
+        let tenant = filter.tenant.as_ref().map(ToString::to_string);
         let rows: Result<Vec<(String, String)>, _> = on!(reads, |pool| {
             let query = sqlx::query_as(SQL).bind(before).bind(limit).bind(status).bind(name);
             let query = query.bind(queued).bind(tenant);
@@ -138,9 +138,9 @@ impl Store {
     }
 
     /// How many runs a tenant has.
-    pub(crate) async fn read_load(&self, tenant: &Subject) -> Result<Load, Error> {
+    pub(crate) async fn read_load(&self, tenant: &Principal) -> Result<Load, Error> {
         let reads = reads!(self, |memory| memory.load(tenant));
-        let tenant = tenant.as_str();
+        let tenant = tenant.to_string();
         let load: Result<(i64, i64), _> =
             on!(reads, |pool| sqlx::query_as(LOAD).bind(tenant).fetch_one(pool).await);
         let (begun, queued) = load.map_err(failed(WHAT))?;
@@ -177,20 +177,21 @@ impl Store {
     /// The plan of an id.
     pub(crate) async fn read_plan(&self, id: Digest) -> Result<Option<StoredPlan>, Error> {
         const SQL: &str =
-            "SELECT expires_at, used_by, key_id, nonce, sealed FROM plan WHERE id = $1";
-        type Columns = (i64, Option<String>, Option<String>, Option<Vec<u8>>, Option<Vec<u8>>);
+            "SELECT tenant, expires_at, used_by, key_id, nonce, sealed FROM plan WHERE id = $1";
+        type Columns =
+            (String, i64, Option<String>, Option<String>, Option<Vec<u8>>, Option<Vec<u8>>);
         let reads = reads!(self, |memory| memory.plan(id));
         let id = id.to_string();
         let row: Result<Option<Columns>, _> =
             on!(reads, |pool| sqlx::query_as(SQL).bind(id).fetch_optional(pool).await);
-        let Some((expires_at, used_by, key_id, nonce, sealed)) = row.map_err(failed(WHAT))? else {
-            return Ok(None);
-        };
+        let Some(columns) = row.map_err(failed(WHAT))? else { return Ok(None) };
+        let (tenant, expires_at, used_by, key_id, nonce, sealed) = columns;
         let sealed = match (key_id, nonce, sealed) {
             (Some(key_id), Some(nonce), Some(bytes)) => Some(Sealed { key_id, nonce, bytes }),
             _ => None,
         };
         Ok(Some(StoredPlan {
+            tenant: parse_tenant(&tenant)?,
             expires_at: Timestamp::from_millisecond(expires_at).map_err(failed(WHAT))?,
             used_by: used_by.map(|run| run.parse()).transpose().map_err(failed(WHAT))?,
             sealed,
@@ -236,8 +237,8 @@ impl Store {
     }
 }
 
-fn parse_tenant(name: &str) -> Result<Subject, Error> {
-    Subject::new(name).map_err(|error| Error::new(Kind::Store, format!("stored tenant: {error}")))
+fn parse_tenant(name: &str) -> Result<Principal, Error> {
+    name.parse().map_err(|error: String| Error::new(Kind::Store, format!("stored tenant: {error}")))
 }
 
 fn parse_event(row: &str) -> Result<Event, Error> {

@@ -232,7 +232,7 @@ async fn create(connection: &mut SqliteConnection, run: &NewRun) -> Result<Outco
     .bind(&run.key)
     .bind(run.request_digest.to_string())
     .bind(run.name.as_str())
-    .bind(run.tenant.as_str())
+    .bind(run.tenant.to_string())
     .bind(i64::from(lease.is_none()))
     .execute(&mut *connection)
     .await?;
@@ -258,7 +258,7 @@ async fn place_of(connection: &mut SqliteConnection, run: &NewRun) -> Result<Pla
         return Ok(Place::Begins);
     }
     let (begun, queued) =
-        sqlx::query_as(LOAD).bind(run.tenant.as_str()).fetch_one(connection).await?;
+        sqlx::query_as(LOAD).bind(run.tenant.to_string()).fetch_one(connection).await?;
     Ok(run.room.place(run.lease.is_some(), || Load { begun, queued }))
 }
 
@@ -325,13 +325,15 @@ async fn begin(
     limit: usize,
 ) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     let (own, default) = caps.to_columns();
-    let next: Vec<(String, String)> =
-        sqlx::query_as(next_turns!("SELECT key, value FROM json_each($1)"))
-            .bind(own)
-            .bind(default)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&mut *connection)
-            .await?;
+    let next: Vec<(String, String)> = sqlx::query_as(next_turns!(
+        "SELECT key, value FROM json_each($1)",
+        "substr(waiting.tenant, 1, instr(waiting.tenant || '/', '/') - 1)"
+    ))
+    .bind(own)
+    .bind(default)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(&mut *connection)
+    .await?;
     let ids: Vec<&str> = next.iter().map(|(id, _)| id.as_str()).collect();
     let begun: Vec<ClaimedRow> = sqlx::query_as(concat!(
         "UPDATE run SET owner = ?1, lease_until = ?2 + ",
@@ -379,7 +381,7 @@ async fn keep_plan(
     connection: &mut SqliteConnection,
     plan: &NewPlan,
 ) -> Result<Outcome, sqlx::Error> {
-    let NewPlan { id, now, expires_at, sealed, most } = plan;
+    let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
     let kept = sqlx::query(plans::KEEP)
         .bind(id.to_string())
         .bind(expires_at.as_millisecond())
@@ -388,6 +390,8 @@ async fn keep_plan(
         .bind(&sealed.bytes)
         .bind(now.as_millisecond())
         .bind(i64::try_from(*most).unwrap_or(i64::MAX))
+        .bind(tenant.to_string())
+        .bind(i64::try_from(*most_own).unwrap_or(i64::MAX))
         .execute(connection)
         .await?;
     Ok(if kept.rows_affected() == 0 { Outcome::Full } else { Outcome::Done })

@@ -73,7 +73,7 @@ impl Fixture {
         let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
-            tenant: Subject::owner(),
+            tenant: Principal::owner(),
             choices: "{}".to_owned(),
             documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
             key: key.map(str::to_owned),
@@ -91,7 +91,7 @@ impl Fixture {
     async fn create_of(&self, run: u128, tenant: &str, is_placed: bool, room: Room) -> Created {
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
-            tenant: Subject::new(tenant).unwrap(),
+            tenant: tenant.parse().unwrap(),
             choices: "{}".to_owned(),
             documents: Vec::new(),
             key: None,
@@ -175,7 +175,7 @@ fn sending() -> EventKind {
 
 fn resolved() -> EventKind {
     let outputs = serde_json::Map::new();
-    EventKind::StepResolved { step: "a".to_owned(), decision: Resolution::Skip, outputs }
+    EventKind::StepResolved { step: "a".to_owned(), decision: Resolution::Skip, outputs, by: None }
 }
 
 fn step_finished() -> EventKind {
@@ -561,7 +561,15 @@ async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
         let keep = async |name: &str, expires_at: i64| {
             let id = Digest::of_bytes(name.as_bytes());
             let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
-            let plan = NewPlan { id, now: at(-20), expires_at: at(expires_at), sealed, most: 5 };
+            let plan = NewPlan {
+                id,
+                tenant: Principal::owner(),
+                now: at(-20),
+                expires_at: at(expires_at),
+                sealed,
+                most: 5,
+                most_own: 5,
+            };
             assert!(fixture.store.keep_plan(plan).await.unwrap());
             id
         };

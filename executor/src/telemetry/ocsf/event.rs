@@ -261,7 +261,7 @@ pub(super) struct Evidence {
     pub(super) dst_endpoint: Option<Destination>,
 }
 
-/// The agent, and the session that it acts in.
+/// The principal that the agent acts for, or the agent where it is not known, and the session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Actor {
     pub(super) user: User,

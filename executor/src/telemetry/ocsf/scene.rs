@@ -1,5 +1,6 @@
 //! The making of security events: what is the same for all events of a run, and what is particular.
 
+use a2s::Principal;
 use a2s::api::{Decision, DecisionSource, Phase, Pin};
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -16,6 +17,8 @@ use crate::gate::agent;
 
 /// What is the same for all events of a run.
 pub(super) struct Scene<'e> {
+    /// The principal that the run belongs to, as far as it is known.
+    pub(super) principal: Option<&'e Principal>,
     pub(super) run: Uuid,
     pub(super) session: &'e str,
     pub(super) root: Option<&'e Pin>,
@@ -189,11 +192,16 @@ impl Scene<'_> {
 
     fn actor(&self) -> Actor {
         let agent = agent();
-        Actor {
-            user: User { uid: agent.id, name: agent.name, type_id: 99, kind: "AI Agent" },
-            session: Session { uid: short(self.session) },
-            app_name: "a2s-executor",
-        }
+        let user = match self.principal {
+            Some(principal) => User {
+                uid: principal.to_string(),
+                name: principal.user_id().to_owned(),
+                type_id: 1,
+                kind: "User",
+            },
+            None => User { uid: agent.id, name: agent.name, type_id: 99, kind: "AI Agent" },
+        };
+        Actor { user, session: Session { uid: short(self.session) }, app_name: "a2s-executor" }
     }
 
     fn source(&self) -> Source {

@@ -312,6 +312,7 @@ fn what_is_decided_without_a_run_is_told_too() {
         };
         to_json(&events_aside(
             &Aside {
+                principal: &"mailer/ann".parse().unwrap(),
                 id: Uuid::from_u128(5),
                 matter,
                 is_refused: decision.decision == "deny",

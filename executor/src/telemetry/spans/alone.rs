@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::super::aside::{Aside, Matter};
 use super::super::context::{RunTrace, SpanId};
-use super::super::span::{Span, number, text};
+use super::super::span::{Span, Value, number, text};
 use super::{Trace, told};
 use crate::gate::agent;
 
@@ -18,6 +18,7 @@ pub(crate) fn trace_aside(aside: &Aside<'_>) -> Trace {
     let parent = context.parent;
     let mut span = span_about(&context, parent, &aside.matter, aside.at, aside.decisions);
     span.put("acs.session.id", text(aside.session));
+    span.name_principal(aside.principal);
     if let Some(capability) = aside.capability {
         span.describe(capability);
     }
@@ -49,6 +50,7 @@ pub(super) fn span_about<'d>(
             "acs.memory.retrieval",
             vec![("acs.memory_store.name", text(MEMORY)), ("acs.results.count", number(*values))],
         ),
+        Matter::Outputs => ("gen_ai.tool.result", vec![("a2s.set_by_person", Value::Truth(true))]),
         Matter::Remembered => (
             "acs.memory.store",
             vec![("acs.memory_store.name", text(MEMORY)), ("acs.operation", text("set"))],

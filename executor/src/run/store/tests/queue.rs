@@ -3,25 +3,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
+use a2s::Subject;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
 
-const TENANTS: [&str; 4] = ["a", "b", "c", "d"];
+const TENANTS: [&str; 5] = ["a", "b", "c/x", "d", "d/x"];
 
 fn cap(most: u32) -> Room {
     Room { most_begun: NonZeroU32::new(most), ..FREE }
 }
 
-/// The only tenant with a limit of its own is the last.
+/// The only token with limits of its own is the last; they hold for each of its principals.
 fn caps() -> Caps {
     let own = BTreeMap::from([(Subject::new("d").unwrap(), NonZeroU32::new(2).unwrap())]);
     Caps { default: None, own }
 }
 
 fn room_of(tenant: &str) -> Room {
-    if tenant == "d" { cap(2) } else { FREE }
+    if tenant.starts_with('d') { cap(2) } else { FREE }
 }
 
 /// The runs that an executor with room for so many is given, and whether any still wait.
@@ -73,7 +74,7 @@ async fn a_tenant_has_as_many_runs_as_it_may_and_those_beyond_wait_or_are_refuse
         assert!(fixture.store.read_run(Uuid::from_u128(4)).await.unwrap().is_none());
         assert_eq!(fixture.create_of(5, "a", true, FREE).await, Created::New);
         let load = async |tenant: &str| {
-            let load = fixture.store.read_load(&Subject::new(tenant).unwrap()).await.unwrap();
+            let load = fixture.store.read_load(&tenant.parse().unwrap()).await.unwrap();
             (load.begun, load.queued)
         };
         assert_eq!((load("d").await, load("a").await), ((1, 2), (1, 0)));
@@ -121,7 +122,7 @@ async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
         assert_eq!(fixture.create(2, Some("key")).await, Created::New);
         let new = NewRun {
             name: CapabilityName::new("Dogs").unwrap(),
-            tenant: Subject::owner(),
+            tenant: Principal::owner(),
             choices: "{}".to_owned(),
             documents: Vec::new(),
             key: Some("key".to_owned()),

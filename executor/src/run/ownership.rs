@@ -1,0 +1,61 @@
+//! The one decision about who may see and touch a run, a plan or remembered values.
+
+use a2s::{Caller, Principal, Scope};
+use uuid::Uuid;
+
+use super::store::RunRow;
+use super::{Runs, not_found};
+use crate::error::Error;
+
+/// Whether a caller may see and touch what belongs to a principal: their own, and with the scope
+/// `admin` everything. Handlers answer 404 where this is false, as for an id that does not exist.
+pub(crate) fn may_touch(caller: &Caller, owner: &Principal) -> bool {
+    caller.may(Scope::Admin) || caller.principal() == *owner
+}
+
+impl Runs {
+    /// Finds a run that a caller may see and touch.
+    ///
+    /// # Errors
+    /// [`Kind::RunNotFound`](crate::error::Kind::RunNotFound) when there is none, or when it belongs to
+    /// another principal: the answer does not tell which.
+    pub(super) async fn find(&self, run: Uuid, caller: &Caller) -> Result<RunRow, Error> {
+        let row = self.store.read_run(run).await?;
+        row.filter(|row| may_touch(caller, &row.tenant)).ok_or_else(|| not_found(run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2s::{EndUser, Subject};
+
+    use super::*;
+
+    fn caller(token: &str, end_user: Option<&str>, scopes: &[Scope]) -> Caller {
+        let end_user = end_user.map(|name| EndUser::new(name).unwrap());
+        let scopes = scopes.iter().copied().collect();
+        Caller { subject: Subject::new(token).unwrap(), end_user, scopes }
+    }
+
+    #[test]
+    fn a_caller_touches_their_own_and_an_administrator_everything() {
+        let check = |caller: &Caller, owner: &str, expected: bool| {
+            assert_eq!(may_touch(caller, &owner.parse().unwrap()), expected, "{caller:?} {owner}");
+        };
+        let ci = caller("ci", None, &[Scope::Execute]);
+        check(&ci, "ci", true);
+        for other in ["ci/ann", "owner", "cii", "c"] {
+            check(&ci, other, false);
+        }
+        let ann = caller("ci", Some("ann"), &[Scope::Execute, Scope::Delegate]);
+        check(&ann, "ci/ann", true);
+        for other in ["ci", "ann", "ci/anna", "other/ann", "owner"] {
+            check(&ann, other, false);
+        }
+        for all in [Caller::owner(), caller("boss", None, &[Scope::Admin])] {
+            for owner in ["ci", "ci/ann", "owner", "boss"] {
+                check(&all, owner, true);
+            }
+        }
+    }
+}
