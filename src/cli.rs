@@ -37,7 +37,7 @@ pub(crate) use life::{
 };
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
-pub(crate) use secrets::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
+pub(crate) use secrets::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 pub(crate) use telemetry::{Durability, JournalArgs, ListenerArgs};
 pub(crate) use test::TestArgs;
 

@@ -53,7 +53,8 @@ pub use run::{
     RunStarted, RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
 };
 pub use secrets::{
-    ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,
+    ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,
+    StoredCredential, StoredCredentials,
 };
 pub use services::{
     Service, ServiceAnswer, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch,

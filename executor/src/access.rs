@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use a2s::api::{
-    ClientAuthentication, Credential, CredentialKind, KeyPlace, PlannedCredential, StoredCredential,
+    ClientAuthentication, Credential, CredentialKind, CredentialUsers, KeyPlace, PlannedCredential,
+    StoredCredential,
 };
-use a2s::{Domain, SecurityRequirement, SecurityScheme, Task};
+use a2s::{CapabilityName, Domain, Principal, SecurityRequirement, SecurityScheme, Subject, Task};
 use jiff::Timestamp;
 use url::Url;
 
@@ -21,13 +22,25 @@ pub(crate) struct Held {
     stored: BTreeMap<(Domain, String), Stored>,
     /// Hosts that this executor has a client certificate for.
     certified: BTreeSet<Domain>,
+    /// The owners of capabilities, as far as grants to publishers make them matter.
+    publishers: BTreeMap<CapabilityName, Vec<Subject>>,
 }
 
 /// What is known of a credential without opening it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Stored {
     kind: CredentialKind,
     set_at: Timestamp,
+    users: CredentialUsers,
+}
+
+/// The user of a credential: a step of a capability, in a run of a principal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CredentialUser {
+    /// The principal that the run belongs to.
+    pub(crate) principal: Principal,
+    /// The capability whose document has the step.
+    pub(crate) capability: CapabilityName,
 }
 
 impl Held {
@@ -37,10 +50,42 @@ impl Held {
         certified: impl IntoIterator<Item = Domain>,
     ) -> Self {
         let stored = stored.into_iter().map(|row| {
-            let StoredCredential { host, scheme, kind, set_at } = row;
-            ((host, scheme), Stored { kind, set_at })
+            let StoredCredential { host, scheme, kind, set_at, users } = row;
+            ((host, scheme), Stored { kind, set_at, users })
         });
-        Self { stored: stored.collect(), certified: certified.into_iter().collect() }
+        Self {
+            stored: stored.collect(),
+            certified: certified.into_iter().collect(),
+            publishers: BTreeMap::new(),
+        }
+    }
+
+    /// The capabilities whose owners decide whether one of these requests may use a credential.
+    pub(crate) fn unknown_publishers<'a>(
+        &self,
+        accesses: impl IntoIterator<Item = &'a Access>,
+    ) -> BTreeSet<CapabilityName> {
+        let depends = |access: &&Access| {
+            let mut wanted = access.ways.iter().flatten();
+            wanted.any(|wanted| {
+                let stored = self.stored.get(&(access.host.clone(), wanted.name.clone()));
+                stored.is_some_and(|stored| {
+                    !stored.users.publishers.is_empty() && !self.allows(stored, &access.user)
+                })
+            })
+        };
+        let accesses = accesses.into_iter().filter(depends);
+        accesses.map(|access| access.user.capability.clone()).collect()
+    }
+
+    /// The same, with the owners of a capability's name.
+    pub(crate) fn add_publishers(&mut self, capability: CapabilityName, owners: Vec<Subject>) {
+        self.publishers.insert(capability, owners);
+    }
+
+    fn allows(&self, stored: &Stored, user: &CredentialUser) -> bool {
+        let publishers = self.publishers.get(&user.capability).map_or(&[][..], Vec::as_slice);
+        stored.users.allow(&user.principal, &user.capability, publishers)
     }
 }
 
@@ -55,6 +100,8 @@ pub(crate) struct Access {
     tokens: BTreeMap<String, TokenUrls>,
     /// The only hosts that the document addresses.
     domains: Vec<Domain>,
+    /// The user of the credentials.
+    user: CredentialUser,
 }
 
 /// Where tokens are got.
@@ -91,13 +138,15 @@ struct Missing {
 enum Want {
     Stored(CredentialKind, Option<KeyPlace>),
     Certificate,
+    /// A grant for this user: the credential itself is stored.
+    Grant(CredentialUser),
     /// Nothing that this executor sends.
     Unsupported(String),
 }
 
 impl Access {
     /// What the task of a document with these `domains` says; none when everybody is let in.
-    pub(crate) fn of(task: &Task, domains: &[Domain]) -> Option<Self> {
+    pub(crate) fn of(task: &Task, domains: &[Domain], user: CredentialUser) -> Option<Self> {
         let ways = task.security();
         if ways.iter().all(Vec::is_empty) {
             return None;
@@ -120,6 +169,7 @@ impl Access {
             ways: ways.to_vec(),
             tokens,
             domains: domains.to_vec(),
+            user,
         })
     }
 
@@ -164,7 +214,13 @@ impl Access {
         let way = self.ways.iter().find(can_be_met).or_else(|| self.ways.first());
         let missing = way.into_iter().flatten().filter(|wanted| !self.is_held(wanted, held));
         let missing = missing
-            .map(|wanted| Missing { scheme: wanted.name.clone(), want: want(wanted) })
+            .map(|wanted| {
+                let want = match self.stored(wanted, held) {
+                    Some(_) => Want::Grant(self.user.clone()),
+                    None => want(wanted),
+                };
+                Missing { scheme: wanted.name.clone(), want }
+            })
             .collect();
         Err(Lack { host: self.host.clone(), missing })
     }
@@ -173,8 +229,13 @@ impl Access {
         if wanted.scheme == Some(SecurityScheme::MutualTls) {
             return held.certified.contains(&self.host);
         }
-        let stored = held.stored.get(&(self.host.clone(), wanted.name.clone()));
-        stored.is_some_and(|stored| wanted.kinds().contains(&stored.kind))
+        self.stored(wanted, held).is_some_and(|stored| held.allows(stored, &self.user))
+    }
+
+    /// The credential that is stored for a requirement, whoever may use it.
+    fn stored<'h>(&self, wanted: &SecurityRequirement, held: &'h Held) -> Option<&'h Stored> {
+        let stored = held.stored.get(&(self.host.clone(), wanted.name.clone()))?;
+        wanted.kinds().contains(&stored.kind).then_some(stored)
     }
 
     /// The credentials that a request would go with, or lack, for a plan.
@@ -224,6 +285,13 @@ impl Lack {
                 }
                 format!("Store it: `{command}`.")
             }
+            Want::Grant(CredentialUser { principal, capability }) => format!(
+                "It is stored, and this run may not use it. Whoever administers the executor can \
+                 allow it: `a2s secrets allow {host} {scheme} --subject {principal}`, or \
+                 `--capability {capability}`.",
+                scheme = Quoted(&missing.scheme),
+                principal = Quoted(&principal.to_string()),
+            ),
             Want::Certificate => format!(
                 "Start the executor with `--client-certificate {host}=CERTIFICATE.pem,KEY.pem`."
             ),
@@ -239,7 +307,16 @@ impl Lack {
     pub(crate) fn into_error(self) -> Error {
         let named: Vec<String> =
             self.missing.iter().map(|missing| format!("`{}`", shown(&missing.scheme))).collect();
-        let message = format!("there is no credential {} for {}", named.join(", "), self.host);
+        let granted = |missing: &Missing| matches!(missing.want, Want::Grant(_));
+        let message = match self.missing.iter().find(|missing| granted(missing)) {
+            Some(Missing { want: Want::Grant(user), .. }) => format!(
+                "runs of `{}` may not use the credential {} for {}",
+                user.principal,
+                named.join(", "),
+                self.host
+            ),
+            _ => format!("there is no credential {} for {}", named.join(", "), self.host),
+        };
         let hints: Vec<String> =
             self.missing.iter().map(|missing| self.next_action(missing)).collect();
         Error::new(Kind::CredentialMissing, message).hint(hints.join(" "))
@@ -251,6 +328,7 @@ impl Want {
         match self {
             Self::Stored(kind, _) => kind.as_str(),
             Self::Certificate => "mutual_tls",
+            Self::Grant(_) => "grant",
             Self::Unsupported(_) => "unsupported",
         }
     }
@@ -330,7 +408,15 @@ mod tests {
 
     fn access(ways: Vec<Vec<SecurityRequirement>>) -> Access {
         let host = Domain::new("api.example").unwrap();
-        Access { domains: vec![host.clone()], host, ways, tokens: BTreeMap::new() }
+        let user = user("owner");
+        Access { domains: vec![host.clone()], host, ways, tokens: BTreeMap::new(), user }
+    }
+
+    fn user(principal: &str) -> CredentialUser {
+        CredentialUser {
+            principal: principal.parse().unwrap(),
+            capability: CapabilityName::new("PostTweet").unwrap(),
+        }
     }
 
     fn held(stored: &[(&str, CredentialKind)]) -> Held {
@@ -340,6 +426,7 @@ mod tests {
             scheme: (*name).to_owned(),
             kind: *kind,
             set_at: Timestamp::UNIX_EPOCH,
+            users: CredentialUsers::default(),
         });
         Held::new(stored.collect(), [])
     }
@@ -381,6 +468,33 @@ mod tests {
         assert!(chosen(&either, &Held::default()).unwrap_err().contains("set api.example login"));
         let never = chosen(&access(vec![vec![digest]]), &Held::default()).unwrap_err();
         assert!(never.contains("HTTP digest is not sent"), "{never}");
+    }
+
+    #[test]
+    fn a_credential_is_lacking_for_a_run_that_may_not_use_it() {
+        let bearer = http("token", HttpScheme::Bearer);
+        let access = Access { user: user("bob"), ..access(vec![vec![bearer]]) };
+        let mut held = held(&[("token", CredentialKind::Bearer)]);
+        let error = access.choose(&held).unwrap_err().into_error();
+        assert_eq!(
+            error.message,
+            "runs of `bob` may not use the credential `token` for api.example"
+        );
+        assert!(
+            error.hint.contains("`a2s secrets allow api.example token --subject bob`"),
+            "{}",
+            error.hint
+        );
+        assert!(held.unknown_publishers([&access]).is_empty(), "no publisher has a grant");
+        for stored in held.stored.values_mut() {
+            stored.users.publishers.insert("ann".parse().unwrap());
+        }
+        let unknown = held.unknown_publishers([&access]);
+        assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [access.user.capability.clone()]);
+        assert!(chosen(&access, &held).is_err(), "an owner who is not known has no grant");
+        held.add_publishers(access.user.capability.clone(), vec!["ann".parse().unwrap()]);
+        assert_eq!(chosen(&access, &held).unwrap(), ["token"]);
+        assert!(held.unknown_publishers([&access]).is_empty());
     }
 
     #[test]

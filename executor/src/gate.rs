@@ -29,7 +29,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
-use crate::access::Access;
+use crate::access::{Access, CredentialUser};
 use crate::clock::{Clock, Ids};
 use crate::config::{Guardian, Hook};
 use crate::error::{Error, Kind};
@@ -240,7 +240,11 @@ impl Gate {
     ) -> Judged<PreparedRequest> {
         let task = contract.task();
         let prepare = |inputs: &IndexMap<Place, Value>| {
-            let access = Access::of(task, asker.domains);
+            let user = CredentialUser {
+                principal: asker.principal.clone(),
+                capability: asker.capability.name.clone(),
+            };
+            let access = Access::of(task, asker.domains, user);
             request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
         };
         let mut prepared = match prepare(inputs.truth) {

@@ -104,6 +104,7 @@ fn key_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::remove_secret))
+        .routes(routes!(secrets::set_secret_users))
 }
 
 fn probe_routes() -> OpenApiRouter<App> {

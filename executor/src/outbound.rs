@@ -47,6 +47,7 @@ use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::per_thread::PerThread;
 use crate::request::{Listener, PreparedRequest, RawResponse};
+use crate::source::RegistryClient;
 use crate::vault::Vault;
 use address::Allowed;
 use client::{build_client, check_headers};
@@ -75,6 +76,7 @@ pub(crate) struct Outbound {
     /// For hosts that are shown a certificate.
     certified: BTreeMap<Domain, PerThread<reqwest::Client>>,
     vault: Arc<Vault>,
+    registry: Arc<RegistryClient>,
     tokens: Tokens,
     sessions: Sessions,
     upstreams: BTreeMap<Domain, Url>,
@@ -97,6 +99,7 @@ impl Outbound {
     pub(crate) fn new(
         config: &Config,
         vault: Arc<Vault>,
+        registry: Arc<RegistryClient>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let allowed = Arc::new(Allowed::read(&config.allowed_addresses)?);
@@ -126,6 +129,7 @@ impl Outbound {
             configured,
             certified: certificate::clients(config, &allowed)?,
             vault,
+            registry,
             tokens: Tokens::default(),
             sessions: Sessions::default(),
             upstreams: config.upstreams.clone(),

@@ -16,10 +16,10 @@ use a2s::{Action, CapabilityName, Digest, Document, Parameter, Step, StepPath, S
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::access::Held;
 use crate::error::{Error, Kind};
 use crate::secrets::Secrets;
 use crate::source::Library;
+pub(crate) use credentials::PlanCredentials;
 pub(crate) use fill::Filled;
 pub(crate) use foresee::Foreseen;
 use survey::{Sensitive, take_stock};
@@ -191,7 +191,7 @@ impl Plan {
         inputs: &Map<String, Value>,
         recalled: BTreeMap<String, StateScope>,
         guarding: Vec<Guarding>,
-        held: &Held,
+        credentials: &PlanCredentials,
         upstream_of: impl Fn(&Url) -> Option<String>,
     ) -> Result<PlanAnswer, Error> {
         let inputs = self.root.complete(inputs);
@@ -203,7 +203,7 @@ impl Plan {
             missing: self.missing(&inputs),
             recalled,
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),
-            credentials: self.credentials(held),
+            credentials: credentials.list(),
             guarding,
             permissions: self.root.document.capability().permissions.clone(),
             steps: self.root.render("", &shown, &[], &Cell::new(render::MAX_FILLED)),

@@ -80,7 +80,7 @@ pub(crate) struct Runs {
     store: Store,
     door: Door,
     states: States,
-    registry: RegistryClient,
+    registry: Arc<RegistryClient>,
     reporter: Reporter,
     /// Runs that the registry has taken, and whose rows do not say so yet.
     reported: Mutex<Vec<Uuid>>,
@@ -136,6 +136,7 @@ impl Runs {
             return Err(Error::new(Kind::Configuration, message));
         }
         let registry = RegistryClient::new(&config.registry, config.registry_token.clone())?;
+        let registry = Arc::new(registry);
         let (its_clock, its_ids) = (Arc::clone(&clock), Arc::clone(&ids));
         let gate = Gate::new(&config.guardian, metrics.clone(), its_clock, its_ids)?;
         let store = Store::open(&config.database, config.durability).await?;
@@ -144,7 +145,8 @@ impl Runs {
         let states = States::new(pool.clone(), Arc::clone(&clock), quotas);
         let vault = Vault::open(&config, pool, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let vault = Arc::new(vault);
-        let outbound = Outbound::new(&config, Arc::clone(&vault), Arc::clone(&clock))?;
+        let outbound =
+            Outbound::new(&config, Arc::clone(&vault), Arc::clone(&registry), Arc::clone(&clock))?;
         let listeners = Listeners::open(&config.telemetry, &metrics)?;
         let door = Door { owner: config.token.clone(), others: config.others.clone() };
         let runs = Arc::new(Self {

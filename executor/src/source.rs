@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilitySummary, CapabilityVersions, Notice, OutcomeReport, Pin, PlanRequest, Problem, YAML,
+    CapabilitySummary, CapabilityVersions, Notice, OutcomeReport, OwnerList, Pin, PlanRequest,
+    Problem, YAML,
 };
-use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, lock};
+use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, Subject, lock};
 use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -272,6 +273,27 @@ impl RegistryClient {
             listed.insert(name.clone(), answer.versions);
         }
         Ok(listed.get(name).map_or(&[], Vec::as_slice))
+    }
+
+    /// The owners of a capability's name; none when the registry does not know it.
+    ///
+    /// # Errors
+    /// When the registry does not answer, or not as it should.
+    pub(crate) async fn list_owners(&self, name: &CapabilityName) -> Result<Vec<Subject>, Error> {
+        let address = self.address(&["v1", "capabilities", name.as_str(), "owners"]);
+        let response = self.get(address, "application/json").await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(Vec::new());
+        }
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        let body = self.read(response, MAX_LIST_BYTES).await?;
+        let answer: OwnerList = serde_json::from_slice(&body).map_err(|error| {
+            let message = format!("the owners of `{name}` cannot be read: {error}");
+            Error::new(Kind::RegistryAnswer, message)
+        })?;
+        Ok(answer.owners)
     }
 
     /// Gets a document and checks that it is what `pin` says.

@@ -15,7 +15,7 @@ mod table;
 use std::fmt;
 use std::sync::Arc;
 
-use a2s::api::{Credential, StoredCredential};
+use a2s::api::{Credential, CredentialUsers, StoredCredential};
 use a2s::{Digest, Domain, Secret, is_scheme_name};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -126,7 +126,8 @@ impl Vault {
             return Err(Error::new(Kind::BadRequest, message));
         }
         check::check(credential)?;
-        let before = self.table.get(&host, scheme).await?.map(|row| row.set_at);
+        let before = self.table.get(&host, scheme).await?;
+        let (before, users) = before.map(|row| (row.set_at, row.users)).unzip();
         if before.is_none() && self.table.count().await? >= MAX_STORED {
             let message = format!("{MAX_STORED} credentials are stored, and that is the most");
             return Err(Error::new(Kind::BadRequest, message));
@@ -140,9 +141,38 @@ impl Vault {
         self.table.put(&host, scheme, &row).await?;
         // To the millisecond, as it will be read again.
         let set_at = row.set_at;
-        let stored =
-            StoredCredential { host, scheme: scheme.to_owned(), kind: credential.kind(), set_at };
+        let stored = StoredCredential {
+            host,
+            scheme: scheme.to_owned(),
+            kind: credential.kind(),
+            set_at,
+            users: users.unwrap_or_default(),
+        };
         Ok((stored, before.is_none()))
+    }
+
+    /// Replaces the users of a stored credential.
+    ///
+    /// # Errors
+    /// [`Kind::CredentialNotFound`] when there is no such credential, [`Kind::BadRequest`] when there
+    /// are too many grants.
+    pub(crate) async fn set_users(
+        &self,
+        host: &Domain,
+        scheme: &str,
+        users: CredentialUsers,
+    ) -> Result<StoredCredential, Error> {
+        if users.len() > CredentialUsers::MAX {
+            let message = format!("a credential has at most {} grants", CredentialUsers::MAX);
+            let hint = "Grant it to a publisher, or to everybody (`*`).";
+            return Err(Error::new(Kind::BadRequest, message).hint(hint));
+        }
+        if !self.table.set_users(host, scheme, &users).await? {
+            return Err(not_stored(host, scheme));
+        }
+        let row = self.table.get(host, scheme).await?.ok_or_else(|| not_stored(host, scheme))?;
+        let (host, scheme) = (host.clone(), scheme.to_owned());
+        Ok(StoredCredential { host, scheme, kind: row.kind, set_at: row.set_at, users })
     }
 
     /// Forgets a credential.
@@ -153,9 +183,7 @@ impl Vault {
         if self.table.remove(host, scheme).await? {
             return Ok(());
         }
-        let scheme = crate::request::one_line(scheme, 100);
-        let message = format!("no credential `{scheme}` is stored for {host}");
-        Err(Error::new(Kind::CredentialNotFound, message))
+        Err(not_stored(host, scheme))
     }
 
     /// The credential itself, when one is stored.
@@ -247,6 +275,7 @@ impl Vault {
             kind: credential.kind(),
             set_at: Timestamp::from_millisecond(set_at.as_millisecond()).unwrap_or(set_at),
             sealed: self.seal_plain(Place::Credential(host, scheme), &plain)?,
+            users: CredentialUsers::default(),
         })
     }
 
@@ -271,6 +300,12 @@ impl Vault {
         }
         seal::open(&key, place, sealed).ok_or_else(|| damaged(what))
     }
+}
+
+fn not_stored(host: &Domain, scheme: &str) -> Error {
+    let scheme = crate::request::one_line(scheme, 100);
+    let message = format!("no credential `{scheme}` is stored for {host}");
+    Error::new(Kind::CredentialNotFound, message)
 }
 
 fn damaged(what: &dyn fmt::Display) -> Error {

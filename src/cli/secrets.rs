@@ -7,6 +7,8 @@ A credential belongs to one host and to the name that a document's security sche
 to that host alone. `a2s run NAME --dry-run` tells which credentials a capability wants, and how to
 store those that are missing.
 
+A credential is used by the owner's runs alone until `a2s secrets allow` grants it to others.
+
 The executor keeps credentials encrypted in its database and never shows them again.";
 
 const AFTER_SET: &str = "\
@@ -21,12 +23,26 @@ Examples:
   a2s secrets set api.shop.example login --kind basic --user jane < password.txt
   a2s secrets set api.crm.example oauth --kind oauth2 --client-id me --token-host login.crm.example";
 
+const AFTER_ALLOW: &str = "\
+A credential that was just stored is for the owner's runs alone. The grants given here replace those
+that there were; one that matches is enough.
+
+Examples:
+  a2s secrets allow api.shop.example login --subject billing
+  a2s secrets allow api.shop.example login --subject billing/ann --subject reports
+  a2s secrets allow api.weather.example key --subject '*'
+  a2s secrets allow api.x.example oauth --capability PostTweet --publisher social-team
+  a2s secrets allow api.shop.example login --owner-only";
+
 /// What is done with stored credentials.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretsCommand {
     /// Store a credential for a service
     #[command(after_help = AFTER_SET)]
     Set(SetSecretArgs),
+    /// Say which runs may use a credential, beside those of the owner
+    #[command(after_help = AFTER_ALLOW)]
+    Allow(AllowSecretArgs),
     /// List what is stored; the secrets themselves are never shown
     List,
     /// Forget a credential
@@ -36,6 +52,28 @@ pub(crate) enum SecretsCommand {
         /// The name of the security scheme
         scheme: String,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("grants").required(true).multiple(true))]
+pub(crate) struct AllowSecretArgs {
+    /// The host that the credential is for
+    pub(crate) host: a2s::Domain,
+    /// The name of the security scheme
+    pub(crate) scheme: String,
+    /// A token whose runs may use it, `TOKEN/END-USER` for one end user of that token, or `*` for
+    /// everybody
+    #[arg(long = "subject", value_name = "SUBJECT", group = "grants")]
+    pub(crate) subjects: Vec<a2s::api::CredentialSubject>,
+    /// An owner of capabilities in the registry: steps of these capabilities may use it
+    #[arg(long = "publisher", value_name = "TOKEN", group = "grants")]
+    pub(crate) publishers: Vec<a2s::Subject>,
+    /// A capability whose steps may use it, in every version
+    #[arg(long = "capability", value_name = "NAME", group = "grants")]
+    pub(crate) capabilities: Vec<a2s::CapabilityName>,
+    /// Take all grants back
+    #[arg(long, group = "grants", conflicts_with_all = ["subjects", "publishers", "capabilities"])]
+    pub(crate) owner_only: bool,
 }
 
 #[derive(Debug, Args)]

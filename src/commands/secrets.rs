@@ -4,14 +4,15 @@
 use std::io::{self, IsTerminal as _, Read as _};
 
 use a2s::api::{
-    ClientAuthentication, Credential, CredentialKind, StoredCredential, StoredCredentials,
+    ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers,
+    StoredCredential, StoredCredentials,
 };
 use a2s::{Domain, Secret};
 use reqwest::Method;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::cli::{ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
+use crate::cli::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 use crate::client::{Client, check_private};
 use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output};
@@ -26,6 +27,7 @@ pub(super) async fn secrets(
 ) -> Result<(), Failure> {
     match command {
         SecretsCommand::Set(arguments) => set(arguments, client, output).await,
+        SecretsCommand::Allow(arguments) => allow(arguments, client, output).await,
         SecretsCommand::List => list(client, output).await,
         SecretsCommand::Remove { host, scheme } => remove(&host, &scheme, client, output).await,
     }
@@ -46,13 +48,55 @@ async fn set(
         output.json_line(&stored);
     } else {
         output.line(format_args!(
-            "stored {NAME}{}{NAME:#} ({}) for {}",
+            "stored {NAME}{}{NAME:#} ({}) for {}, used by {}",
             stored.scheme,
             name_of(stored.kind),
-            stored.host
+            stored.host,
+            describe_users(&stored.users)
         ));
     }
     Ok(())
+}
+
+async fn allow(
+    arguments: AllowSecretArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let AllowSecretArgs { host, scheme, subjects, publishers, capabilities, owner_only: _ } =
+        arguments;
+    let users = CredentialUsers {
+        subjects: subjects.into_iter().collect(),
+        publishers: publishers.into_iter().collect(),
+        capabilities: capabilities.into_iter().collect(),
+    };
+    let path = ["v1", "secrets", host.as_str(), &scheme, "users"];
+    let stored: StoredCredential =
+        client.json(client.request(Method::PUT, &path).json(&users)).await?;
+    if output.is_json() {
+        output.json_line(&stored);
+    } else {
+        output.line(format_args!(
+            "{NAME}{}{NAME:#} for {} is used by {}",
+            stored.scheme,
+            stored.host,
+            describe_users(&stored.users)
+        ));
+    }
+    Ok(())
+}
+
+/// The runs that may use a credential, in words.
+fn describe_users(users: &CredentialUsers) -> String {
+    let subjects = users.subjects.iter().map(|subject| match subject {
+        CredentialSubject::Everybody => "all runs".to_owned(),
+        CredentialSubject::Principal(principal) => format!("runs of {principal}"),
+    });
+    let capabilities = users.capabilities.iter().map(|name| format!("steps of {name}"));
+    let publishers =
+        users.publishers.iter().map(|owner| format!("steps of capabilities that {owner} owns"));
+    let grants = subjects.chain(capabilities).chain(publishers);
+    ["the owner's runs".to_owned()].into_iter().chain(grants).collect::<Vec<_>>().join(", ")
 }
 
 async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
@@ -66,11 +110,12 @@ async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
     }
     for stored in &secrets {
         output.line(format_args!(
-            "{}  {NAME}{}{NAME:#}  {}  {DIM}set {:.0}{DIM:#}",
+            "{}  {NAME}{}{NAME:#}  {}  {DIM}set {:.0}, used by {}{DIM:#}",
             stored.host,
             stored.scheme,
             name_of(stored.kind),
-            stored.set_at
+            stored.set_at,
+            describe_users(&stored.users)
         ));
     }
     Ok(())

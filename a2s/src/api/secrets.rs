@@ -1,5 +1,6 @@
 //! Credentials for services: what is stored, and what is told of it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,7 +9,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::name::Domain;
+use crate::access::{Principal, Subject};
+use crate::name::{CapabilityName, Domain};
 use crate::secret::{Secret, reveal, reveal_some};
 use crate::task::ApiKeyPlace;
 
@@ -197,6 +199,114 @@ impl fmt::Debug for Credential {
     }
 }
 
+/// A party that may use a credential: a token with all end users whom it acts for (`ci`), one of these
+/// end users (`ci/ann`), or everybody (`*`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CredentialSubject {
+    /// Every principal.
+    Everybody,
+    /// A token, or one end user of it.
+    Principal(Principal),
+}
+
+impl CredentialSubject {
+    fn includes(&self, principal: &Principal) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Principal(named) => {
+                named.token == principal.token
+                    && (named.end_user.is_none() || named.end_user == principal.end_user)
+            }
+        }
+    }
+}
+
+impl fmt::Display for CredentialSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everybody => f.write_str("*"),
+            Self::Principal(principal) => principal.fmt(f),
+        }
+    }
+}
+
+impl FromStr for CredentialSubject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "*" { Ok(Self::Everybody) } else { text.parse().map(Self::Principal) }
+    }
+}
+
+impl Serialize for CredentialSubject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CredentialSubject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// The runs that may use a credential. The owner's runs always may; others may when one of these
+/// grants matches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialUsers {
+    /// Runs of these subjects: `TOKEN`, `TOKEN/END USER`, or `*` for everybody.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub subjects: BTreeSet<CredentialSubject>,
+    /// Steps of capabilities whose name these publishers own in the registry.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub publishers: BTreeSet<Subject>,
+    /// Steps of these capabilities, in every version.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub capabilities: BTreeSet<CapabilityName>,
+}
+
+impl CredentialUsers {
+    /// The most grants of one credential.
+    pub const MAX: usize = 1_000;
+
+    /// Whether only the owner's runs may use the credential.
+    #[must_use]
+    pub fn is_owner_only(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of grants.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.subjects.len() + self.publishers.len() + self.capabilities.len()
+    }
+
+    /// Whether there is no grant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a run of `principal` may use the credential for a step of `capability`, whose name
+    /// belongs to `publishers`.
+    #[must_use]
+    pub fn allow(
+        &self,
+        principal: &Principal,
+        capability: &CapabilityName,
+        publishers: &[Subject],
+    ) -> bool {
+        principal.is_owner()
+            || self.subjects.iter().any(|subject| subject.includes(principal))
+            || self.capabilities.contains(capability)
+            || publishers.iter().any(|publisher| self.publishers.contains(publisher))
+    }
+}
+
 /// What is told of a stored credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoredCredential {
@@ -210,6 +320,9 @@ pub struct StoredCredential {
     /// When it was set.
     #[schema(value_type = String, format = DateTime)]
     pub set_at: Timestamp,
+    /// The runs that may use it beside the owner's.
+    #[serde(default)]
+    pub users: CredentialUsers,
 }
 
 /// The stored credentials, by host and scheme.
@@ -231,6 +344,36 @@ mod tests {
         assert_eq!(serde_json::to_string(&credential).unwrap(), text);
         let wrong = r#"{"kind":"api_key","value":"x","values":"y"}"#;
         assert!(serde_json::from_str::<Credential>(wrong).is_err());
+    }
+
+    #[test]
+    fn a_credential_is_for_the_owner_and_for_what_is_granted() {
+        let users = |json: &str| serde_json::from_str::<CredentialUsers>(json).unwrap();
+        let allow = |users: &CredentialUsers, principal: &str, publishers: &[&str]| {
+            let publishers: Vec<Subject> = publishers.iter().map(|p| p.parse().unwrap()).collect();
+            let capability = CapabilityName::new("PostTweet").unwrap();
+            users.allow(&principal.parse().unwrap(), &capability, &publishers)
+        };
+        let none = CredentialUsers::default();
+        assert!(allow(&none, "owner", &[]) && !allow(&none, "ci", &["ci"]));
+        assert!(
+            !allow(&none, "owner/ann", &[]),
+            "an end user of the owner's token is not the owner"
+        );
+        let token = users(r#"{"subjects": ["ci"]}"#);
+        assert!(allow(&token, "ci", &[]) && allow(&token, "ci/ann", &[]));
+        assert!(!allow(&token, "cd", &[]));
+        let end_user = users(r#"{"subjects": ["ci/ann"]}"#);
+        assert!(allow(&end_user, "ci/ann", &[]));
+        assert!(!allow(&end_user, "ci", &[]) && !allow(&end_user, "ci/bob", &[]));
+        assert!(allow(&users(r#"{"subjects": ["*"]}"#), "any/body", &[]));
+        assert!(allow(&users(r#"{"capabilities": ["PostTweet"]}"#), "bob", &[]));
+        assert!(!allow(&users(r#"{"capabilities": ["GetTweet"]}"#), "bob", &[]));
+        let publisher = users(r#"{"publishers": ["ann"]}"#);
+        assert!(allow(&publisher, "bob", &["x", "ann"]) && !allow(&publisher, "ann", &["x"]));
+        for wrong in [r#"{"subjects": ["a b"]}"#, r#"{"users": []}"#, r#"{"publishers": ["*"]}"#] {
+            assert!(serde_json::from_str::<CredentialUsers>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

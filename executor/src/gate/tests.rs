@@ -22,6 +22,7 @@ use crate::config::{Config, FailMode, GuardianConfig, HttpEndpoint};
 use crate::error::Kind;
 use crate::outbound::Outbound;
 use crate::request::fixture::{Still, inputs, openapi};
+use crate::source::RegistryClient;
 use crate::vault::Vault;
 
 const CLOSED: FailMode = FailMode::Closed;
@@ -174,7 +175,8 @@ impl Service {
         let upstream = Url::parse(&format!("http://{address}")).unwrap();
         config.upstreams.insert("api.example".parse().unwrap(), upstream);
         let vault = Vault::in_memory(Arc::new(Still), Arc::new(Still));
-        let outbound = Outbound::new(&config, Arc::new(vault), Arc::new(Still)).unwrap();
+        let registry = Arc::new(RegistryClient::new(&config.registry, None).unwrap());
+        let outbound = Outbound::new(&config, Arc::new(vault), registry, Arc::new(Still)).unwrap();
         Self { outbound, hits }
     }
 

@@ -1,14 +1,16 @@
 //! The routes of stored credentials. Values come in, and never go out.
 
 use a2s::Domain;
-use a2s::api::{Credential, PROBLEM_JSON, Problem, StoredCredential, StoredCredentials};
+use a2s::api::{
+    Credential, CredentialUsers, PROBLEM_JSON, Problem, StoredCredential, StoredCredentials,
+};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 
-use super::body_error;
+use super::{body_error, read_json};
 use crate::App;
 use crate::error::{Error, Kind};
 
@@ -63,6 +65,32 @@ pub(super) async fn set_secret(
     let (stored, created) = app.runs().vault().set(host, &scheme, &credential).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(stored)))
+}
+
+/// Say which runs may use a credential
+///
+/// The owner's runs always may. The grants take the place of those that there were; without any, only
+/// the owner's runs use it.
+#[utoipa::path(
+    put, path = "/v1/secrets/{host}/{scheme}/users", tag = "executor", security(("token" = [])),
+    params(
+        ("host" = String, Path, description = "The host"),
+        ("scheme" = String, Path, description = "The name of the security scheme"),
+    ),
+    request_body = CredentialUsers,
+    responses(
+        (status = 200, description = "The credential with its users", body = StoredCredential),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn set_secret_users(
+    State(app): State<App>,
+    Path((host, scheme)): Path<(String, String)>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<StoredCredential>, Error> {
+    let users: CredentialUsers = read_json(body)?;
+    app.runs().vault().set_users(&read_host(&host)?, &scheme, users).await.map(Json)
 }
 
 /// Forget a credential

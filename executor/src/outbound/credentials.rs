@@ -61,10 +61,23 @@ impl std::fmt::Debug for Wire {
 }
 
 impl Outbound {
-    /// What there is to be let in with.
-    pub(crate) async fn held(&self) -> Result<Held, Error> {
+    /// The credentials that there are for these requests. The registry is asked for the owners of a
+    /// capability only where a grant to a publisher decides.
+    ///
+    /// # Errors
+    /// [`Kind::Store`] when the database fails, [`Kind::RegistryUnreachable`] when the owners of a capability
+    /// cannot be found out.
+    pub(crate) async fn held<'a>(
+        &self,
+        accesses: impl IntoIterator<Item = &'a Access>,
+    ) -> Result<Held, Error> {
         let certified = self.certified.keys().cloned();
-        Ok(Held::new(self.vault.list().await?, certified))
+        let mut held = Held::new(self.vault.list().await?, certified);
+        for capability in held.unknown_publishers(accesses) {
+            let owners = self.registry.list_owners(&capability).await?;
+            held.add_publishers(capability, owners);
+        }
+        Ok(held)
     }
 
     /// Chooses and opens the credentials that a request wants. Nothing is sent yet.
@@ -94,7 +107,7 @@ impl Outbound {
             let message = format!("the request goes to {to}, and its credentials are for {host}");
             return Err(Error::new(Kind::CredentialRefused, message));
         }
-        let held = self.held().await?;
+        let held = self.held([access]).await?;
         for wanted in access.choose(&held).map_err(|lack| lack.into_error())? {
             // The certificate is the connection's.
             if wanted.scheme != Some(SecurityScheme::MutualTls) {

@@ -45,7 +45,8 @@ pub(super) fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
 
 pub(super) fn open(config: &Config) -> Result<Outbound, Error> {
     let vault = Vault::in_memory(Arc::new(Still), Arc::new(Still));
-    Outbound::new(config, Arc::new(vault), Arc::new(Still))
+    let registry = Arc::new(RegistryClient::new(&config.registry, None)?);
+    Outbound::new(config, Arc::new(vault), registry, Arc::new(Still))
 }
 
 impl Outbound {

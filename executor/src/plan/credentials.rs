@@ -1,21 +1,29 @@
 //! The credentials that the steps of a plan want.
 
-use a2s::Action;
 use a2s::api::PlannedCredential;
+use a2s::{Action, Principal};
 
 use super::Plan;
-use crate::access::{Access, Held};
+use crate::access::{Access, CredentialUser, Held};
 use crate::error::Error;
 
 /// The most steps that are named with one credential.
 const MAX_NAMED: usize = 100;
 
-impl Plan {
+/// The requests of a plan that want credentials, and the credentials that there are for them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlanCredentials {
+    /// By the name of the step that policies know.
+    pub(crate) accesses: Vec<(String, Access)>,
+    pub(crate) held: Held,
+}
+
+impl PlanCredentials {
     /// Each credential once, with the steps that want it.
-    pub(crate) fn credentials(&self, held: &Held) -> Vec<PlannedCredential> {
+    pub(crate) fn list(&self) -> Vec<PlannedCredential> {
         let mut planned: Vec<PlannedCredential> = Vec::new();
-        for (step, access) in self.accesses() {
-            for credential in access.plan(held) {
+        for (step, access) in &self.accesses {
+            for credential in access.plan(&self.held) {
                 let same = planned.iter_mut().find(|known| {
                     known.host == credential.host
                         && known.scheme == credential.scheme
@@ -34,32 +42,33 @@ impl Plan {
         planned
     }
 
-    /// Whether any step asks who is let in.
-    pub(crate) fn wants_credentials(&self) -> bool {
-        !self.accesses().is_empty()
-    }
-
     /// Refuses a plan with a step that lacks credentials, so that no run stops halfway for them.
     ///
     /// # Errors
     /// [`crate::Kind::CredentialMissing`], naming the first such step and what to do.
-    pub(crate) fn check_credentials(&self, held: &Held) -> Result<(), Error> {
-        for (step, access) in self.accesses() {
-            if let Err(lack) = access.choose(held) {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (step, access) in &self.accesses {
+            if let Err(lack) = access.choose(&self.held) {
                 return Err(lack.into_error().at(format_args!("step `{step}`")));
             }
         }
         Ok(())
     }
+}
 
-    /// What each task step says about who is let in, by the name that policies know it by.
-    fn accesses(&self) -> Vec<(String, Access)> {
+impl Plan {
+    /// The requests that want credentials, in a run of `principal`.
+    pub(crate) fn accesses(&self, principal: &Principal) -> Vec<(String, Access)> {
         let mut accesses = Vec::new();
         for unit in self.units() {
             let capability = unit.document.capability();
+            let user = CredentialUser {
+                principal: principal.clone(),
+                capability: capability.name.clone(),
+            };
             capability.for_each_step(|step| {
                 if let Action::Task { task, .. } = &step.action
-                    && let Some(access) = Access::of(task, &capability.domains)
+                    && let Some(access) = Access::of(task, &capability.domains, user.clone())
                 {
                     let name = format!("{}.{}", capability.name, step.id.as_str());
                     accesses.push((name, access));

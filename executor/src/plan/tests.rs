@@ -155,7 +155,7 @@ fn chains_and_steps_are_bounded() {
 fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanAnswer {
     let plan = Plan::new(&library(sources), 100).unwrap();
     let inputs = inputs.as_object().unwrap();
-    plan.render(inputs, BTreeMap::new(), Vec::new(), &Held::default(), |_| None).unwrap()
+    plan.render(inputs, BTreeMap::new(), Vec::new(), &PlanCredentials::default(), |_| None).unwrap()
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
         for inputs in [json!({}), json!({"a": "x", "secret": "s3cret", "list": ["s3cret"]})] {
             let inputs = inputs.as_object().unwrap();
             let answer = plan
-                .render(inputs, BTreeMap::new(), Vec::new(), &Held::default(), |_| None)
+                .render(inputs, BTreeMap::new(), Vec::new(), &PlanCredentials::default(), |_| None)
                 .unwrap();
             let text = json!(answer).to_string();
             assert!(!text.contains("s3cret"), "{text}");

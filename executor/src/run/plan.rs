@@ -51,9 +51,10 @@ impl Runs {
             tokio::join!(self.prepare(request, principal), self.gate.policies());
         let prepared = prepared?;
         let guarding = self.config.guardian.guarding();
-        let Prepared { plan, inputs, recalled, held, .. } = &prepared;
+        let Prepared { plan, inputs, recalled, credentials, .. } = &prepared;
         let upstream_of = |url: &_| self.outbound.upstream_of(url);
-        let mut answer = plan.render(inputs, recalled.clone(), guarding, held, upstream_of)?;
+        let mut answer =
+            plan.render(inputs, recalled.clone(), guarding, credentials, upstream_of)?;
         answer.policies.clone_from(&policies);
         answer.notices.clone_from(&prepared.library.notices);
         if request.preview {

@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 
 use super::Runs;
 use super::planned::{Basis, Content, Used};
-use crate::access::Held;
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanCredentials};
 use crate::secrets::Secrets;
 use crate::source::{Library, Wanted};
 use crate::state::{Holder, Recalled};
@@ -25,8 +24,8 @@ pub(super) struct Prepared {
     pub(super) inputs: Map<String, Value>,
     /// Those of them that are remembered, and for how long.
     pub(super) recalled: BTreeMap<String, StateScope>,
-    /// The credentials that there are.
-    pub(super) held: Held,
+    /// The credentials that its steps want, and those that there are.
+    pub(super) credentials: PlanCredentials,
     /// The hosts that requests go to, and where connections are sent instead.
     pub(super) hosts: BTreeMap<String, Option<String>>,
 }
@@ -36,7 +35,7 @@ impl Prepared {
     /// branches will be taken.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.plan.check_inputs(&self.inputs)?;
-        self.plan.check_credentials(&self.held)
+        self.credentials.check()
     }
 }
 
@@ -80,11 +79,15 @@ impl Runs {
         let inputs = plan.root.complete(&inputs);
         let hosts = plan.hosts().into_iter();
         let hosts = hosts.map(|(host, url)| (host, self.outbound.upstream_of(&url))).collect();
-        let held = match plan.wants_credentials() {
-            true => self.outbound.held().await?,
-            false => Held::default(),
+        let accesses = plan.accesses(principal);
+        let credentials = match accesses.is_empty() {
+            true => PlanCredentials::default(),
+            false => {
+                let held = self.outbound.held(accesses.iter().map(|(_, access)| access)).await?;
+                PlanCredentials { accesses, held }
+            }
         };
-        Ok(Prepared { library, plan, inputs, recalled: scopes, held, hosts })
+        Ok(Prepared { library, plan, inputs, recalled: scopes, credentials, hosts })
     }
 
     /// What is remembered for inputs that are needed and not given. Secret ones are not remembered.
@@ -116,7 +119,7 @@ impl Runs {
         prepared: &Prepared,
         policies: BTreeMap<String, String>,
     ) -> Result<Basis, Error> {
-        let Prepared { library, plan, inputs, recalled, held, hosts } = prepared;
+        let Prepared { library, plan, inputs, recalled, credentials, hosts } = prepared;
         let secrets = Secrets::default();
         let shown = plan.root.shown(inputs, &secrets)?;
         Ok(Basis {
@@ -125,7 +128,7 @@ impl Runs {
             recalled: recalled.clone(),
             session: request.session.as_deref().map(|session| secrets.mask_text(session)),
             hosts: hosts.clone(),
-            credentials: Used::of(plan.credentials(held)),
+            credentials: Used::of(credentials.list()),
             guarding: self.config.guardian.guarding(),
             policies,
         })

@@ -1,7 +1,7 @@
 //! The rows. Both engines understand the SQL.
 
 use a2s::Domain;
-use a2s::api::{CredentialKind, StoredCredential};
+use a2s::api::{CredentialKind, CredentialUsers, StoredCredential};
 use jiff::Timestamp;
 
 use super::seal::Sealed;
@@ -17,8 +17,8 @@ pub(super) struct Table {
     pool: Pool,
 }
 
-/// Kind, time, key, nonce and what is sealed.
-type Columns = (String, i64, String, Vec<u8>, Vec<u8>);
+/// Kind, time, key, nonce, what is sealed, and users.
+type Columns = (String, i64, String, Vec<u8>, Vec<u8>, Option<String>);
 
 /// A sealed credential.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(super) struct Row {
     pub(super) kind: CredentialKind,
     pub(super) set_at: Timestamp,
     pub(super) sealed: Sealed,
+    pub(super) users: CredentialUsers,
 }
 
 impl Table {
@@ -35,7 +36,10 @@ impl Table {
 
     #[cfg(test)]
     pub(super) fn in_memory() -> Self {
-        const SCHEMA: &str = include_str!("../../migrations/sqlite/0003_credentials.sql");
+        const SCHEMA: &str = concat!(
+            include_str!("../../migrations/sqlite/0003_credentials.sql"),
+            include_str!("../../migrations/sqlite/0015_credential_users.sql"),
+        );
         let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).after_connect(
             |connection, _| {
                 Box::pin(async move { sqlx::raw_sql(SCHEMA).execute(connection).await.map(|_| ()) })
@@ -45,16 +49,19 @@ impl Table {
     }
 
     pub(super) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
-        const SQL: &str = "SELECT host, scheme, kind, set_at FROM credential ORDER BY host, scheme";
-        let rows: Result<Vec<(String, String, String, i64)>, _> =
+        const SQL: &str =
+            "SELECT host, scheme, kind, set_at, users FROM credential ORDER BY host, scheme";
+        let rows: Result<Vec<(String, String, String, i64, Option<String>)>, _> =
             on!(&self.pool, |pool| sqlx::query_as(SQL).fetch_all(pool).await);
         let rows = rows.map_err(failed(WHAT))?;
-        let read = |(host, scheme, kind, set_at): (String, String, String, i64)| {
+        let read = |row: (String, String, String, i64, Option<String>)| {
+            let (host, scheme, kind, set_at, users) = row;
             Some(StoredCredential {
                 host: Domain::new(&host).ok()?,
                 scheme,
                 kind: read_kind(&kind)?,
                 set_at: Timestamp::from_millisecond(set_at).ok()?,
+                users: read_users(users.as_deref())?,
             })
         };
         rows.into_iter().map(|row| read(row).ok_or_else(malformed)).collect()
@@ -89,20 +96,21 @@ impl Table {
     }
 
     pub(super) async fn get(&self, host: &Domain, scheme: &str) -> Result<Option<Row>, Error> {
-        const SQL: &str = "SELECT kind, set_at, key_id, nonce, sealed FROM credential
+        const SQL: &str = "SELECT kind, set_at, key_id, nonce, sealed, users FROM credential
              WHERE host = $1 AND scheme = $2";
         let row: Result<Option<Columns>, _> = on!(&self.pool, |pool| {
             sqlx::query_as(SQL).bind(host.as_str()).bind(scheme).fetch_optional(pool).await
         });
         let row = row.map_err(failed(WHAT))?;
-        let Some((kind, set_at, key_id, nonce, sealed)) = row else { return Ok(None) };
+        let Some((kind, set_at, key_id, nonce, sealed, users)) = row else { return Ok(None) };
         let kind = read_kind(&kind).ok_or_else(malformed)?;
         let set_at = Timestamp::from_millisecond(set_at).map_err(|_| malformed())?;
         let sealed = Sealed { key_id, nonce, bytes: sealed };
-        Ok(Some(Row { kind, set_at, sealed }))
+        let users = read_users(users.as_deref()).ok_or_else(malformed)?;
+        Ok(Some(Row { kind, set_at, sealed, users }))
     }
 
-    /// Writes a row, over the one that was there.
+    /// Writes a row, over the one that was there. The users stay those that there were.
     pub(super) async fn put(&self, host: &Domain, scheme: &str, row: &Row) -> Result<(), Error> {
         const SQL: &str =
             "INSERT INTO credential (host, scheme, kind, set_at, key_id, nonce, sealed)
@@ -110,7 +118,7 @@ impl Table {
              ON CONFLICT (host, scheme) DO UPDATE SET
                  kind = excluded.kind, set_at = excluded.set_at, key_id = excluded.key_id,
                  nonce = excluded.nonce, sealed = excluded.sealed";
-        let Row { kind, set_at, sealed } = row;
+        let Row { kind, set_at, sealed, users: _ } = row;
         let written = on!(&self.pool, |pool| {
             let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(kind.as_str());
             let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
@@ -137,6 +145,23 @@ impl Table {
         written.map_err(failed(WHAT))
     }
 
+    /// Replaces the users of a credential. False when there is no such credential.
+    pub(super) async fn set_users(
+        &self,
+        host: &Domain,
+        scheme: &str,
+        users: &CredentialUsers,
+    ) -> Result<bool, Error> {
+        const SQL: &str = "UPDATE credential SET users = $3 WHERE host = $1 AND scheme = $2";
+        let users = serde_json::to_string(users)
+            .map_err(|_| Error::new(Kind::Internal, "users of a credential are not JSON"))?;
+        let written = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(&users);
+            query.execute(pool).await.map(|done| done.rows_affected())
+        });
+        Ok(written.map_err(failed(WHAT))? > 0)
+    }
+
     /// True when there was one.
     pub(super) async fn remove(&self, host: &Domain, scheme: &str) -> Result<bool, Error> {
         const SQL: &str = "DELETE FROM credential WHERE host = $1 AND scheme = $2";
@@ -151,6 +176,10 @@ impl Table {
 fn read_kind(text: &str) -> Option<CredentialKind> {
     use CredentialKind::{ApiKey, Basic, Bearer, Oauth2};
     [ApiKey, Basic, Bearer, Oauth2].into_iter().find(|kind| kind.as_str() == text)
+}
+
+fn read_users(json: Option<&str>) -> Option<CredentialUsers> {
+    json.map_or_else(|| Some(CredentialUsers::default()), |json| serde_json::from_str(json).ok())
 }
 
 fn malformed() -> Error {
