@@ -33,7 +33,7 @@ use utoipa_axum::routes;
 
 use self::document::Representation;
 use self::request::{
-    DocumentBody, Execute, Holder, JsonBody, Name, NameAndSelector, Params, Publish,
+    DocumentBody, Holder, JsonBody, Name, NameAndSelector, Params, Publish, Service,
 };
 use crate::Error;
 use crate::catalog::{Catalog, SearchReply};
@@ -377,7 +377,8 @@ async fn verify_capability(
 ///
 /// Counts once per run, however often it is reported. Failures that the caller, a guardian or the
 /// executor is to blame for do not count against the capability. A run counts by when it ended, and
-/// is not taken when that is more than 30 days ago.
+/// is not taken when that is more than 30 days ago. Needs a token of the scope `service`, which executors
+/// have.
 #[utoipa::path(
     post, path = "/v1/outcomes", tag = "search", security(("token" = [])),
     request_body = OutcomeReport,
@@ -392,7 +393,7 @@ async fn verify_capability(
 )]
 async fn record_outcome(
     State(app): App,
-    _: Holder<Execute>,
+    _: Holder<Service>,
     JsonBody(report): JsonBody<OutcomeReport>,
 ) -> Result<StatusCode, Error> {
     app.catalog.record(report).await?;

@@ -17,7 +17,7 @@ use agent::{ClientError, Registry};
 use self::report::{Outcome, Report};
 use self::state::State;
 use crate::cli::MirrorArgs;
-use crate::client::{Client, client};
+use crate::client::{Client, TokenTransport, client};
 use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 use crate::output::Output;
 use crate::serve::{read_token, stop_signal};
@@ -42,9 +42,13 @@ pub(super) async fn mirror(
     arguments: MirrorArgs,
     data: &Path,
     target: &Client,
+    transport: TokenTransport,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let token = arguments.source_token_file.as_deref().map(read_token).transpose()?;
+    if token.is_some() {
+        transport.check(&arguments.source, "the token of --source-token-file")?;
+    }
     let source = client(&arguments.source, None, None)?.with_token(token).up_to(MAX_ANSWER);
     if source.url() == target.url() {
         return Err(Failure::argument("a registry is no mirror of itself")

@@ -172,7 +172,9 @@ fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
     let url = registry.url().to_owned();
     let made = registry.a2s(&["tokens", "create", "ci", "--scope", "execute", "--json"]);
     let ci = made.exits(0).one()["token"].as_str().unwrap().to_owned();
-    let flags = ["--registry", &url, "--guardian", "off"];
+    let made = registry.a2s(&["tokens", "create", "executor", "--scope", "service", "--json"]);
+    let service = made.exits(0).one()["token"].as_str().unwrap().to_owned();
+    let flags = ["--registry", &url, "--guardian", "off", "--registry-token", &service];
     let executor = Server::alone("executor", world.data(), &flags);
     let runs = |token: &str| {
         let authorization = format!("Bearer {token}");
@@ -180,6 +182,8 @@ fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
     };
     assert_eq!(runs(&ci).0, 200);
     assert_eq!(runs("wrong").0, 401);
+    // The service's own token opens nothing of a run.
+    assert_eq!(runs(&service).0, 403);
     drop(registry);
     // What is not known cannot be asked any more; the owner needs nobody.
     let (status, body) = runs("another");

@@ -449,6 +449,10 @@ pub(crate) struct RegistryDouble {
     outcomes: Mutex<VecDeque<(Value, Option<String>)>>,
     reported: Notify,
     refuses_outcomes: std::sync::atomic::AtomicBool,
+    /// The `Authorization` of each request that reads.
+    readers: Mutex<Vec<Option<String>>>,
+    /// Whether reading needs a token.
+    asks_readers: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Clone)]
@@ -505,6 +509,25 @@ impl RegistryDouble {
         self.refuses_outcomes.store(refuses, Ordering::SeqCst);
     }
 
+    /// Asks for a token where documents are read, as a registry beyond loopback does.
+    pub(crate) fn ask_readers(&self) {
+        self.asks_readers.store(true, Ordering::SeqCst);
+    }
+
+    /// The `Authorization` of each request that has read since this was asked last.
+    pub(crate) fn readers(&self) -> Vec<Option<String>> {
+        std::mem::take(&mut *self.readers.lock().unwrap())
+    }
+
+    /// Notes a reader; an answer when it is not let in.
+    fn note_reader(&self, headers: &HeaderMap) -> Option<Response> {
+        let authorization = headers.get(header::AUTHORIZATION);
+        let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
+        let is_shut = self.asks_readers.load(Ordering::SeqCst) && authorization.is_none();
+        self.readers.lock().unwrap().push(authorization);
+        is_shut.then(|| StatusCode::UNAUTHORIZED.into_response())
+    }
+
     /// The next outcome that was reported, and the `Authorization` that it came with.
     pub(crate) async fn outcome(&self) -> (Value, Option<String>) {
         let next = async {
@@ -530,7 +553,11 @@ fn registry_routes(registry: Arc<RegistryDouble>) -> Router {
 async fn list_versions(
     State(registry): State<Arc<RegistryDouble>>,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Response {
+    if let Some(shut) = registry.note_reader(&headers) {
+        return shut;
+    }
     let published = registry.published.lock().unwrap();
     let Some(versions) = published.get(&name) else { return StatusCode::NOT_FOUND.into_response() };
     let versions: Vec<Value> = versions
@@ -554,6 +581,9 @@ async fn get_document(
     headers: HeaderMap,
 ) -> Response {
     assert_eq!(headers[header::ACCEPT], "application/yaml");
+    if let Some(shut) = registry.note_reader(&headers) {
+        return shut;
+    }
     let published = registry.published.lock().unwrap();
     let versions = published.get(&name).map_or(&[][..], Vec::as_slice);
     let Some(found) = versions.iter().find(|published| published.version == version) else {
