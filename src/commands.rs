@@ -135,10 +135,21 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
 /// The client of the services that the command is about.
 fn client_of(global: &Global) -> Result<Client, Failure> {
     // A token of the data folder goes to this machine alone.
-    if global.token.is_some() {
+    if let Some(token) = &global.token {
+        check_characters(token)?;
         transport_of(global).check(&global.url, "the token")?;
     }
     client(&global.url, global.token.clone(), Some(data_dir(global)))
+}
+
+/// Refuses a token that no header can have: two lines of output, for instance.
+fn check_characters(token: &str) -> Result<(), Failure> {
+    if token.chars().all(|c| c.is_ascii() && !c.is_ascii_control()) {
+        return Ok(());
+    }
+    let message = "the token of A2S_TOKEN or --token has a line break or another odd character";
+    Err(Failure::argument(message)
+        .with_hint("Set it to the token alone, as `a2s tokens create` prints it."))
 }
 
 /// The connections that the command sends tokens over.

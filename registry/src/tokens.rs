@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use a2s::api::{Introspection, NewToken, TokenEntry, TokenRequest};
-use a2s::{Caller, Digest, Identify, Later, Scope, Secret, Subject};
+use a2s::{Caller, Digest, Identify, Later, Refusal, Scope, Secret, Subject};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::store::Store;
@@ -54,8 +54,13 @@ impl Tokens {
         if scopes.is_empty() {
             return bad("a token without a scope opens nothing");
         }
-        if name.is_owner() {
-            return bad("`owner` is whoever holds the owner's token");
+        if name.is_reserved() {
+            let message = format!("`{name}` is reserved for callers that no made token stands for");
+            return Err(Error::BadToken(message));
+        }
+        // A token opens nothing that its maker's does not.
+        if let Some(scope) = scopes.iter().copied().find(|scope| !caller.may(*scope)) {
+            return Err(Refusal::Lacks { subject: caller.subject.clone(), scope }.into());
         }
         let now = (self.clock)();
         let expires_at = match expires_in_s {

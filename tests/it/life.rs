@@ -190,3 +190,24 @@ fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
     assert!(status == 503 && body.contains("A2S319"), "{status} {body}");
     assert_eq!(runs(&owner).0, 200);
 }
+
+#[test]
+fn a_made_token_is_alone_on_standard_output_and_one_without_an_end_is_hinted_at() {
+    let world = World::up(&[]);
+    let made = world.a2s(&["tokens", "create", "ci", "--scope", "execute"]).exits(0);
+    assert!(made.stdout.starts_with("a2s_") && made.stdout.lines().count() == 1, "{made:?}");
+    assert!(made.stderr.contains("this token never ends"), "{made:?}");
+    assert!(made.stderr.contains("--expires 90d"), "{made:?}");
+    // What a shell takes from it opens what it should.
+    a2s_as(made.stdout.trim(), world.url(), &["runs"]).exits(0);
+    let brief = ["tokens", "create", "brief", "--scope", "execute", "--expires", "90d"];
+    let brief = world.a2s(&brief).exits(0);
+    assert!(!brief.stderr.contains("never ends"), "{brief:?}");
+    assert!(brief.stderr.contains("until "), "{brief:?}");
+    let broken = format!("{}\nmore", made.stdout.trim());
+    let refused = a2s_as(&broken, world.url(), &["runs"]).exits(2);
+    assert!(refused.stderr.contains("A2S_TOKEN"), "{refused:?}");
+    // A token goes to other machines over TLS alone.
+    let refused = a2s_as(made.stdout.trim(), "http://a2s.example:1", &["runs"]).exits(2);
+    assert!(refused.stderr.contains("--allow-insecure-tokens"), "{refused:?}");
+}

@@ -13,7 +13,7 @@ use crate::Error;
 
 /// Make a token
 ///
-/// The answer shows it, this once. It stands for its name, which owns what is published with it.
+/// The answer shows it, this once. It has scopes that the caller's token has as well. It stands for its name, which owns what is published with it.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
     request_body = TokenRequest,

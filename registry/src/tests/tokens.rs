@@ -191,6 +191,9 @@ async fn tokens_that_make_no_sense_are_not_made() {
         (json!({"name": "ci", "scopes": ["admin"]}), "A2S271"),
         (json!({"name": "x", "scopes": []}), "A2S270"),
         (json!({"name": "owner", "scopes": ["admin"]}), "A2S270"),
+        (json!({"name": "anonymous", "scopes": ["execute"]}), "A2S270"),
+        (json!({"name": "asking", "scopes": ["guard"]}), "A2S270"),
+        (json!({"name": "Service", "scopes": ["service"]}), "A2S270"),
         (json!({"name": "x", "scopes": ["admin"], "expires_in_s": 0}), "A2S270"),
         (json!({"name": "x", "scopes": ["admin"], "expires_in_s": u64::MAX}), "A2S270"),
         (json!({"name": "x", "scopes": ["root"]}), "A2S205"),
@@ -201,6 +204,27 @@ async fn tokens_that_make_no_sense_are_not_made() {
     }
     let list = world.ask(Some(TOKEN), "GET", "/v1/tokens", None).await.json();
     assert_eq!(list["tokens"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_token_makes_tokens_with_scopes_that_it_has() {
+    let world = World::new().await;
+    let admin = world.token("root", &["admin"]).await;
+    let make = async |token: &str, name: &str, scopes: &[&str]| {
+        let request = json!({"name": name, "scopes": scopes});
+        world.ask(Some(token), "POST", "/v1/tokens", Some(&request)).await
+    };
+    for scope in ["publish", "execute", "delegate", "service", "guard"] {
+        let refused = make(&admin, "more", &["admin", scope]).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "A2S209"), "{scope}");
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(&format!("`{scope}`")), "{detail}");
+    }
+    assert_eq!(make(&admin, "same", &["admin"]).await.status, 201);
+    let both = world.token("both", &["admin", "publish"]).await;
+    assert_eq!(make(&both, "less", &["publish"]).await.status, 201);
+    assert_eq!(make(&both, "other", &["execute"]).await.status, 403);
+    assert_eq!(make(TOKEN, "all", &["publish", "execute", "service"]).await.status, 201);
 }
 
 #[tokio::test]
