@@ -93,6 +93,7 @@ mod latency;
 mod live;
 mod meaning;
 mod metrics;
+mod mirror;
 mod port;
 mod rank;
 pub mod retrieval;
@@ -296,7 +297,7 @@ impl App {
     /// # Errors
     /// When the document has errors, its version or id is taken, or its name belongs to others.
     pub async fn publish(&self, source: Vec<u8>, caller: &Caller) -> Result<PublishAnswer, Error> {
-        self.shared.catalog.publish(source, caller).await
+        self.shared.catalog.publish(source, caller, None).await
     }
 
     /// Whether no live version is published.

@@ -257,7 +257,7 @@ fn whoever_asks_a_guardian_cannot_approve() {
         let shown = shown.as_ref().map(|shown| ("authorization", shown.as_str()));
         let headers: Vec<_> =
             shown.into_iter().chain([("content-type", "application/json")]).collect();
-        crate::http::send("POST", &aos, &headers, Some(ping.to_owned())).0
+        send("POST", &aos, &headers, Some(ping.to_owned())).0
     };
     assert_eq!(ping(None), 401);
     assert_eq!(ping(Some("wrong")), 401);
