@@ -217,7 +217,8 @@ fn an_owners_token_is_refused_as_a_token_for_another_service() {
 fn a_guardian_beside_its_executor_asks_for_a_token_on_loopback() {
     let world = World::up(&[]);
     let make = |scope: &str| {
-        let made = world.a2s(&["tokens", "create", scope, "--scope", scope]).exits(0);
+        let name = format!("only-{scope}");
+        let made = world.a2s(&["tokens", "create", &name, "--scope", scope]).exits(0);
         made.stdout.trim().to_owned()
     };
     let ask = |token: Option<&str>| {

@@ -29,6 +29,7 @@ use crate::{App, Config, Endpoint, Guardian, GuardianConfig};
 
 mod database;
 mod guardian;
+mod readers;
 
 pub(crate) use guardian::{GuardianDouble, allow, deny, guardian_routes, start_guardian};
 
@@ -507,25 +508,6 @@ impl RegistryDouble {
     /// Answers reports of outcomes with an error, or takes them again.
     pub(crate) fn refuse_outcomes(&self, refuses: bool) {
         self.refuses_outcomes.store(refuses, Ordering::SeqCst);
-    }
-
-    /// Asks for a token where documents are read, as a registry beyond loopback does.
-    pub(crate) fn ask_readers(&self) {
-        self.asks_readers.store(true, Ordering::SeqCst);
-    }
-
-    /// The `Authorization` of each request that has read since this was asked last.
-    pub(crate) fn readers(&self) -> Vec<Option<String>> {
-        std::mem::take(&mut *self.readers.lock().unwrap())
-    }
-
-    /// Notes a reader; an answer when it is not let in.
-    fn note_reader(&self, headers: &HeaderMap) -> Option<Response> {
-        let authorization = headers.get(header::AUTHORIZATION);
-        let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
-        let is_shut = self.asks_readers.load(Ordering::SeqCst) && authorization.is_none();
-        self.readers.lock().unwrap().push(authorization);
-        is_shut.then(|| StatusCode::UNAUTHORIZED.into_response())
     }
 
     /// The next outcome that was reported, and the `Authorization` that it came with.
