@@ -107,6 +107,10 @@ pub(crate) struct Global {
     /// The owner's token; found in the data folder when registry and executor run on this machine
     #[arg(long, global = true, env = "A2S_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// Send tokens over plain HTTP to other machines, too; without it they go over HTTPS and to this
+    /// machine alone
+    #[arg(long, global = true, env = "A2S_ALLOW_INSECURE_TOKENS")]
+    pub(crate) allow_insecure_tokens: bool,
     /// Where services keep their data
     #[arg(long, global = true, env = "A2S_DATA_DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -411,6 +415,8 @@ pub(crate) struct ExecutorArgs {
     #[arg(long, env = "A2S_REGISTRY_URL")]
     pub(crate) registry: Option<Url>,
     #[command(flatten)]
+    pub(crate) registry_token: RegistryTokenArgs,
+    #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     #[command(flatten)]
     pub(crate) guarding: GuardingArgs,
@@ -424,6 +430,18 @@ pub(crate) struct ExecutorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArgs {
+    /// A token of the scope `service` for the executors of this registry, beside those that
+    /// `a2s tokens create NAME --scope service` makes
+    #[arg(long, env = "A2S_SERVICE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) service_token: Option<String>,
+    /// A file that has the same
+    #[arg(
+        long,
+        env = "A2S_SERVICE_TOKEN_FILE",
+        value_name = "FILE",
+        conflicts_with = "service_token"
+    )]
+    pub(crate) service_token_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     #[command(flatten)]
@@ -432,6 +450,23 @@ pub(crate) struct RegistryArgs {
     pub(crate) embedder: EmbedderArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
+}
+
+/// How a service identifies itself to a registry.
+#[derive(Debug, Default, Args)]
+pub(crate) struct RegistryTokenArgs {
+    /// The token of the scope `service` that the registry has made for this service. Without it
+    /// tokens of the registry open nothing here, and the registry learns of no outcome
+    #[arg(long, env = "A2S_REGISTRY_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) registry_token: Option<String>,
+    /// A file that has the same
+    #[arg(
+        long,
+        env = "A2S_REGISTRY_TOKEN_FILE",
+        value_name = "FILE",
+        conflicts_with = "registry_token"
+    )]
+    pub(crate) registry_token_file: Option<PathBuf>,
 }
 
 /// Where the registry keeps documents, outcomes and tokens, and the executor its runs.
@@ -471,10 +506,15 @@ pub(crate) struct QdrantArgs {
 pub(crate) struct GuardianArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// A token that may ask about steps and do nothing else; the owner's may approve, too. Executors
-    /// are given the same one
+    /// A token of the scope `guard`: it may ask about steps and do nothing else; the owner's may
+    /// approve, too. Executors are given the same one
     #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
     pub(crate) guardian_token: Option<String>,
+    /// The registry whose tokens of the scope `guard` may ask as well
+    #[arg(long, env = "A2S_REGISTRY_URL")]
+    pub(crate) registry: Option<Url>,
+    #[command(flatten)]
+    pub(crate) registry_token: RegistryTokenArgs,
     #[command(flatten)]
     pub(crate) common: ServeArgs,
 }

@@ -28,6 +28,35 @@ pub(crate) fn client(
     Ok(Client::new(url, token.map(Secret::new))?)
 }
 
+/// The connections that tokens are sent over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenTransport {
+    /// TLS, and this machine.
+    Protected,
+    /// Any: plain HTTP to other machines as well.
+    Any,
+}
+
+impl TokenTransport {
+    pub(crate) fn new(allow_insecure: bool) -> Self {
+        if allow_insecure { Self::Any } else { Self::Protected }
+    }
+
+    /// Refuses to send the token `what` to `url` where others could read it on its way.
+    pub(crate) fn check(self, url: &Url, what: &str) -> Result<(), Failure> {
+        if self == Self::Any || url.scheme() == "https" || is_loopback(url) {
+            return Ok(());
+        }
+        let host = url.host_str().unwrap_or_default();
+        let message = format!("{what} is not sent to `{host}` over plain http");
+        Err(Failure::argument(message).with_hint(
+            "Use an https address. Where the network itself keeps others out, allow it with \
+             --allow-insecure-tokens, A2S_ALLOW_INSECURE_TOKENS=true or `allow-insecure-tokens = \
+             true` in the file of a service.",
+        ))
+    }
+}
+
 /// Refuses to send what others may not read over a connection that they can.
 pub(crate) fn check_private(client: &Client) -> Result<(), Failure> {
     let url = client.url();
@@ -66,6 +95,27 @@ impl From<ClientError> for Failure {
             hint,
             told: false,
             diagnostics: problem.diagnostics,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_leaves_this_machine_over_tls_alone_unless_configured() {
+        let check = |url: &str, allow: bool| {
+            TokenTransport::new(allow).check(&url.parse().unwrap(), "the token")
+        };
+        for good in ["https://a.example", "http://127.0.0.1:1", "http://[::1]", "http://localhost"]
+        {
+            assert!(check(good, false).is_ok(), "{good}");
+        }
+        for bad in ["http://a.example", "http://10.0.0.1", "http://localhost.a.example"] {
+            let refused = check(bad, false).unwrap_err();
+            assert!(refused.hint.unwrap().contains("--allow-insecure-tokens"), "{bad}");
+            assert!(check(bad, true).is_ok(), "{bad}");
         }
     }
 }

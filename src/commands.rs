@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use directories::ProjectDirs;
 
 use crate::cli::{Arguments, Command, Global, Service};
-use crate::client::client;
+use crate::client::{Client, TokenTransport, client};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::{demo, serve};
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Result<(), Failure> {
-    let client = || client(&global.url, global.token.clone(), Some(data_dir(global)));
+    let client = || client_of(global);
     match command {
         Command::New(arguments) => new::new(&arguments, output),
         Command::Import { command } => import::import(command, output).await,
@@ -89,7 +89,8 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Tokens { command } => tokens::tokens(command, &client()?, output).await,
         Command::Audit(arguments) => audit::audit(arguments, &client()?, output).await,
         Command::Mirror(arguments) => {
-            mirror::mirror(arguments, &data_dir(global), &client()?, output).await
+            let transport = transport_of(global);
+            mirror::mirror(arguments, &data_dir(global), &client()?, transport, output).await
         }
         Command::Chat(arguments) => {
             let history = data_dir(global).join("chat_history");
@@ -129,6 +130,31 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Mcp => mcp::mcp(&client()?).await,
         Command::Reindex(arguments) => serve::reindex(global, arguments, output).await,
     }
+}
+
+/// The client of the services that the command is about.
+fn client_of(global: &Global) -> Result<Client, Failure> {
+    // A token of the data folder goes to this machine alone.
+    if let Some(token) = &global.token {
+        check_characters(token)?;
+        transport_of(global).check(&global.url, "the token")?;
+    }
+    client(&global.url, global.token.clone(), Some(data_dir(global)))
+}
+
+/// Refuses a token that no header can have: two lines of output, for instance.
+fn check_characters(token: &str) -> Result<(), Failure> {
+    if token.chars().all(|c| c.is_ascii() && !c.is_ascii_control()) {
+        return Ok(());
+    }
+    let message = "the token of A2S_TOKEN or --token has a line break or another odd character";
+    Err(Failure::argument(message)
+        .with_hint("Set it to the token alone, as `a2s tokens create` prints it."))
+}
+
+/// The connections that the command sends tokens over.
+fn transport_of(global: &Global) -> TokenTransport {
+    TokenTransport::new(global.allow_insecure_tokens)
 }
 
 /// The data folder: as told, else the user's own.

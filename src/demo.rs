@@ -12,7 +12,7 @@ use a2s::{CapabilityName, Domain};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
-use crate::client::{Client, client};
+use crate::client::{Client, TokenTransport, client};
 use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
 use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
@@ -124,6 +124,7 @@ impl<'o> Demo<'o> {
             guardian: None,
             agent: None,
             ship: false,
+            transport: TokenTransport::Protected,
         };
         let stack = Stack::start(listener, Arc::new(data), parts, token.clone(), &[]).await?;
         let client = client(stack.url(), Some(token), None)?;

@@ -1,11 +1,11 @@
 //! `a2s up` and `a2s serve`: the services behind a listener.
 
 mod agent;
-mod asking;
 mod embedder;
 mod folder;
 mod front;
 mod guardians;
+mod identity;
 mod keyring;
 mod linger;
 mod logs;
@@ -17,7 +17,6 @@ mod telemetry;
 
 use std::sync::Arc;
 
-use a2s::Secret;
 use tokio::net::TcpListener;
 use tokio::signal;
 use url::Url;
@@ -72,6 +71,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
         guardian: None,
         agent: Some(file.agent(&arguments.agent)?),
         ship: true,
+        transport: file.transport(global.allow_insecure_tokens),
     };
     serve(global, "up", parts, common).await
 }
@@ -81,8 +81,17 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT);
     let database = file.database(arguments.database);
-    let registry = Some(file.registry_part(database, arguments.qdrant, &arguments.embedder)?);
-    let parts = Parts { registry, executor: None, guardian: None, agent: None, ship: true };
+    let part = file.registry_part(database, arguments.qdrant, &arguments.embedder)?;
+    let (token, token_file) = (arguments.service_token, arguments.service_token_file);
+    let service_token = file.service_token(token, token_file.as_deref())?;
+    let parts = Parts {
+        registry: Some(RegistryPart { service_token, ..part }),
+        executor: None,
+        guardian: None,
+        agent: None,
+        ship: true,
+        transport: file.transport(global.allow_insecure_tokens),
+    };
     serve(global, "registry", parts, common).await
 }
 
@@ -97,14 +106,13 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
             "Start `a2s serve guardian` and give its address: --guardian http://127.0.0.1:8743/aos",
         ));
     }
-    let registry = match file.registry(arguments.registry) {
-        Some(url) => url,
-        None => local(REGISTRY_PORT, "")?,
-    };
+    let default = local(REGISTRY_PORT, "")?;
+    let registry =
+        file.registry_access(arguments.registry, arguments.registry_token, Some(default))?;
     let parts = Parts {
         registry: None,
         executor: Some(ExecutorPart {
-            registry: Some(registry),
+            registry,
             database: run_database(file.database(arguments.database))?,
             guardians,
             rules: Rules::default(),
@@ -114,6 +122,7 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
         guardian: None,
         agent: None,
         ship: false,
+        transport: file.transport(global.allow_insecure_tokens),
     };
     serve(global, "executor", parts, common).await
 }
@@ -130,9 +139,17 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
     let common = file.common(&arguments.common, GUARDIAN_PORT);
     let guardian = Some(GuardianPart {
         rules: file.rules(arguments.policy),
-        asking: arguments.guardian_token.map(Secret::new),
+        asking: identity::read_given(arguments.guardian_token, None)?,
+        registry: file.registry_access(arguments.registry, arguments.registry_token, None)?,
     });
-    let parts = Parts { registry: None, executor: None, guardian, agent: None, ship: false };
+    let parts = Parts {
+        registry: None,
+        executor: None,
+        guardian,
+        agent: None,
+        ship: false,
+        transport: file.transport(global.allow_insecure_tokens),
+    };
     serve(global, "guardian", parts, common).await
 }
 

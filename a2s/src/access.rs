@@ -34,8 +34,7 @@ pub enum Scope {
     /// Publishing under names that are free or one's own, and what follows: yank, deprecate,
     /// owners.
     Publish,
-    /// Planning, starting, reading and cancelling runs, talking with the agent, and reporting
-    /// outcomes.
+    /// Planning, starting, reading and cancelling runs, and talking with the agent.
     Execute,
     /// Tokens, credentials for services, the audit, and names of others.
     Admin,
@@ -111,6 +110,26 @@ impl Subject {
     #[must_use]
     pub fn owner() -> Self {
         Self("owner".to_owned())
+    }
+
+    /// Another service that is given a token of the scope `service` by configuration.
+    #[must_use]
+    pub fn service() -> Self {
+        Self("service".to_owned())
+    }
+
+    /// An agent that is given the token of a guardian by configuration.
+    #[must_use]
+    pub fn asking() -> Self {
+        Self("asking".to_owned())
+    }
+
+    /// Whether services use this name for callers that no made token stands for: a token of this
+    /// name could not be told apart from them.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        const RESERVED: [&str; 4] = ["owner", "anonymous", "asking", "service"];
+        RESERVED.iter().any(|name| self.0.eq_ignore_ascii_case(name))
     }
 
     /// Whether this is whoever holds the owner's token.

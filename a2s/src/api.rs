@@ -68,5 +68,10 @@ pub use tokens::{
 
 /// The media type of documents in YAML (RFC 9512).
 pub const YAML: &str = "application/yaml";
+/// The header in which a mirror names the registry that it copies.
+pub const MIRROR: &str = "a2s-mirror";
+/// The header in which a mirror names the checksum of the version that it yanks, brings back or
+/// deprecates.
+pub const MIRROR_CHECKSUM: &str = "a2s-mirror-checksum";
 /// The media type of problem answers (RFC 9457).
 pub const PROBLEM_JSON: &str = "application/problem+json";

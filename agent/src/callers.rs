@@ -59,7 +59,10 @@ impl Callers {
             };
         let Introspection { active, scope, sub, exp } = answer;
         let mut known = self.known();
-        let Some(subject) = sub.filter(|_| active) else {
+        // The owner of the registry is not the owner of this service, and the other reserved names
+        // stand for callers that each service knows by itself.
+        let subject = sub.filter(|_| active).filter(|subject| !subject.is_reserved());
+        let Some(subject) = subject else {
             known.remove(&key);
             return Ok(None);
         };
@@ -127,6 +130,9 @@ mod tests {
         let told = match body["token"].as_str().unwrap() {
             "good" if known => json!({"active": true, "sub": "ci", "scope": "execute fly"}),
             "brief" => json!({"active": true, "sub": "ci", "scope": "execute", "exp": 1_003}),
+            "forged" => json!({"active": true, "sub": "owner", "scope": "publish execute admin"}),
+            "service" => json!({"active": true, "sub": "service", "scope": "service"}),
+            "root" => json!({"active": true, "sub": "root", "scope": "admin"}),
             _ => json!({"active": false}),
         };
         axum::Json(told).into_response()
@@ -168,6 +174,14 @@ mod tests {
             assert_eq!(ask("wrong").await, Ok(None));
         }
         assert_eq!(times(), 3);
+
+        // No registry makes a caller the owner of another service; its tokens may have the scope
+        // `admin`, and stand for their own names.
+        for forged in ["forged", "service"] {
+            assert_eq!(ask(forged).await, Ok(None), "{forged}");
+        }
+        let root = ask("root").await.unwrap().unwrap();
+        assert!(!root.subject.is_owner() && root.may(Scope::Admin));
 
         // A registry that fails is no registry that knows nothing.
         for (status, is_known) in [(401, true), (404, true), (500, false), (503, false)] {

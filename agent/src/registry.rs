@@ -1,12 +1,13 @@
 //! The registry at the other end of HTTP: what fits an intent, and the documents themselves.
 
 use a2s::api::{
-    CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest, LifeAnswer, PublishAnswer,
-    RegistryChange, SearchAnswer, SearchAnswers, SearchRequest, VerifyAnswer, VerifyRequest, YAML,
+    CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest, LifeAnswer, MIRROR,
+    MIRROR_CHECKSUM, PublishAnswer, RegistryChange, SearchAnswer, SearchAnswers, SearchRequest,
+    VerifyAnswer, VerifyRequest, YAML,
 };
 use a2s::{CapabilityName, Digest, Document};
-use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{Method, RequestBuilder};
 use semver::Version;
 use url::Url;
 
@@ -16,13 +17,39 @@ use crate::client::{Client, Error, Next, Sse};
 #[derive(Debug, Clone)]
 pub struct Registry {
     client: Client,
+    /// The registry that is copied into this one.
+    source: Option<String>,
 }
 
 impl Registry {
     /// The registry that `client` reaches.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, source: None }
+    }
+
+    /// The same registry, written to by a mirror of `source`. It then refuses changes of what the mirror
+    /// has not copied from there.
+    #[must_use]
+    pub fn mirroring(self, source: &Url) -> Self {
+        let mut source = source.clone();
+        // Neither is a part of which registry it is. An address that can have none has none.
+        let _ = source.set_username("");
+        let _ = source.set_password(None);
+        Self { source: Some(source.into()), ..self }
+    }
+
+    /// A request that changes something, with the source of a mirror and the checksum of the version
+    /// that it is about.
+    fn change(&self, path: &[&str], checksum: Option<Digest>) -> RequestBuilder {
+        let mut request = self.client.request(Method::POST, path);
+        if let Some(source) = &self.source {
+            request = request.header(MIRROR, source);
+            if let Some(checksum) = checksum {
+                request = request.header(MIRROR_CHECKSUM, checksum.to_string());
+            }
+        }
+        request
     }
 
     /// Where it is.
@@ -113,7 +140,7 @@ impl Registry {
         self.client.post(&["v1", "verify"], request).await
     }
 
-    /// Yanks a version, or brings it back.
+    /// Yanks a version, or brings it back. A mirror names the checksum that its source knows it by.
     ///
     /// # Errors
     /// When the registry refuses or does not answer.
@@ -122,14 +149,16 @@ impl Registry {
         name: &CapabilityName,
         version: &Version,
         yanked: bool,
+        checksum: Option<Digest>,
     ) -> Result<LifeAnswer, Error> {
         let verb = if yanked { "yank" } else { "unyank" };
         let version = version.to_string();
         let path = ["v1", "capabilities", name.as_str(), &version, verb];
-        self.client.json(self.client.request(Method::POST, &path)).await
+        self.client.json(self.change(&path, checksum)).await
     }
 
-    /// Deprecates a version, or takes that back.
+    /// Deprecates a version, or takes that back. A mirror names the checksum that its source knows it
+    /// by.
     ///
     /// # Errors
     /// When the registry refuses or does not answer.
@@ -138,10 +167,11 @@ impl Registry {
         name: &CapabilityName,
         version: &Version,
         request: &DeprecateRequest,
+        checksum: Option<Digest>,
     ) -> Result<LifeAnswer, Error> {
         let version = version.to_string();
         let path = ["v1", "capabilities", name.as_str(), &version, "deprecate"];
-        self.client.post(&path, request).await
+        self.client.json(self.change(&path, checksum).json(request)).await
     }
 
     /// A page of what changed behind a number, in order.
@@ -170,7 +200,7 @@ impl Registry {
     /// When the registry refuses, with everything that is wrong in the problem's `diagnostics`, or
     /// does not answer.
     pub async fn publish(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
-        let request = self.client.request(Method::POST, &["v1", "capabilities"]);
+        let request = self.change(&["v1", "capabilities"], None);
         self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
     }
 }

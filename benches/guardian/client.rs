@@ -16,7 +16,7 @@ impl Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         let head = format!(
-            "POST /aos HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: "
+            "POST /aos HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer bench\r\ncontent-type: application/json\r\ncontent-length: "
         );
         Self { stream, head, answer: Vec::new() }
     }

@@ -222,7 +222,7 @@ impl Guardian {
             "full" => &["serve", "guardian"],
             other => &["up", "--durability", other],
         };
-        let files = ["--policy", policy, "--data-dir", data.to_str().unwrap()];
+        let files = ["--policy", policy, "--data-dir", data.to_str().unwrap(), "--token", "bench"];
         let arguments: Vec<&str> = served.iter().copied().chain(files).collect();
         Self { program: Program::start(arguments), _folder: folder }
     }

@@ -28,7 +28,8 @@ pub struct Config {
     pub durability: Durability,
     /// Where capabilities come from.
     pub registry: Url,
-    /// The token that the registry is asked and told with; without one it is asked all the same.
+    /// The token of the scope `service` that outcomes are reported with. Documents are read with it
+    /// where the registry asks for a token, and without any where it does not.
     pub registry_token: Option<Secret>,
     /// Who is asked before and after every tool step.
     pub guardian: Guardian,

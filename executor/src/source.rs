@@ -4,6 +4,7 @@
 //! checksum in the document and the digest of what arrived must all be one.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ pub(crate) enum Reported {
 pub(crate) struct RegistryClient {
     base: Url,
     token: Option<Secret>,
+    /// Whether the registry has asked for a token where documents are read.
+    asks_readers: AtomicBool,
     http: reqwest::Client,
     /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
     /// Nothing is saved by knowing a version's digest: its bytes are fetched for every run, so that
@@ -114,7 +117,8 @@ impl RegistryClient {
         }
         let http = control::client(TIMEOUT).build();
         let http = http.map_err(|error| unusable(error.to_string()))?;
-        Ok(Self { base, token, http, compiled: Mutex::default() })
+        let asks_readers = AtomicBool::new(false);
+        Ok(Self { base, token, asks_readers, http, compiled: Mutex::default() })
     }
 
     /// Finds what is wanted, and all that it uses.
@@ -231,7 +235,7 @@ impl RegistryClient {
     /// When it does not answer, or cannot take reports now: it may later.
     pub(crate) async fn report(&self, outcome: &OutcomeReport) -> Result<Reported, Error> {
         let request = self.http.post(self.address(&["v1", "outcomes"])).json(outcome);
-        let response = self.send(request).await?;
+        let response = self.send(request, self.token.as_ref()).await?;
         match response.status() {
             status if status.is_success() => Ok(Reported::Taken),
             // The token may be mended, and there may be room later.
@@ -363,12 +367,26 @@ impl RegistryClient {
     }
 
     async fn get(&self, address: Url, accept: &str) -> Result<Response, Error> {
-        self.send(self.http.get(address).header(ACCEPT, accept)).await
+        let request = || self.http.get(address.clone()).header(ACCEPT, accept);
+        let Some(token) = &self.token else { return self.send(request(), None).await };
+        if self.asks_readers.load(Ordering::Relaxed) {
+            return self.send(request(), Some(token)).await;
+        }
+        let response = self.send(request(), None).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        // A registry that others reach asks for a token where documents are read, too.
+        self.asks_readers.store(true, Ordering::Relaxed);
+        self.send(request(), Some(token)).await
     }
 
-    /// Sends a request with the token: beyond loopback a registry wants it for reading, too.
-    async fn send(&self, mut request: RequestBuilder) -> Result<Response, Error> {
-        if let Some(token) = &self.token {
+    async fn send(
+        &self,
+        mut request: RequestBuilder,
+        token: Option<&Secret>,
+    ) -> Result<Response, Error> {
+        if let Some(token) = token {
             request = request.bearer_auth(token.reveal());
         }
         request.send().await.map_err(|error| self.unreachable(&error))

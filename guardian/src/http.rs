@@ -18,12 +18,16 @@ use crate::error::Code;
 
 pub(crate) use approvals::openapi;
 
-/// The protocol and the approvals, to be merged into another service.
-pub(crate) fn routes(app: App) -> Router {
+/// The protocol, without a check of who asks.
+pub(crate) fn protocol_routes(app: App) -> Router {
     let limit = app.config.max_body_bytes;
-    let approvals = approvals::routes(app.clone());
     let aos = Router::new().route("/aos", post(answer)).layer(DefaultBodyLimit::max(limit));
-    aos.with_state(Arc::new(app)).merge(approvals)
+    aos.with_state(Arc::new(app))
+}
+
+/// The approvals, which ask for the token themselves.
+pub(crate) fn approval_routes(app: App) -> Router {
+    approvals::routes(app)
 }
 
 /// The same and the signs of life.
@@ -32,7 +36,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(read_readiness))
         .with_state(Arc::new(app.clone()));
-    routes(app).merge(life)
+    protocol_routes(app.clone()).merge(approval_routes(app)).merge(life)
 }
 
 async fn read_readiness(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {

@@ -234,14 +234,21 @@ impl App {
         })
     }
 
-    /// The service by itself: `POST /aos`, `/v1/approvals`, `GET /healthz`, `GET /readyz`.
+    /// The service by itself: `POST /aos`, `/v1/approvals`, `GET /healthz`, `GET /readyz`. The caller
+    /// puts a check of who asks in front of `/aos`.
     pub fn router(&self) -> Router {
         http::router(self.clone())
     }
 
-    /// `POST /aos` and `/v1/approvals`, to be merged into the router of a larger service.
-    pub fn routes(&self) -> Router {
-        http::routes(self.clone())
+    /// `POST /aos`, to be merged into the router of a larger service behind a check of who asks: every
+    /// answer is a record of the audit log and may use an approval or a limit up.
+    pub fn protocol_routes(&self) -> Router {
+        http::protocol_routes(self.clone())
+    }
+
+    /// `/v1/approvals`, which need the token of [`Config::token`].
+    pub fn approval_routes(&self) -> Router {
+        http::approval_routes(self.clone())
     }
 
     /// The description of `/v1/approvals`.

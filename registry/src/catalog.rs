@@ -26,6 +26,7 @@ use crate::index::Index;
 use crate::live::Live;
 use crate::meaning::Meaning;
 use crate::metrics::{Metrics, PublishLabels, PublishResult};
+use crate::mirror::Mirror;
 use crate::services::Services;
 use crate::store::life::Actor;
 use crate::store::{Entry, Heads, NewVersion, Publication, Seq, Store};
@@ -68,8 +69,9 @@ impl Catalog {
         &self,
         source: Vec<u8>,
         caller: &Caller,
+        mirror: Option<&Mirror>,
     ) -> Result<PublishAnswer, Error> {
-        let result = self.publish_uncounted(source, caller).await;
+        let result = self.publish_uncounted(source, caller, mirror).await;
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
             Ok(_) => PublishResult::same,
@@ -84,6 +86,7 @@ impl Catalog {
         &self,
         source: Vec<u8>,
         caller: &Caller,
+        mirror: Option<&Mirror>,
     ) -> Result<PublishAnswer, Error> {
         if source.len() > self.limits.document_bytes {
             return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
@@ -115,7 +118,8 @@ impl Catalog {
             complexity: facts.complexity,
             permissions: u32::try_from(facts.unit.permissions.len()).unwrap_or(u32::MAX),
         };
-        let created = match self.store.publish(&new, &Actor::of(caller, (self.clock)())).await? {
+        let by = Actor::of(caller, (self.clock)()).for_mirror(mirror);
+        let created = match self.store.publish(&new, &by).await? {
             Publication::Created(seq) => {
                 self.live.changed(&new.name);
                 self.feed.note();
@@ -139,6 +143,9 @@ impl Catalog {
             }
             Publication::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: new.name, owners });
+            }
+            Publication::OtherOrigin(origin) => {
+                return Err(Error::NotMirrored { name: new.name, version: None, origin });
             }
         };
         Ok(PublishAnswer {

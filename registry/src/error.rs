@@ -40,6 +40,8 @@ codes! {
     TOO_MANY_BELOW = "A2S213", "too many capabilities below one document", "Use fewer dependencies, or ones that use fewer themselves.";
     NOT_OWNER = "A2S214", "name belongs to others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
     BAD_DEPRECATION = "A2S215", "deprecation that makes no sense", "Correct the member that the message names.";
+    NOT_MIRRORED = "A2S216", "not this mirror's", "What is published here under this name stays as it is. `docs/registry.md` tells how a name is handed over to a mirror.";
+    MIRROR_PRIVILEGED = "A2S217", "token that is too much for a mirror", "Make a token for the mirror, and give it as A2S_TOKEN: `a2s tokens create mirror --scope publish`.";
     // Reading.
     CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
     VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
@@ -146,6 +148,21 @@ pub enum Error {
         /// Whoever may publish under it.
         owners: Vec<Subject>,
     },
+    /// A mirror did not copy this from its source.
+    #[error("{}", not_mirrored(.name, .version.as_ref(), .origin.as_deref()))]
+    NotMirrored {
+        /// The name.
+        name: CapabilityName,
+        /// The version, when one was to be changed.
+        version: Option<Version>,
+        /// The registry that it was copied from; none when it was published here.
+        origin: Option<String>,
+    },
+    /// A mirror showed a token that owns the names of others.
+    #[error(
+        "the token of `{0}` has the scope `admin`, so a mirror's source could change every name"
+    )]
+    MirrorPrivileged(Subject),
     /// Not one version was named.
     #[error("name one version of `{0}` exactly, such as `1.2.0`")]
     NotExact(CapabilityName),
@@ -286,6 +303,8 @@ impl Error {
             Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
             Self::NameTaken { .. } => (&NAME_TAKEN, 409),
             Self::NotOwner { .. } => (&NOT_OWNER, 403),
+            Self::NotMirrored { .. } => (&NOT_MIRRORED, 403),
+            Self::MirrorPrivileged(_) => (&MIRROR_PRIVILEGED, 403),
             Self::NotExact(_) => (&MALFORMED_PARAMETER, 400),
             Self::BadDeprecation(_) => (&BAD_DEPRECATION, 422),
             Self::TooManyBelow { .. } => (&TOO_MANY_BELOW, 422),
@@ -329,6 +348,16 @@ fn listed(owners: &[Subject]) -> String {
     let shown = owners.iter().take(MOST_LISTED).map(|owner| format!("`{owner}`"));
     let more = if owners.len() > MOST_LISTED { " and others" } else { "" };
     format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn not_mirrored(name: &CapabilityName, version: Option<&Version>, origin: Option<&str>) -> String {
+    let what = version.map_or_else(|| format!("`{name}`"), |version| format!("`{name}` {version}"));
+    let from = match origin {
+        Some(origin) => format!("was copied from {origin}"),
+        None => "was published here".to_owned(),
+    };
+    let whole = if version.is_some() { ", or has another checksum" } else { "" };
+    format!("{what} {from}{whole}, so this mirror does not change it")
 }
 
 fn count_errors(diagnostics: &[Diagnostic]) -> String {

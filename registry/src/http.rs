@@ -33,10 +33,11 @@ use utoipa_axum::routes;
 
 use self::document::Representation;
 use self::request::{
-    DocumentBody, Execute, Holder, JsonBody, Name, NameAndSelector, Params, Publish,
+    DocumentBody, Holder, JsonBody, Name, NameAndSelector, Params, Publish, Service,
 };
 use crate::Error;
 use crate::catalog::{Catalog, SearchReply};
+use crate::mirror::Mirror;
 use crate::tokens::Tokens;
 
 /// The largest body that is no document.
@@ -163,7 +164,9 @@ async fn stop_at_deadline(
 /// Publish a document
 ///
 /// Compiles it and reports every problem in one answer. A published version never changes: the
-/// same content again changes nothing, other content under the same version is a conflict.
+/// same content again changes nothing, other content under the same version is a conflict. A mirror
+/// names the registry that it copies in the header `A2S-Mirror`, and publishes under names that are free
+/// or that it has created from there.
 #[utoipa::path(
     post, path = "/v1/capabilities", tag = "capabilities", security(("token" = [])),
     request_body(content(
@@ -184,9 +187,11 @@ async fn stop_at_deadline(
 async fn publish_capability(
     State(app): App,
     Holder(caller, _): Holder<Publish>,
+    headers: HeaderMap,
     DocumentBody(source): DocumentBody,
 ) -> Result<Response, Error> {
-    let answer = app.catalog.publish(source, &caller).await?;
+    let mirror = Mirror::read(&headers, &caller)?;
+    let answer = app.catalog.publish(source, &caller, mirror.as_ref()).await?;
     let status = if answer.created { StatusCode::CREATED } else { StatusCode::OK };
     let location = location(&answer.name, &answer.version);
     Ok((status, [(header::LOCATION, location)], Json(answer)).into_response())
@@ -377,7 +382,8 @@ async fn verify_capability(
 ///
 /// Counts once per run, however often it is reported. Failures that the caller, a guardian or the
 /// executor is to blame for do not count against the capability. A run counts by when it ended, and
-/// is not taken when that is more than 30 days ago.
+/// is not taken when that is more than 30 days ago. Needs a token of the scope `service`, which executors
+/// have.
 #[utoipa::path(
     post, path = "/v1/outcomes", tag = "search", security(("token" = [])),
     request_body = OutcomeReport,
@@ -392,7 +398,7 @@ async fn verify_capability(
 )]
 async fn record_outcome(
     State(app): App,
-    _: Holder<Execute>,
+    _: Holder<Service>,
     JsonBody(report): JsonBody<OutcomeReport>,
 ) -> Result<StatusCode, Error> {
     app.catalog.record(report).await?;

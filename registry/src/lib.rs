@@ -93,6 +93,7 @@ mod latency;
 mod live;
 mod meaning;
 mod metrics;
+mod mirror;
 mod port;
 mod rank;
 pub mod retrieval;
@@ -108,8 +109,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Door;
-use a2s::api::{IndexBuilding, IndexStatus};
+use a2s::api::{IndexBuilding, IndexStatus, PublishAnswer};
+use a2s::{Caller, Door, Identify};
 use axum::Router;
 use jiff::Timestamp;
 
@@ -152,6 +153,9 @@ pub struct Config {
     pub query_timeout: Duration,
     /// Opens everything, and makes tokens that open less; without it, nobody is asked for any.
     pub token: Option<Secret>,
+    /// A token of the scope `service` that is configured, beside those that are made here: for the
+    /// executors of this registry, and for the process that it is a part of.
+    pub service_token: Option<Secret>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -166,6 +170,7 @@ impl Config {
             embedder: Embedder::built_in(),
             query_timeout: QUERY_TIMEOUT,
             token,
+            service_token: None,
             limits: Limits::default(),
         }
     }
@@ -242,7 +247,8 @@ impl App {
             metrics.clone(),
             identity.clone(),
         );
-        let tokens = Tokens::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone());
+        let tokens = Tokens::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone())
+            .with_service(config.service_token);
         let door = Door::new(config.token).with(Arc::new(tokens.clone()));
         let catalog = Catalog {
             feed: Feed::of(&identity),
@@ -267,6 +273,13 @@ impl App {
         http::router(&self.shared)
     }
 
+    /// The registry's knowledge of tokens, for the doors of services in the same process. It does
+    /// not know the owner's token.
+    #[must_use]
+    pub fn callers(&self) -> Arc<dyn Identify> {
+        Arc::new(self.shared.tokens.clone())
+    }
+
     /// The routes under `/v1` alone, to be merged with those of another service on one port; its
     /// owner sets the fallback, for instance [`not_found`], and answers for health.
     pub fn routes(&self) -> Router {
@@ -277,6 +290,22 @@ impl App {
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
         http::openapi()
+    }
+
+    /// Publishes a document for `caller`, as `POST /v1/capabilities` does.
+    ///
+    /// # Errors
+    /// When the document has errors, its version or id is taken, or its name belongs to others.
+    pub async fn publish(&self, source: Vec<u8>, caller: &Caller) -> Result<PublishAnswer, Error> {
+        self.shared.catalog.publish(source, caller, None).await
+    }
+
+    /// Whether no live version is published.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.shared.catalog.list(None, 1).await?.capabilities.is_empty())
     }
 
     /// Whether searches are answered.

@@ -163,6 +163,8 @@ pub(crate) enum Publication {
     NameTaken(String),
     /// The name belongs to these; nothing changed.
     NotOwner(Vec<Subject>),
+    /// A mirror has not created this name; nothing changed. Where the name came from.
+    OtherOrigin(Option<String>),
 }
 
 /// Which live versions.

@@ -8,6 +8,7 @@ mod filtering;
 mod graph;
 mod history;
 mod life;
+mod mirror;
 mod outcomes;
 mod paging;
 mod postgres;

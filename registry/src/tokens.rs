@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use a2s::api::{Introspection, NewToken, TokenEntry, TokenRequest};
-use a2s::{Caller, Digest, Identify, Later, Secret, Subject};
+use a2s::{Caller, Digest, Identify, Later, Refusal, Scope, Secret, Subject};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::store::Store;
@@ -26,11 +26,18 @@ pub(crate) struct Tokens {
     clock: Clock,
     /// The owner's token, which is not in the store.
     owner: Option<Secret>,
+    /// The configured token of the scope `service`, which is not in the store either.
+    service: Option<Secret>,
 }
 
 impl Tokens {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, owner: Option<Secret>) -> Self {
-        Self { store, clock, owner }
+        Self { store, clock, owner, service: None }
+    }
+
+    /// The same, with a configured token of the scope `service`.
+    pub(crate) fn with_service(self, service: Option<Secret>) -> Self {
+        Self { service, ..self }
     }
 
     /// Makes a token.
@@ -47,8 +54,13 @@ impl Tokens {
         if scopes.is_empty() {
             return bad("a token without a scope opens nothing");
         }
-        if name.is_owner() {
-            return bad("`owner` is whoever holds the owner's token");
+        if name.is_reserved() {
+            let message = format!("`{name}` is reserved for callers that no made token stands for");
+            return Err(Error::BadToken(message));
+        }
+        // A token opens nothing that its maker's does not.
+        if let Some(scope) = scopes.iter().copied().find(|scope| !caller.may(*scope)) {
+            return Err(Refusal::Lacks { subject: caller.subject.clone(), scope }.into());
         }
         let now = (self.clock)();
         let expires_at = match expires_in_s {
@@ -95,9 +107,23 @@ impl Tokens {
         if self.owner.as_ref().is_some_and(|owner| owner.matches(token.reveal())) {
             return Ok(to_introspection(Caller::owner(), None));
         }
+        if let Some(caller) = self.configured(token) {
+            return Ok(to_introspection(caller, None));
+        }
         let Some(row) = self.find(token).await? else { return Ok(Introspection::default()) };
         let caller = Caller { subject: row.name, end_user: None, scopes: row.scopes };
         Ok(to_introspection(caller, row.expires_at))
+    }
+
+    /// The caller of the configured token, if this is that token.
+    fn configured(&self, token: &Secret) -> Option<Caller> {
+        let service = self.service.as_ref()?;
+        let scopes = [Scope::Service].into();
+        service.matches(token.reveal()).then(|| Caller {
+            subject: Subject::service(),
+            end_user: None,
+            scopes,
+        })
     }
 
     /// The token, when it has not ended.
@@ -111,6 +137,9 @@ impl Tokens {
 impl Identify for Tokens {
     fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
         Box::pin(async move {
+            if let Some(caller) = self.configured(token) {
+                return Ok(Some(caller));
+            }
             let found = self.find(token).await.map_err(|error| {
                 tracing::error!(%error, "a token cannot be looked up");
                 "the database did not answer".to_owned()

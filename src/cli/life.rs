@@ -11,8 +11,13 @@ use url::Url;
 pub(super) const AFTER_TOKENS: &str = "\
 Scopes:
   publish  publish under names that are free or one's own; yank, deprecate, change owners
-  execute  plan, start, read and cancel runs, talk with the agent, report outcomes
+  execute  plan, start, read and cancel runs, talk with the agent
   admin    tokens, credentials, the audit, and the names of others
+  delegate name the end user that a request is made for
+  service  another service: ask what tokens open, report outcomes
+  guard    ask a guardian
+
+A token can be made with scopes that the maker's own token has.
 
 The owner's token in the data folder opens everything, and is no entry of the list.
 Give a token to a command as A2S_TOKEN.";
@@ -21,6 +26,10 @@ pub(super) const AFTER_MIRROR: &str = "\
 Copies go to the registry that --url names. Every document is compiled and its digest computed
 again; one that is not what the other registry said is refused, told, and left out. How far it
 came is kept in the data folder, so that it goes on there when it is started again.
+
+A mirror needs a token of the scope publish, and none with admin: it changes names and versions that it
+has copied itself, and the registry refuses everything else. Make one, and give it as A2S_TOKEN:
+  a2s tokens create mirror --scope publish --expires 90d
 
 Exit codes:
   0  all there was is copied (without --once: ended by Ctrl-C)
@@ -71,10 +80,10 @@ pub(crate) enum TokensCommand {
     Create {
         /// Who it stands for
         name: Subject,
-        /// What it opens: publish, execute, admin
+        /// What it opens: publish, execute, admin, delegate, service, guard
         #[arg(long = "scope", required = true, value_name = "SCOPE", value_delimiter = ',')]
         scopes: Vec<Scope>,
-        /// In how long it ends: 30d, 12h; never without it
+        /// In how long it ends: 90d, 12h; without it the token never ends
         #[arg(long, value_parser = parse_life)]
         expires: Option<SignedDuration>,
     },

@@ -20,7 +20,7 @@ pub(super) async fn yank(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let (name, version) = exact(target)?;
-    let answer = Registry::new(client.clone()).yank(&name, &version, yanked).await?;
+    let answer = Registry::new(client.clone()).yank(&name, &version, yanked, None).await?;
     report(&answer, if yanked { "yanked" } else { "brought back" }, output);
     Ok(())
 }
@@ -34,7 +34,7 @@ pub(super) async fn deprecate(
     let DeprecateArgs { target, successor, message, undo } = arguments;
     let (name, version) = exact(&target)?;
     let request = DeprecateRequest { message, successor, undo };
-    let answer = Registry::new(client.clone()).deprecate(&name, &version, &request).await?;
+    let answer = Registry::new(client.clone()).deprecate(&name, &version, &request, None).await?;
     report(&answer, if undo { "no longer deprecated" } else { "deprecated" }, output);
     Ok(())
 }

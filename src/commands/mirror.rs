@@ -17,7 +17,7 @@ use agent::{ClientError, Registry};
 use self::report::{Outcome, Report};
 use self::state::State;
 use crate::cli::MirrorArgs;
-use crate::client::{Client, client};
+use crate::client::{Client, TokenTransport, client};
 use crate::failure::{BAD_ANSWER, Exit, Failure, NOT_REACHABLE};
 use crate::output::Output;
 use crate::serve::{read_token, stop_signal};
@@ -35,6 +35,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// What a registry says to a token that does not open what is asked for.
 const SHUT: &str = "A2S209";
+/// What a registry says to a mirror with a token that owns the names of others.
+const PRIVILEGED: &str = "A2S217";
 /// What a registry says of a document that was changed behind its back.
 const DAMAGED: &str = "A2S222";
 
@@ -42,18 +44,23 @@ pub(super) async fn mirror(
     arguments: MirrorArgs,
     data: &Path,
     target: &Client,
+    transport: TokenTransport,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let token = arguments.source_token_file.as_deref().map(read_token).transpose()?;
+    if token.is_some() {
+        transport.check(&arguments.source, "the token of --source-token-file")?;
+    }
     let source = client(&arguments.source, None, None)?.with_token(token).up_to(MAX_ANSWER);
     if source.url() == target.url() {
         return Err(Failure::argument("a registry is no mirror of itself")
             .with_hint("--url names the registry that is copied to."));
     }
+    let origin = source.url().clone();
     let mut state = State::open(data, source.url(), target.url(), arguments.again)?;
     let mut mirror = Mirror {
         source: Registry::new(source),
-        target: Registry::new(target.clone()),
+        target: Registry::new(target.clone()).mirroring(&origin),
         report: Report::new(arguments.once, output),
         left: arguments.most,
     };
@@ -190,17 +197,18 @@ impl Mirror<'_> {
     }
 
     async fn apply(&self, change: &RegistryChange) -> Result<Outcome, Stop> {
-        let RegistryChange { name, version, .. } = change;
+        let RegistryChange { name, version, checksum, .. } = change;
+        let checksum = Some(*checksum);
         let done = match change.action {
             Action::Publish => return self.copy(change).await,
-            Action::Yank => self.target.yank(name, version, true).await,
-            Action::Unyank => self.target.yank(name, version, false).await,
+            Action::Yank => self.target.yank(name, version, true, checksum).await,
+            Action::Unyank => self.target.yank(name, version, false, checksum).await,
             Action::Deprecate | Action::Undeprecate => {
                 let undo = change.action == Action::Undeprecate;
                 let words = change.deprecated.clone().unwrap_or_default();
                 let (message, successor) = (words.message, words.successor);
                 let request = DeprecateRequest { message, successor, undo };
-                self.target.deprecate(name, version, &request).await
+                self.target.deprecate(name, version, &request, checksum).await
             }
             other => {
                 let what =
@@ -243,7 +251,7 @@ fn judge(done: Result<bool, ClientError>) -> Result<Outcome, Stop> {
         Err(ClientError::Refused { problem })
             if (400..500).contains(&problem.status)
                 && ![401, 429].contains(&problem.status)
-                && problem.code != SHUT =>
+                && ![SHUT, PRIVILEGED].contains(&problem.code.as_str()) =>
         {
             let found = problem.diagnostics.iter().find(|found| found.is_error());
             let why = found.map_or_else(String::new, |found| format!(": {}", found.message));

@@ -24,9 +24,16 @@ pub(super) async fn tokens(
                 output.json_line(&made);
                 return Ok(());
             }
-            print(&made.entry, output);
+            // Standard output has the token alone, for `TOKEN=$(a2s tokens create …)`.
             output.line(format_args!("{}", made.token.reveal()));
+            output.note(format_args!("{}", describe(&made.entry)));
             output.note(format_args!("{DIM}it is shown this once; set it as A2S_TOKEN{DIM:#}"));
+            if made.entry.expires_at.is_none() {
+                output.note(format_args!(
+                    "{WARN}hint:{WARN:#} this token never ends. Give one for a person or a job an end: \
+                     --expires 90d"
+                ));
+            }
         }
         TokensCommand::List => {
             let list: TokenList = client.get(&["v1", "tokens"]).await?;
@@ -37,7 +44,7 @@ pub(super) async fn tokens(
             if list.tokens.is_empty() {
                 output.line(format_args!("there are no tokens but the owner's"));
             }
-            list.tokens.iter().for_each(|token| print(token, output));
+            list.tokens.iter().for_each(|token| output.line(format_args!("{}", describe(token))));
         }
         TokensCommand::Revoke { name } => {
             let path = ["v1", "tokens", name.as_str()];
@@ -52,14 +59,14 @@ pub(super) async fn tokens(
     Ok(())
 }
 
-fn print(token: &TokenEntry, output: &mut Output) {
+fn describe(token: &TokenEntry) -> String {
     let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
     let scopes = scopes.join(", ");
     let (name, made) = (&token.name, token.created_at);
     let end = match token.expires_at {
-        None => String::new(),
+        None => format!("  {DIM}never ends{DIM:#}"),
         Some(end) if token.expired => format!("  {WARN}ended{WARN:#} {DIM}{end:.0}{DIM:#}"),
         Some(end) => format!("  {DIM}until {end:.0}{DIM:#}"),
     };
-    output.line(format_args!("{NAME}{name}{NAME:#}  {scopes}  {DIM}made {made:.0}{DIM:#}{end}"));
+    format!("{NAME}{name}{NAME:#}  {scopes}  {DIM}made {made:.0}{DIM:#}{end}")
 }

@@ -13,6 +13,7 @@ use url::Url;
 
 use super::guardians::read_token;
 use crate::cli::AgentArgs;
+use crate::client::TokenTransport;
 use crate::clock;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -105,6 +106,15 @@ impl Section {
 }
 
 impl AgentPart {
+    /// Checks that the tokens of other services and agents go over protected connections.
+    pub(super) fn check_tokens(&self, transport: TokenTransport) -> Result<(), Failure> {
+        let with_token = |place: &&Place| place.token.is_some() || place.token_file.is_some();
+        for place in self.places.iter().chain(&self.peers).filter(with_token) {
+            transport.check(&place.url, &format!("the token for {}", place.url))?;
+        }
+        Ok(())
+    }
+
     /// The agent that searches and runs by `own` first, for whoever shows `token` or one that `others`
     /// knows, and the MCP server of
     /// `own`, until `stop`.

@@ -109,24 +109,25 @@ async fn check_caller(State(access): State<Arc<Access>>, request: Request, next:
     }
     let identified = match access.admit(request.uri().path(), caller_headers(headers)).await {
         Ok(identified) => identified,
-        Err(refusal) => {
-            let (status, kind) = match &refusal {
-                Refusal::Unavailable(_) => {
-                    (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown)
-                }
-                Refusal::Lacks { .. } => (StatusCode::FORBIDDEN, executor::Kind::Forbidden),
-                Refusal::BadEndUser(_) => (StatusCode::BAD_REQUEST, executor::Kind::BadRequest),
-                Refusal::Missing | Refusal::Unknown => {
-                    (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized)
-                }
-            };
-            return problem(status, kind.code(), &refusal.to_string());
-        }
+        Err(refusal) => return refuse(&refusal),
     };
     let extensions = request.extensions_mut();
     extensions.remove::<Identified>();
     identified.map(|identified| extensions.insert(identified));
     next.run(request).await
+}
+
+/// The answer to a caller who is not let in.
+pub(super) fn refuse(refusal: &Refusal) -> Response {
+    let (status, kind) = match refusal {
+        Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, executor::Kind::CallerUnknown),
+        Refusal::Lacks { .. } => (StatusCode::FORBIDDEN, executor::Kind::Forbidden),
+        Refusal::BadEndUser(_) => (StatusCode::BAD_REQUEST, executor::Kind::BadRequest),
+        Refusal::Missing | Refusal::Unknown => {
+            (StatusCode::UNAUTHORIZED, executor::Kind::Unauthorized)
+        }
+    };
+    problem(status, kind.code(), &refusal.to_string())
 }
 
 fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
-use executor::{FailModes, GuardianConfig, Hook, HttpEndpoint, Identity};
+use executor::{Endpoint, FailModes, GuardianConfig, Hook, HttpEndpoint, Identity};
 use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::identity::check_not_owner;
 use crate::cli::{FailMode, GuardianChoice, GuardingArgs};
+use crate::client::TokenTransport;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// The longest time that a guardian may be given for one answer.
@@ -53,6 +55,26 @@ impl Guardians {
                 guardians.iter().any(|guardian| matches!(guardian, Guardian::Builtin { .. }))
             }
         }
+    }
+
+    /// Checks that the tokens of guardians go over protected connections, and that none is the
+    /// `owner`'s.
+    pub(super) fn check_tokens(
+        &self,
+        transport: TokenTransport,
+        owner: &str,
+    ) -> Result<(), Failure> {
+        let Self::Asked(guardians) = self else { return Ok(()) };
+        for guardian in guardians {
+            let Guardian::At(config) = guardian else { continue };
+            let Endpoint::Http(endpoint) = &config.endpoint else { continue };
+            if endpoint.token.is_some() {
+                transport
+                    .check(&endpoint.url, &format!("the token of guardian {}", config.name))?;
+            }
+            check_not_owner(endpoint.token.as_ref(), "--guardian-token", owner)?;
+        }
+        Ok(())
     }
 
     /// As the executor is told, where `own` is the guardian of this process.

@@ -14,13 +14,15 @@ use url::Url;
 
 use super::agent::AgentPart;
 use super::guardians::{self, Guardians};
+use super::identity::{RegistryAccess, read_given};
 use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
 use super::{agent, embedder, qdrant, telemetry};
 use crate::cli::{
     AgentArgs, Certificate, CheckAnswers, DatabaseArgs, Durability, EmbedderArgs, FailMode,
     GuardianChoice, GuardingArgs, JournalArgs, KeySource, LogFormat, OutboundArgs, PolicyArgs,
-    QdrantArgs, ServeArgs,
+    QdrantArgs, RegistryTokenArgs, ServeArgs,
 };
+use crate::client::TokenTransport;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// The vector engine warns of settings that do not matter in process; the MCP transport tells of every
@@ -45,6 +47,12 @@ pub(super) struct File {
     policy: Option<PathBuf>,
     shadow: Option<PathBuf>,
     registry: Option<Url>,
+    registry_token: Option<Secret>,
+    registry_token_file: Option<PathBuf>,
+    service_token: Option<Secret>,
+    service_token_file: Option<PathBuf>,
+    #[serde(default)]
+    allow_insecure_tokens: bool,
     database: Option<Secret>,
     #[serde(default)]
     qdrant: qdrant::Section,
@@ -161,8 +169,37 @@ impl File {
         }
     }
 
-    pub(super) fn registry(&self, argument: Option<Url>) -> Option<Url> {
-        argument.or_else(|| self.registry.clone())
+    /// Where the registry answers, and what it is shown.
+    pub(super) fn registry_access(
+        &self,
+        url: Option<Url>,
+        token: RegistryTokenArgs,
+        default: Option<Url>,
+    ) -> Result<Option<RegistryAccess>, Failure> {
+        let Some(url) = url.or_else(|| self.registry.clone()).or(default) else { return Ok(None) };
+        let given = read_given(token.registry_token, token.registry_token_file.as_deref())?;
+        let token = match given {
+            Some(token) => Some(token),
+            None => one_of("registry", &self.registry_token, self.registry_token_file.as_deref())?,
+        };
+        Ok(Some(RegistryAccess { url, token }))
+    }
+
+    /// The configured token of the scope `service` of a registry.
+    pub(super) fn service_token(
+        &self,
+        token: Option<String>,
+        file: Option<&Path>,
+    ) -> Result<Option<Secret>, Failure> {
+        match read_given(token, file)? {
+            Some(token) => Ok(Some(token)),
+            None => one_of("service", &self.service_token, self.service_token_file.as_deref()),
+        }
+    }
+
+    /// The connections that tokens are sent over.
+    pub(super) fn transport(&self, is_allowed: bool) -> TokenTransport {
+        TokenTransport::new(is_allowed || self.allow_insecure_tokens)
     }
 
     /// How the executor reaches services. A flag wins over the file for its host or limit.
@@ -237,6 +274,24 @@ impl File {
     fn client_certificates(&self, arguments: &OutboundArgs) -> BTreeMap<Domain, Certificate> {
         let flags = arguments.client_certificates.iter().cloned();
         self.client_certificates.clone().into_iter().chain(flags).collect()
+    }
+}
+
+/// The token of the keys `NAME-token` and `NAME-token-file`.
+fn one_of(
+    name: &str,
+    token: &Option<Secret>,
+    file: Option<&Path>,
+) -> Result<Option<Secret>, Failure> {
+    if token.is_some() && file.is_some() {
+        let message = format!("`{name}-token` and `{name}-token-file` say the same");
+        return Err(
+            Failure::new(Exit::Usage, CANNOT_SERVE, message).with_hint("One of them is enough.")
+        );
+    }
+    match token {
+        Some(token) => Ok(Some(token.clone())),
+        None => read_given(None, file),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Door, Identify, Secret, Subject};
+use a2s::{Caller, Domain, Door, Identify, Secret, Subject};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 use utoipa::OpenApi as _;
 
-use super::agent::{AgentPart, outside};
-use super::asking::Asking;
+use super::agent::AgentPart;
 use super::folder::Folder;
 use super::front::{Access, front, problem};
 use super::guardians::Guardians;
+use super::identity::{Asking, RegistryAccess, check_not_owner, guard_protocol};
 use super::keyring;
 use super::shipped::shipped;
 use crate::cli::Certificate;
-use crate::client::client;
+use crate::client::{TokenTransport, client};
 use crate::clock::{self, System};
-use crate::commands::{faulty, publish_one};
+use crate::commands::faulty;
 use crate::failure::{CANNOT_SERVE, Exit, Failure, NOT_READY};
 
 /// How long runs and answers under way get when the process is told to stop.
@@ -52,6 +52,8 @@ pub(crate) struct Parts {
     pub(crate) agent: Option<AgentPart>,
     /// Whether the shipped documents are published when the registry is empty.
     pub(crate) ship: bool,
+    /// The connections that tokens are sent over.
+    pub(crate) transport: TokenTransport,
 }
 
 /// What a registry is told.
@@ -64,6 +66,8 @@ pub(crate) struct RegistryPart {
     pub(crate) embedder: Embedder,
     /// How long a search waits for its vectors.
     pub(crate) query_timeout: Duration,
+    /// A configured token of the scope `service`.
+    pub(crate) service_token: Option<Secret>,
 }
 
 impl Default for RegistryPart {
@@ -73,6 +77,7 @@ impl Default for RegistryPart {
             qdrant: None,
             embedder: Embedder::built_in(),
             query_timeout: registry::QUERY_TIMEOUT,
+            service_token: None,
         }
     }
 }
@@ -81,7 +86,7 @@ impl Default for RegistryPart {
 #[derive(Debug)]
 pub(crate) struct ExecutorPart {
     /// Where the registry answers; none for the one of this process.
-    pub(crate) registry: Option<Url>,
+    pub(crate) registry: Option<RegistryAccess>,
     /// Where it keeps runs; none for the file in the data folder.
     pub(crate) database: Option<executor::Database>,
     pub(crate) guardians: Guardians,
@@ -127,6 +132,8 @@ pub(crate) struct GuardianPart {
     pub(crate) rules: Rules,
     /// The token of those who may ask and not approve.
     pub(crate) asking: Option<Secret>,
+    /// The registry whose tokens of the scope `guard` may ask as well.
+    pub(crate) registry: Option<RegistryAccess>,
 }
 
 /// The files of our own guardian's rules.
@@ -147,6 +154,61 @@ impl Rules {
 impl Parts {
     pub(crate) fn is_unguarded(&self) -> bool {
         self.executor.as_ref().is_some_and(|part| matches!(part.guardians, Guardians::Off))
+    }
+
+    /// Checks that each token goes over a protected connection, and that none of those that go out is
+    /// the `owner`'s.
+    fn check_tokens(&self, owner: &str) -> Result<(), Failure> {
+        if let Some(part) = &self.registry {
+            check_not_owner(part.service_token.as_ref(), "--service-token", owner)?;
+        }
+        let registries = [
+            self.executor.as_ref().and_then(|part| part.registry.as_ref()),
+            self.guardian.as_ref().and_then(|part| part.registry.as_ref()),
+        ];
+        for RegistryAccess { url, token } in registries.into_iter().flatten() {
+            if token.is_some() {
+                self.transport.check(url, "the token of --registry-token")?;
+            }
+            check_not_owner(token.as_ref(), "--registry-token", owner)?;
+        }
+        if let Some(part) = &self.executor {
+            part.guardians.check_tokens(self.transport, owner)?;
+        }
+        if let Some(part) = &self.guardian {
+            check_not_owner(part.asking.as_ref(), "--guardian-token", owner)?;
+        }
+        self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
+    }
+
+    /// Gives the services of one process a token for each other, which nothing else knows. What an
+    /// executor asks the registry beside it is asked with that one.
+    fn introduce(&mut self, url: &Url) {
+        let (Some(registry), Some(executor)) = (&mut self.registry, &mut self.executor) else {
+            return;
+        };
+        let bytes = clock::random::<32>();
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = Some(Secret::new(digits));
+        registry.service_token.clone_from(&token);
+        executor.registry = Some(RegistryAccess { url: url.clone(), token });
+    }
+
+    /// The callers that a registry apart knows, and those of a guardian's own token.
+    fn callers_apart(&self) -> Result<Option<Arc<dyn Identify>>, Failure> {
+        if let Some(GuardianPart { asking, registry, .. }) = &self.guardian {
+            let others = registry.as_ref().map(RegistryAccess::callers).transpose()?.flatten();
+            return Ok(Some(Arc::new(Asking::new(asking.clone(), others))));
+        }
+        let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
+        let callers = registry.map(RegistryAccess::callers).transpose()?.flatten();
+        if registry.is_some() && callers.is_none() {
+            tracing::warn!(
+                "there is no --registry-token: tokens of the registry open nothing here, and it \
+                 learns of no outcome (docs/operations.md)"
+            );
+        }
+        Ok(callers)
     }
 
     /// The rules of the guardian that runs in this process, when one does.
@@ -180,7 +242,7 @@ impl Stack {
     pub(crate) async fn start(
         listener: TcpListener,
         folder: Arc<Folder>,
-        parts: Parts,
+        mut parts: Parts,
         token: String,
         allow_hosts: &[String],
     ) -> Result<Self, Failure> {
@@ -191,22 +253,9 @@ impl Stack {
         let mut description = Description::openapi();
         let mut routes = Router::new();
 
-        // Whoever knows tokens is asked over HTTP, also where it is in this process.
-        let registry_at = match (&parts.registry, &parts.executor) {
-            (None, Some(part)) => part.registry.clone(),
-            (None, None) => None,
-            (Some(_), _) => Some(url.clone()),
-        };
-        let others: Option<Arc<dyn Identify>> = match registry_at {
-            Some(at) => {
-                let client = client(&at, Some(token.clone()), None)?;
-                Some(Arc::new(agent::Callers::new(client, outside())))
-            }
-            None => match parts.guardian.as_ref().and_then(|part| part.asking.clone()) {
-                Some(asking) => Some(Arc::new(Asking::new(asking, &token)?)),
-                None => None,
-            },
-        };
+        parts.check_tokens(&token)?;
+        parts.introduce(&url);
+        let apart = parts.callers_apart()?;
         let own_guardian = parts.own_guardian();
         let registry = match parts.registry {
             Some(part) => {
@@ -217,6 +266,9 @@ impl Stack {
             }
             None => None,
         };
+        // A registry in this process is asked for callers without HTTP.
+        let others = registry.as_ref().map(registry::App::callers).or(apart);
+        let door = Door { owner: Some(Secret::new(token.as_str())), others: others.clone() };
         let guardian = match own_guardian {
             Some(rules) => {
                 // Beside an executor it is as careful as that is asked to be.
@@ -224,7 +276,8 @@ impl Stack {
                 let sync = journal.unwrap_or_default() == executor::Durability::Full;
                 let watched = rules.is_some();
                 let app = open_guardian(&folder, rules, &token, sync, &mut metrics)?;
-                routes = routes.merge(app.routes());
+                let protocol = guard_protocol(app.protocol_routes(), door.clone());
+                routes = routes.merge(protocol).merge(app.approval_routes());
                 description.merge(guardian::App::openapi());
                 if watched {
                     tokio::spawn(watch_policy(app.clone(), stop.clone()));
@@ -243,8 +296,7 @@ impl Stack {
                     routes = routes.merge(app.routes()).merge(mcp);
                     description.merge(agent::App::openapi());
                 }
-                let door =
-                    Door { owner: Some(Secret::new(token.as_str())), others: others.clone() };
+                let door = door.clone();
                 let app = open_executor(&folder, part, guardian, &url, door, &mut metrics).await?;
                 routes = routes.merge(app.router());
                 description.merge(executor::App::openapi());
@@ -259,7 +311,6 @@ impl Stack {
                 .route("/readyz", get(show_ready))
                 .with_state(Arc::clone(&services)),
         );
-        let door = Door { owner: Some(Secret::new(token.as_str())), others };
         let access = Access::new(listen, allow_hosts, door);
         let router = front(routes, metrics, description, access);
         let stopped = stop.clone().cancelled_owned();
@@ -271,7 +322,7 @@ impl Stack {
         });
         let stack = Self { url, services, stop, server, _folder: folder };
         if parts.ship {
-            stack.publish_shipped(token).await?;
+            stack.publish_shipped().await?;
         }
         Ok(stack)
     }
@@ -282,18 +333,18 @@ impl Stack {
     }
 
     /// Publishes the shipped documents into a registry that has none.
-    async fn publish_shipped(&self, token: String) -> Result<(), Failure> {
-        let client = client(&self.url, Some(token), None)?;
-        let list: a2s::api::CapabilityList = client.get(&["v1", "capabilities"]).await?;
-        if !list.capabilities.is_empty() {
+    async fn publish_shipped(&self) -> Result<(), Failure> {
+        let Some(registry) = &self.services.registry else { return Ok(()) };
+        if !registry.is_empty().await.map_err(|error| registry_failed(&error))? {
             return Ok(());
         }
         let documents = shipped();
         for (name, source) in &documents {
-            let published = publish_one(source, &client).await;
-            published.map_err(|failure| Failure {
-                message: format!("the shipped document {name}: {}", failure.message),
-                ..failure
+            let published = registry.publish(source.to_vec(), &Caller::owner()).await;
+            published.map_err(|error| {
+                let failure = registry_failed(&error);
+                let message = format!("the shipped document {name}: {}", failure.message);
+                Failure { message, ..failure }
             })?;
         }
         tracing::info!(documents = documents.len(), "published the shipped documents");
@@ -362,6 +413,7 @@ async fn open_registry(
         index: part.qdrant.map_or(usual.index, registry::IndexPlace::Qdrant),
         embedder: part.embedder,
         query_timeout: part.query_timeout,
+        service_token: part.service_token,
         ..usual
     };
     let clock: registry::Clock = Arc::new(clock::now);
@@ -377,7 +429,8 @@ async fn open_executor(
     door: Door,
     metrics: &mut Registry,
 ) -> Result<executor::App, Failure> {
-    let registry = part.registry.unwrap_or_else(|| own_url.clone());
+    let RegistryAccess { url: registry, token: registry_token } =
+        part.registry.unwrap_or_else(|| RegistryAccess { url: own_url.clone(), token: None });
     let Outbound {
         upstreams,
         allow_private_addresses,
@@ -411,7 +464,7 @@ async fn open_executor(
         database: part.database.unwrap_or(usual.database),
         secret_key,
         client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
-        registry_token: door.owner.clone(),
+        registry_token,
         upstreams,
         allowed_addresses: private,
         limits,

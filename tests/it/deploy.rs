@@ -204,7 +204,7 @@ fn secrets_are_named_and_not_written() {
     let made = secrets();
     for started in all() {
         for (name, given) in &started.environment {
-            let is_secret = ["TOKEN", "KEY", "PASSWORD"].iter().any(|word| name.contains(word));
+            let is_secret = ["TOKEN", "KEY", "PASSWORD"].iter().any(|word| name.ends_with(word));
             match given {
                 Given::Secret(from) => assert!(made.contains_key(from), "{}: {from}", started.name),
                 Given::Value(_) => assert!(!is_secret, "{}: {name}", started.name),
@@ -223,6 +223,15 @@ fn secrets_are_named_and_not_written() {
         for other in &others {
             let has = |name: &String| secret(other, name).as_ref() == Some(&approving);
             assert!(!other.environment.keys().any(has), "{}", other.name);
+        }
+    }
+    // Executors show a registry a token that it knows, and that is no owner's.
+    for started in all() {
+        let shown = [secret(&started, "A2S_REGISTRY_TOKEN"), secret(&started, "A2S_SERVICE_TOKEN")];
+        match started.command().as_slice() {
+            ["serve", "executor"] => assert_eq!(shown[0].as_deref(), Some("A2S_SERVICE_TOKEN")),
+            ["serve", "registry"] => assert_eq!(shown[1].as_deref(), Some("A2S_SERVICE_TOKEN")),
+            _ => assert_eq!(shown, [None, None], "{}", started.name),
         }
     }
     let asked = Regex::new(r"\$\{(\w+):\?").unwrap();

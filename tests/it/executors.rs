@@ -18,6 +18,8 @@ use crate::postgres::Database;
 use crate::servers::Postgres;
 
 const TOKEN: &str = "of-the-owner";
+/// Executors show it to the registry.
+const SERVICE: &str = "of-services";
 /// Long enough that a busy machine keeps its leases, short enough to wait for.
 const LEASE: &str = "lease=5s";
 
@@ -141,7 +143,7 @@ impl Shop {
     /// With executors on a database, and a registry that may keep its documents elsewhere.
     fn with(service: &Service, database: &str, registry: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
-        let flags = [&["--token", TOKEN][..], registry].concat();
+        let flags = [&["--token", TOKEN, "--service-token", SERVICE][..], registry].concat();
         let registry = Server::alone("registry", folder.path().join("registry"), &flags);
         let path = folder.path().join("shop.json");
         std::fs::write(&path, document()).unwrap();
@@ -164,6 +166,8 @@ impl Shop {
             &self.database,
             "--registry",
             self.registry.url(),
+            "--registry-token",
+            SERVICE,
             "--guardian",
             "off",
             "--upstream",

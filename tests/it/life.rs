@@ -172,7 +172,9 @@ fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
     let url = registry.url().to_owned();
     let made = registry.a2s(&["tokens", "create", "ci", "--scope", "execute", "--json"]);
     let ci = made.exits(0).one()["token"].as_str().unwrap().to_owned();
-    let flags = ["--registry", &url, "--guardian", "off"];
+    let made = registry.a2s(&["tokens", "create", "executor", "--scope", "service", "--json"]);
+    let service = made.exits(0).one()["token"].as_str().unwrap().to_owned();
+    let flags = ["--registry", &url, "--guardian", "off", "--registry-token", &service];
     let executor = Server::alone("executor", world.data(), &flags);
     let runs = |token: &str| {
         let authorization = format!("Bearer {token}");
@@ -180,9 +182,32 @@ fn an_executor_apart_asks_its_registry_and_lets_nobody_in_without_it() {
     };
     assert_eq!(runs(&ci).0, 200);
     assert_eq!(runs("wrong").0, 401);
+    // The service's own token opens nothing of a run.
+    assert_eq!(runs(&service).0, 403);
     drop(registry);
     // What is not known cannot be asked any more; the owner needs nobody.
     let (status, body) = runs("another");
     assert!(status == 503 && body.contains("A2S319"), "{status} {body}");
     assert_eq!(runs(&owner).0, 200);
+}
+
+#[test]
+fn a_made_token_is_alone_on_standard_output_and_one_without_an_end_is_hinted_at() {
+    let world = World::up(&[]);
+    let made = world.a2s(&["tokens", "create", "ci", "--scope", "execute"]).exits(0);
+    assert!(made.stdout.starts_with("a2s_") && made.stdout.lines().count() == 1, "{made:?}");
+    assert!(made.stderr.contains("this token never ends"), "{made:?}");
+    assert!(made.stderr.contains("--expires 90d"), "{made:?}");
+    // What a shell takes from it opens what it should.
+    a2s_as(made.stdout.trim(), world.url(), &["runs"]).exits(0);
+    let brief = ["tokens", "create", "brief", "--scope", "execute", "--expires", "90d"];
+    let brief = world.a2s(&brief).exits(0);
+    assert!(!brief.stderr.contains("never ends"), "{brief:?}");
+    assert!(brief.stderr.contains("until "), "{brief:?}");
+    let broken = format!("{}\nmore", made.stdout.trim());
+    let refused = a2s_as(&broken, world.url(), &["runs"]).exits(2);
+    assert!(refused.stderr.contains("A2S_TOKEN"), "{refused:?}");
+    // A token goes to other machines over TLS alone.
+    let refused = a2s_as(made.stdout.trim(), "http://a2s.example:1", &["runs"]).exits(2);
+    assert!(refused.stderr.contains("--allow-insecure-tokens"), "{refused:?}");
 }

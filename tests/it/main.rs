@@ -10,6 +10,7 @@ mod standin_of_task;
 
 mod a2a;
 mod agent;
+mod apart;
 mod architecture;
 mod authoring;
 mod away;

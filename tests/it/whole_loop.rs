@@ -249,6 +249,20 @@ fn whoever_asks_a_guardian_cannot_approve() {
     };
     assert_eq!(ask("for those who ask"), 401);
     assert_eq!(ask(&owner), 200);
+    // On loopback, too, nobody asks it without a token.
+    let aos = format!("{}aos", guardian.url());
+    let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}"#;
+    let ping = |token: Option<&str>| {
+        let shown = token.map(|token| format!("Bearer {}", token.trim()));
+        let shown = shown.as_ref().map(|shown| ("authorization", shown.as_str()));
+        let headers: Vec<_> =
+            shown.into_iter().chain([("content-type", "application/json")]).collect();
+        send("POST", &aos, &headers, Some(ping.to_owned())).0
+    };
+    assert_eq!(ping(None), 401);
+    assert_eq!(ping(Some("wrong")), 401);
+    assert_eq!(ping(Some("for those who ask")), 200);
+    assert_eq!(ping(Some(&owner)), 200);
     drop(guardian);
     let same = crate::harness::a2s_in(
         std::path::Path::new("."),
@@ -261,10 +275,11 @@ fn whoever_asks_a_guardian_cannot_approve() {
 #[test]
 fn three_services_apart_do_what_one_process_does() {
     let world = World::down(&[]);
-    let guardian = world.service("guardian", &[]);
-    let registry = world.service("registry", &[]);
+    let guardian = world.service("guardian", &["--guardian-token", "of-agents"]);
+    let registry = world.service("registry", &["--service-token", "of-services"]);
     let aos = format!("{}aos", guardian.url());
     let mut flags = vec!["--registry", registry.url(), "--guardian", aos.as_str()];
+    flags.extend(["--registry-token", "of-services", "--guardian-token", "of-agents"]);
     flags.extend(world.upstreams());
     let executor = world.service("executor", &flags);
 

@@ -43,6 +43,28 @@ async fn outcomes_are_reported_with_the_token_and_a_failure_to_report_changes_no
 }
 
 #[tokio::test]
+async fn documents_are_read_without_a_token_until_the_registry_asks_for_one() {
+    let mut world = World::new().await;
+    world.config.registry_token = Some(Secret::new("mine"));
+    world.config.token = Some(Secret::new("owner"));
+    publish(&world, "Good", "GET /status/200");
+    let app = world.open().await;
+    let owner = [("authorization", "Bearer owner")];
+    let start = json!({"name": "Good", "wait": true});
+    let ended = call(&app, Method::POST, "/v1/executions", &owner, start.clone()).await.run();
+    assert_succeeded(&ended);
+    assert_eq!(world.registry.readers(), [None, None]);
+    assert_eq!(world.registry.outcome().await.1.as_deref(), Some("Bearer mine"));
+
+    world.registry.ask_readers();
+    let ended = call(&app, Method::POST, "/v1/executions", &owner, start).await.run();
+    assert_succeeded(&ended);
+    // It is asked once, and shown the service's own token from then on; the owner's never.
+    let mine = || Some("Bearer mine".to_owned());
+    assert_eq!(world.registry.readers(), [None, mine(), mine()]);
+}
+
+#[tokio::test]
 async fn a_session_and_an_executor_are_told_apart_without_their_names() {
     let world = World::new().await;
     publish(&world, "Good", "GET /status/200");

@@ -29,6 +29,7 @@ use crate::{App, Config, Endpoint, Guardian, GuardianConfig};
 
 mod database;
 mod guardian;
+mod readers;
 
 pub(crate) use guardian::{GuardianDouble, allow, deny, guardian_routes, start_guardian};
 
@@ -456,6 +457,10 @@ pub(crate) struct RegistryDouble {
     outcomes: Mutex<VecDeque<(Value, Option<String>)>>,
     reported: Notify,
     refuses_outcomes: std::sync::atomic::AtomicBool,
+    /// The `Authorization` of each request that reads.
+    readers: Mutex<Vec<Option<String>>>,
+    /// Whether reading needs a token.
+    asks_readers: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Clone)]
@@ -537,7 +542,11 @@ fn registry_routes(registry: Arc<RegistryDouble>) -> Router {
 async fn list_versions(
     State(registry): State<Arc<RegistryDouble>>,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Response {
+    if let Some(shut) = registry.note_reader(&headers) {
+        return shut;
+    }
     let published = registry.published.lock().unwrap();
     let Some(versions) = published.get(&name) else { return StatusCode::NOT_FOUND.into_response() };
     let versions: Vec<Value> = versions
@@ -561,6 +570,9 @@ async fn get_document(
     headers: HeaderMap,
 ) -> Response {
     assert_eq!(headers[header::ACCEPT], "application/yaml");
+    if let Some(shut) = registry.note_reader(&headers) {
+        return shut;
+    }
     let published = registry.published.lock().unwrap();
     let versions = published.get(&name).map_or(&[][..], Vec::as_slice);
     let Some(found) = versions.iter().find(|published| published.version == version) else {

@@ -5,6 +5,7 @@ use a2s::{Caller, CapabilityName};
 
 use super::{Catalog, Selector};
 use crate::Error;
+use crate::mirror::Mirror;
 use crate::store::life::{Actor, Owned, Turn, Turned};
 
 /// The longest message of a deprecation, in characters.
@@ -22,13 +23,14 @@ impl Catalog {
         selector: &Selector,
         yanked: bool,
         caller: &Caller,
+        mirror: Option<&Mirror>,
     ) -> Result<LifeAnswer, Error> {
         let impact = match yanked {
             // Even of what is damaged or hangs together with too much to be followed.
             true => self.graph(name, selector, 0, true).await.ok().and_then(|graph| graph.impact),
             false => None,
         };
-        let answer = self.turn(name, selector, &Turn::Yanked(yanked), caller).await?;
+        let answer = self.turn(name, selector, &Turn::Yanked(yanked), caller, mirror).await?;
         let impact = impact.filter(|_| answer.changed);
         Ok(LifeAnswer { impact, ..answer })
     }
@@ -43,6 +45,7 @@ impl Catalog {
         selector: &Selector,
         request: DeprecateRequest,
         caller: &Caller,
+        mirror: Option<&Mirror>,
     ) -> Result<LifeAnswer, Error> {
         let DeprecateRequest { message, successor, undo } = request;
         let bad = |text: String| Err(Error::BadDeprecation(text));
@@ -66,7 +69,7 @@ impl Catalog {
                 return bad("a version does not succeed itself".to_owned());
             }
         }
-        self.turn(name, selector, &Turn::Deprecated(words), caller).await
+        self.turn(name, selector, &Turn::Deprecated(words), caller, mirror).await
     }
 
     async fn turn(
@@ -75,9 +78,10 @@ impl Catalog {
         selector: &Selector,
         turn: &Turn,
         caller: &Caller,
+        mirror: Option<&Mirror>,
     ) -> Result<LifeAnswer, Error> {
         let Selector::Exact(version) = selector else { return Err(Error::NotExact(name.clone())) };
-        let by = Actor::of(caller, (self.clock)());
+        let by = Actor::of(caller, (self.clock)()).for_mirror(mirror);
         let changed = match self.store.turn(name, version, turn, &by).await? {
             Turned::Done(seq) => {
                 self.live.changed(name);
@@ -90,6 +94,10 @@ impl Catalog {
             Turned::Same => false,
             Turned::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: name.clone(), owners });
+            }
+            Turned::OtherOrigin(origin) => {
+                let version = Some(version.clone());
+                return Err(Error::NotMirrored { name: name.clone(), version, origin });
             }
             Turned::Unknown => return Err(self.missing(name, selector).await),
         };

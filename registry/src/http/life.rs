@@ -1,12 +1,15 @@
 //! The life of names and versions, over HTTP.
 
+use a2s::Caller;
 use a2s::api::{DeprecateRequest, LifeAnswer, OwnerChange, OwnerList, PROBLEM_JSON, Problem};
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 
 use super::App;
 use super::request::{Holder, JsonBody, Name, NameAndSelector, Publish};
 use crate::Error;
+use crate::mirror::Mirror;
 
 /// Yank a version
 ///
@@ -30,8 +33,10 @@ pub(super) async fn yank_version(
     State(app): App,
     Holder(caller, _): Holder<Publish>,
     NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
 ) -> Result<Json<LifeAnswer>, Error> {
-    Ok(Json(app.catalog.yank(&name, &selector, true, &caller).await?))
+    let mirror = read_mirror(&headers, &caller)?;
+    Ok(Json(app.catalog.yank(&name, &selector, true, &caller, mirror.as_ref()).await?))
 }
 
 /// Bring a yanked version back
@@ -53,8 +58,10 @@ pub(super) async fn unyank_version(
     State(app): App,
     Holder(caller, _): Holder<Publish>,
     NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
 ) -> Result<Json<LifeAnswer>, Error> {
-    Ok(Json(app.catalog.yank(&name, &selector, false, &caller).await?))
+    let mirror = read_mirror(&headers, &caller)?;
+    Ok(Json(app.catalog.yank(&name, &selector, false, &caller, mirror.as_ref()).await?))
 }
 
 /// Deprecate a version
@@ -80,9 +87,22 @@ pub(super) async fn deprecate_version(
     State(app): App,
     Holder(caller, _): Holder<Publish>,
     NameAndSelector(name, selector): NameAndSelector,
+    headers: HeaderMap,
     JsonBody(request): JsonBody<DeprecateRequest>,
 ) -> Result<Json<LifeAnswer>, Error> {
-    Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller).await?))
+    let mirror = read_mirror(&headers, &caller)?;
+    let mirror = mirror.as_ref();
+    Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller, mirror).await?))
+}
+
+/// The source of a mirror that changes a version, with the checksum that it knows the version by.
+fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<Mirror>, Error> {
+    let mirror = Mirror::read(headers, caller)?;
+    if mirror.as_ref().is_some_and(|mirror| mirror.checksum.is_none()) {
+        let message = "`A2S-Mirror-Checksum` names the version that a mirror changes";
+        return Err(Error::MalformedParameter(message.to_owned()));
+    }
+    Ok(mirror)
 }
 
 /// List the owners of a name
@@ -123,7 +143,11 @@ pub(super) async fn change_owners(
     State(app): App,
     Holder(caller, _): Holder<Publish>,
     Name(name): Name,
+    headers: HeaderMap,
     JsonBody(change): JsonBody<OwnerChange>,
 ) -> Result<Json<OwnerList>, Error> {
+    if Mirror::read(&headers, &caller)?.is_some() {
+        return Err(Error::MalformedParameter("a mirror changes no owners".to_owned()));
+    }
     Ok(Json(app.catalog.change_owners(&name, &change, &caller).await?))
 }

@@ -17,22 +17,21 @@ use crate::catalog::Selector;
 
 /// What a route asks of the token that it is shown.
 pub(super) trait Needs {
-    /// The scope; none when any token will do.
-    const SCOPE: Option<Scope>;
+    /// The scope.
+    const SCOPE: Scope;
 }
 
 macro_rules! needs {
     ($($name:ident = $scope:expr;)*) => {
         $(#[derive(Debug)] pub(super) enum $name {}
-        impl Needs for $name { const SCOPE: Option<Scope> = $scope; })*
+        impl Needs for $name { const SCOPE: Scope = $scope; })*
     };
 }
 
 needs! {
-    Anybody = None;
-    Publish = Some(Scope::Publish);
-    Execute = Some(Scope::Execute);
-    Admin = Some(Scope::Admin);
+    Publish = Scope::Publish;
+    Admin = Scope::Admin;
+    Service = Scope::Service;
 }
 
 /// Who calls: proof that they showed a token that opens what the route needs.
@@ -47,11 +46,7 @@ impl<N: Needs> FromRequestParts<Arc<Shared>> for Holder<N> {
         let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
         // Whoever stands in front may believe for a while what a token opened. Here it is known, so what
         // was revoked ends at once.
-        let caller = match N::SCOPE {
-            Some(scope) => app.door.admit(None, shown, scope).await,
-            None => app.door.identify(None, shown).await,
-        };
-        Ok(Self(caller?, PhantomData))
+        Ok(Self(app.door.admit(None, shown, N::SCOPE).await?, PhantomData))
     }
 }
 

@@ -8,12 +8,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::App;
-use super::request::{Admin, Anybody, Holder, JsonBody, TokenName};
+use super::request::{Admin, Holder, JsonBody, Service, TokenName};
 use crate::Error;
 
 /// Make a token
 ///
-/// The answer shows it, this once. It stands for its name, which owns what is published with it.
+/// The answer shows it, this once. It has scopes that the caller's token has as well. It stands for its name, which owns what is published with it.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
     request_body = TokenRequest,
@@ -76,18 +76,20 @@ pub(super) async fn revoke_token(
 
 /// Ask what a token opens
 ///
-/// For services that are shown tokens of this registry (RFC 7662, in JSON). Needs any token.
+/// For services that are shown tokens of this registry (RFC 7662, in JSON). Needs a token of the scope
+/// `service`.
 #[utoipa::path(
     post, path = "/v1/tokens/introspect", tag = "tokens", security(("token" = [])),
     request_body = IntrospectionRequest,
     responses(
         (status = 200, description = "What it opens, if anything", body = Introspection),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn introspect_token(
     State(app): App,
-    _: Holder<Anybody>,
+    _: Holder<Service>,
     JsonBody(request): JsonBody<IntrospectionRequest>,
 ) -> Result<Json<Introspection>, Error> {
     Ok(Json(app.tokens.introspect(&request.token).await?))

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{Entry, Error, Seq};
+use crate::mirror::Mirror;
 
 /// Who does something, and when: what the audit says of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,12 +16,34 @@ pub(crate) struct Actor {
     /// Whether names of others are theirs, too.
     pub(crate) is_admin: bool,
     pub(crate) at: Timestamp,
+    /// The mirror that does it for its source.
+    pub(crate) mirror: Option<Mirror>,
 }
 
 impl Actor {
     pub(crate) fn of(caller: &Caller, at: Timestamp) -> Self {
         let is_admin = caller.may(Scope::Admin);
-        Self { subject: caller.subject.clone(), is_admin, at }
+        Self { subject: caller.subject.clone(), is_admin, at, mirror: None }
+    }
+
+    /// The same, acting for a mirror.
+    pub(crate) fn for_mirror(self, mirror: Option<&Mirror>) -> Self {
+        Self { mirror: mirror.cloned(), ..self }
+    }
+
+    /// The source to record for what is created.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.mirror.as_ref().map(|mirror| mirror.source.as_str())
+    }
+
+    /// Whether what has this origin is theirs to change. Everything is, but for mirrors.
+    pub(crate) fn has_created(&self, origin: Option<&str>) -> bool {
+        self.mirror.as_ref().is_none_or(|mirror| mirror.has_created(origin))
+    }
+
+    /// Whether a version with this checksum is the one that they are about. Only a mirror has to say.
+    pub(crate) fn knows(&self, digest: Digest) -> bool {
+        self.mirror.as_ref().is_none_or(|mirror| mirror.checksum == Some(digest))
     }
 
     /// Whether a name of these owners is theirs.
@@ -62,6 +85,8 @@ pub(crate) enum Turned {
     Same,
     /// The name belongs to others; nothing changed.
     NotOwner(Vec<Subject>),
+    /// A mirror has not copied this version; nothing changed. Where it came from.
+    OtherOrigin(Option<String>),
     /// There is no such version; nothing changed.
     Unknown,
 }

@@ -28,7 +28,7 @@ async fn each_route_asks_for_its_scope() {
     world.publish_all([dogs("1.0.0")]).await;
     world.token("someone", &["admin"]).await;
     let mut tokens = Vec::new();
-    for scope in ["publish", "execute", "admin"] {
+    for scope in ["publish", "execute", "admin", "delegate", "service", "guard"] {
         tokens.push((scope, world.token(&format!("only-{scope}"), &[scope]).await));
     }
     let at = "/v1/capabilities/Dogs";
@@ -38,18 +38,18 @@ async fn each_route_asks_for_its_scope() {
         ("publish", "POST", format!("{at}/1.0.0/unyank"), None),
         ("publish", "POST", format!("{at}/1.0.0/deprecate"), Some(json!({}))),
         ("publish", "POST", format!("{at}/owners"), Some(json!({"add": "owner"}))),
-        ("execute", "POST", "/v1/outcomes".to_owned(), Some(outcome())),
+        ("service", "POST", "/v1/outcomes".to_owned(), Some(outcome())),
         ("admin", "GET", "/v1/tokens".to_owned(), None),
         ("admin", "POST", "/v1/tokens".to_owned(), Some(json!({"name": "x", "scopes": ["admin"]}))),
         ("admin", "DELETE", "/v1/tokens/nobody".to_owned(), None),
         ("admin", "GET", "/v1/audit".to_owned(), None),
-        ("any", "POST", "/v1/tokens/introspect".to_owned(), Some(json!({"token": "x"}))),
+        ("service", "POST", "/v1/tokens/introspect".to_owned(), Some(json!({"token": "x"}))),
         ("none", "GET", "/v1/changes".to_owned(), None),
     ];
     for (scope, method, path, body) in &routes {
         for (held, token) in &tokens {
             let answer = world.ask(Some(token), method, path, body.as_ref()).await;
-            let opens = held == scope || ["any", "none"].contains(scope);
+            let opens = held == scope || *scope == "none";
             if opens {
                 // What is behind the door may still refuse: a name of another, a bad document.
                 assert!(answer.status != 401, "{path} {held}");
@@ -100,6 +100,37 @@ async fn a_token_is_shown_once_and_kept_as_a_digest() {
 }
 
 #[tokio::test]
+async fn a_configured_service_token_introspects_reports_and_does_nothing_else() {
+    let folder = Folder::new().await;
+    let mut config = folder.config(Some(TOKEN));
+    config.service_token = Some(a2s::Secret::new("of-services"));
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let clock: crate::Clock = Arc::new(|| Timestamp::from_second(1_000_000).unwrap());
+    let app = App::open(config, clock, &mut metrics).await.unwrap();
+    let callers = app.callers();
+    let world = World::around(app, folder);
+    world.publish_all([dogs("1.0.0")]).await;
+    let ci = world.token("ci", &["execute"]).await;
+    let ask = async |path: &str, body: Value| {
+        world.ask(Some("of-services"), "POST", path, Some(&body)).await
+    };
+    let told = ask("/v1/tokens/introspect", json!({"token": ci})).await;
+    assert_eq!(told.json(), json!({"active": true, "sub": "ci", "scope": "execute"}));
+    assert_eq!(ask("/v1/outcomes", outcome()).await.status, 204);
+    let new = json!({"name": "x", "scopes": ["service"]});
+    for (path, body) in [("/v1/tokens", new), ("/v1/capabilities/Dogs/1.0.0/yank", Value::Null)] {
+        assert_eq!(ask(path, body).await.code(), "A2S209", "{path}");
+    }
+
+    // Services in the same process ask without HTTP; the owner's token is no token for them.
+    let identify = async |token: &str| callers.identify(&a2s::Secret::new(token)).await.unwrap();
+    assert_eq!(identify(&ci).await.unwrap().subject.as_str(), "ci");
+    assert_eq!(identify("of-services").await.unwrap().scopes, [a2s::Scope::Service].into());
+    assert_eq!(identify(TOKEN).await, None);
+    assert_eq!(identify("wrong").await, None);
+}
+
+#[tokio::test]
 async fn what_was_revoked_or_has_ended_opens_nothing() {
     let now = Arc::new(AtomicI64::new(1_000_000));
     let folder = Folder::new().await;
@@ -125,7 +156,8 @@ async fn what_was_revoked_or_has_ended_opens_nothing() {
     let expected = json!({"active": true, "sub": "brief", "scope": "publish", "exp": 1_000_060});
     assert_eq!(told, expected);
     let told = introspect(TOKEN).await;
-    let all = json!({"active": true, "sub": "owner", "scope": "publish execute admin"});
+    let scope = "publish execute admin delegate service guard";
+    let all = json!({"active": true, "sub": "owner", "scope": scope});
     assert_eq!(told, all);
     now.fetch_add(59, Ordering::Relaxed);
     assert_eq!(world.publish_as(&brief, &dogs("1.0.1")).await.status, 201);
@@ -159,6 +191,9 @@ async fn tokens_that_make_no_sense_are_not_made() {
         (json!({"name": "ci", "scopes": ["admin"]}), "A2S271"),
         (json!({"name": "x", "scopes": []}), "A2S270"),
         (json!({"name": "owner", "scopes": ["admin"]}), "A2S270"),
+        (json!({"name": "anonymous", "scopes": ["execute"]}), "A2S270"),
+        (json!({"name": "asking", "scopes": ["guard"]}), "A2S270"),
+        (json!({"name": "Service", "scopes": ["service"]}), "A2S270"),
         (json!({"name": "x", "scopes": ["admin"], "expires_in_s": 0}), "A2S270"),
         (json!({"name": "x", "scopes": ["admin"], "expires_in_s": u64::MAX}), "A2S270"),
         (json!({"name": "x", "scopes": ["root"]}), "A2S205"),
@@ -169,6 +204,27 @@ async fn tokens_that_make_no_sense_are_not_made() {
     }
     let list = world.ask(Some(TOKEN), "GET", "/v1/tokens", None).await.json();
     assert_eq!(list["tokens"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_token_makes_tokens_with_scopes_that_it_has() {
+    let world = World::new().await;
+    let admin = world.token("root", &["admin"]).await;
+    let make = async |token: &str, name: &str, scopes: &[&str]| {
+        let request = json!({"name": name, "scopes": scopes});
+        world.ask(Some(token), "POST", "/v1/tokens", Some(&request)).await
+    };
+    for scope in ["publish", "execute", "delegate", "service", "guard"] {
+        let refused = make(&admin, "more", &["admin", scope]).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "A2S209"), "{scope}");
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(&format!("`{scope}`")), "{detail}");
+    }
+    assert_eq!(make(&admin, "same", &["admin"]).await.status, 201);
+    let both = world.token("both", &["admin", "publish"]).await;
+    assert_eq!(make(&both, "less", &["publish"]).await.status, 201);
+    assert_eq!(make(&both, "other", &["execute"]).await.status, 403);
+    assert_eq!(make(TOKEN, "all", &["publish", "execute", "service"]).await.status, 201);
 }
 
 #[tokio::test]

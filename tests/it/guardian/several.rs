@@ -126,7 +126,11 @@ fn start(identity: &str, fail: &str) -> Guarded {
     let mut world = World::down(&[]);
     let guardian = |world: &World, name: &str, policy: &str| {
         let policy = world.write(&format!("{name}.yaml"), policy);
-        Server::alone("guardian", world.folder().join(name), &["--policy", &policy])
+        Server::alone(
+            "guardian",
+            world.folder().join(name),
+            &["--policy", &policy, "--guardian-token", "of-agents"],
+        )
     };
     let company = guardian(&world, "company", COMPANY);
     let team = guardian(&world, "team", TEAM);
@@ -142,12 +146,14 @@ fn start(identity: &str, fail: &str) -> Guarded {
         "[[guardian]]
         name = 'company'
         url = '{shielded}'
+        token = 'of-agents'
         authorities = '{folder}/ca.pem'
         {}
 
         [[guardian]]
         name = 'team'
         url = '{}aos'
+        token = 'of-agents'
         {fail}",
         identity.replace("DIR", &folder),
         team.url(),

@@ -60,6 +60,18 @@ impl Bare {
         serde_json::from_str(&answer).unwrap()
     }
 
+    /// A token for a mirror.
+    fn token(&self, name: &str, scopes: &[&str]) -> String {
+        let authorization = format!("Bearer {TOKEN}");
+        let headers = [("authorization", &*authorization), ("content-type", "application/json")];
+        let request = json!({"name": name, "scopes": scopes}).to_string();
+        let url = format!("{}v1/tokens", self.url);
+        let (status, answer) = http::send("POST", &url, &headers, Some(request));
+        assert_eq!(status, 201, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["token"].as_str().unwrap().to_owned()
+    }
+
     fn publish(&self, name: &str, version: &str) {
         self.send("POST", "", "application/yaml", document(name, version));
     }
@@ -116,16 +128,23 @@ fn document(name: &str, version: &str) -> String {
 struct Mirror<'t> {
     data: TempDir,
     target: &'t Bare,
+    token: String,
 }
 
 impl<'t> Mirror<'t> {
     fn into(target: &'t Bare) -> Self {
-        Self { data: tempfile::tempdir().unwrap(), target }
+        Self::named("mirror", target)
+    }
+
+    /// With a token of this name.
+    fn named(name: &str, target: &'t Bare) -> Self {
+        let token = target.token(name, &["publish"]);
+        Self { data: tempfile::tempdir().unwrap(), target, token }
     }
 
     fn environment(&self) -> [(&str, &str); 3] {
         let data = self.data.path().to_str().unwrap();
-        [("A2S_URL", &self.target.url), ("A2S_DATA_DIR", data), ("A2S_TOKEN", TOKEN)]
+        [("A2S_URL", &self.target.url), ("A2S_DATA_DIR", data), ("A2S_TOKEN", &self.token)]
     }
 
     fn run(&self, source: &str, flags: &[&str]) -> Ran {
@@ -317,6 +336,97 @@ fn what_is_not_what_it_was_said_to_be_is_refused_and_told() {
     assert_eq!(mirror.once(&url, 0), [0, 0, 0]);
     let again = mirror.run(&url, &["--once", "--again", "--json"]).exits(1);
     assert!(again.stdout.contains("\"unchanged\":2"), "{again:?}");
+}
+
+/// A registry whose feed is these changes, and the changes, to be added to. It stops with the tests.
+fn feeding(changes: Vec<Value>) -> (String, Arc<Mutex<Vec<Value>>>) {
+    let changes = Arc::new(Mutex::new(changes));
+    let fed = Arc::clone(&changes);
+    let page = async move |Query(query): Query<Value>| {
+        let since: u64 = query["since"].as_str().unwrap().parse().unwrap();
+        let fed = fed.lock().unwrap();
+        let behind: Vec<_> = fed.iter().filter(|c| since < c["seq"].as_u64().unwrap()).collect();
+        axum::Json(json!({"feed": "f", "changes": behind, "next": 99, "more": false}))
+    };
+    let router = Router::new()
+        .route("/v1/changes", get(page))
+        .route("/v1/capabilities/{name}/{version}", get(good_document));
+    (serve(router).0, changes)
+}
+
+fn other_change(seq: u64, action: &str, name: &str, version: &str) -> Value {
+    let digest = a2s::compile(document(name, version).as_bytes()).digest.unwrap();
+    let mut change = json!({
+        "seq": seq, "at": "2026-03-01T12:00:00Z", "action": action, "name": name,
+        "version": version, "checksum": digest,
+    });
+    if action == "deprecate" {
+        change["deprecated"] = json!({"message": "use ours"});
+    }
+    change
+}
+
+#[test]
+fn a_source_never_takes_yanks_or_deprecates_what_it_did_not_create_here() {
+    let target = Bare::new();
+    target.publish("GetJoke", "1.0.0");
+    target.publish("Weather", "1.0.0");
+    let (url, feed) = feeding(vec![
+        other_change(1, "publish", "GetJoke", "99.0.0"),
+        other_change(2, "yank", "Weather", "1.0.0"),
+        other_change(3, "deprecate", "GetJoke", "1.0.0"),
+        other_change(4, "publish", "Weather", "1.0.0"),
+        other_change(5, "yank", "Weather", "1.0.0"),
+        other_change(6, "publish", "Theirs", "1.0.0"),
+        other_change(7, "publish", "Theirs", "1.1.0"),
+        other_change(8, "yank", "Theirs", "1.0.0"),
+        other_change(9, "deprecate", "Theirs", "1.1.0"),
+    ]);
+    let mirror = Mirror::into(&target);
+    let ran = mirror.run(&url, &["--once", "--json"]).exits(1);
+    let lines = ran.json();
+    let refused = lines.iter().filter(|line| line["result"] == "refused");
+    let refused: Vec<_> =
+        refused.map(|line| [&line["action"], &line["name"]].map(|v| v.as_str().unwrap())).collect();
+    let expected = [
+        ["publish", "GetJoke"],
+        ["yank", "Weather"],
+        ["deprecate", "GetJoke"],
+        ["yank", "Weather"],
+    ];
+    assert_eq!(refused, expected, "{ran:?}");
+    let why = lines.iter().find_map(|line| line["why"].as_str()).unwrap();
+    assert!(why.contains("was published here"), "{why}");
+    let changes: Vec<_> = target.changes().iter().map(|c| format!("{} {}", c[0], c[1])).collect();
+    let ours = [r#""publish" "GetJoke""#, r#""publish" "Weather""#];
+    let theirs = [r#""publish" "Theirs""#; 2];
+    let after = [r#""yank" "Theirs""#, r#""deprecate" "Theirs""#];
+    assert_eq!(changes, [&ours[..], &theirs, &after].concat());
+
+    // Another source does not change what the first has created, even with the same token.
+    let (other, _) = feeding(vec![
+        other_change(1, "publish", "Theirs", "2.0.0"),
+        other_change(2, "unyank", "Theirs", "1.0.0"),
+    ]);
+    assert_eq!(mirror.once(&other, 1), [0, 0, 2]);
+    // Nor does the source change what its name's owners have published here since.
+    target.publish("Theirs", "1.2.0");
+    feed.lock().unwrap().push(other_change(10, "yank", "Theirs", "1.2.0"));
+    assert_eq!(mirror.once(&url, 1), [0, 0, 1]);
+}
+
+#[test]
+fn a_mirror_is_given_no_token_that_owns_the_names_of_others() {
+    let (source, target) = (Bare::new(), Bare::new());
+    source.publish("First", "1.0.0");
+    let admin = target.token("root", &["publish", "admin"]);
+    for token in [TOKEN.to_owned(), admin] {
+        let mirror = Mirror { data: tempfile::tempdir().unwrap(), target: &target, token };
+        let ran = mirror.run(&source.url, &["--once"]).exits(1);
+        assert!(ran.stderr.contains("A2S217"), "{ran:?}");
+        assert!(ran.stderr.contains("a2s tokens create mirror --scope publish"), "{ran:?}");
+    }
+    assert_eq!(target.changes(), [] as [Value; 0]);
 }
 
 /// How a registry can be hostile in its feed.

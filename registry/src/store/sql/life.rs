@@ -30,6 +30,16 @@ impl LifeStore for Engine {
             .await?;
         let Some(row) = row else { return Ok(Turned::Unknown) };
         let entry = to_entry(&row)?;
+        if by.mirror.is_some() {
+            let origin: Option<String> =
+                sqlx::query_scalar("SELECT origin FROM version WHERE id = $1")
+                    .bind(entry.id.0)
+                    .fetch_one(&mut *transaction)
+                    .await?;
+            if !by.has_created(origin.as_deref()) || !by.knows(entry.digest) {
+                return Ok(Turned::OtherOrigin(origin));
+            }
+        }
         let owners = owners_of(&mut transaction, entry.capability.0).await?;
         if !by.owns(&owners) {
             return Ok(Turned::NotOwner(owners));

@@ -12,29 +12,31 @@ impl Engine {
     pub(super) async fn publish(&self, new: &NewVersion, by: &Actor) -> Result<Publication, Error> {
         let mut transaction = self.begin().await?;
         let slug = new.name.to_kebab();
-        let owner = sqlx::query("SELECT id, name FROM capability WHERE name = $1 OR slug = $2")
-            .bind(new.name.as_str())
-            .bind(&slug)
-            .fetch_optional(&mut *transaction)
-            .await?;
-        let capability: i64 = match owner {
+        let owner =
+            sqlx::query("SELECT id, name, origin FROM capability WHERE name = $1 OR slug = $2")
+                .bind(new.name.as_str())
+                .bind(&slug)
+                .fetch_optional(&mut *transaction)
+                .await?;
+        let (capability, origin): (i64, Option<String>) = match owner {
             Some(row) => {
                 let name = row.text("name")?;
                 if name != new.name.as_str() {
                     return Ok(Publication::NameTaken(name));
                 }
-                row.number("id")?
+                (row.number("id")?, row.optional_text("origin")?)
             }
             None => {
                 let capability = sqlx::query_scalar(
-                    "INSERT INTO capability (name, slug) VALUES ($1, $2) RETURNING id",
+                    "INSERT INTO capability (name, slug, origin) VALUES ($1, $2, $3) RETURNING id",
                 )
                 .bind(new.name.as_str())
                 .bind(&slug)
+                .bind(by.source())
                 .fetch_one(&mut *transaction)
                 .await?;
                 life::own(&mut transaction, capability, &by.subject).await?;
-                capability
+                (capability, by.source().map(str::to_owned))
             }
         };
         let version = new.version.to_string();
@@ -49,6 +51,9 @@ impl Engine {
         if published == Some(new.digest) {
             return Ok(Publication::Same);
         }
+        if !by.has_created(origin.as_deref()) {
+            return Ok(Publication::OtherOrigin(origin));
+        }
         let owners = life::owners_of(&mut transaction, capability).await?;
         if !by.owns(&owners) {
             return Ok(Publication::NotOwner(owners));
@@ -57,8 +62,8 @@ impl Engine {
             return Ok(Publication::Conflict(published));
         }
         let id: i64 = sqlx::query_scalar(
-            "INSERT INTO version (capability, version, digest, complexity, permissions, published_at) \
-             VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+            "INSERT INTO version (capability, version, digest, complexity, permissions, published_at, origin) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
         )
         .bind(capability)
         .bind(&version)
@@ -66,6 +71,7 @@ impl Engine {
         .bind(number_of(new.complexity))
         .bind(i64::from(new.permissions))
         .bind(by.at.as_millisecond())
+        .bind(by.source())
         .fetch_one(&mut *transaction)
         .await?;
         sqlx::query("INSERT INTO document (version, source) VALUES ($1, $2)")

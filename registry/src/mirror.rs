@@ -1,0 +1,59 @@
+//! Requests of mirrors: a mirror changes what it has copied from its source, and nothing else.
+//!
+//! A mirror names its source in the header [`MIRROR`]. The registry records it as the origin of each
+//! name and version that the mirror creates. A mirror may publish under a name that is free or that the
+//! same source created here, and may yank, bring back or deprecate a version that it copied from the
+//! same source with the same checksum. Tokens with `admin` are no tokens for mirrors: they own the
+//! names of others.
+
+use a2s::api::{MIRROR, MIRROR_CHECKSUM};
+use a2s::{Caller, Digest, Scope};
+use axum::http::HeaderMap;
+
+use crate::Error;
+
+/// The longest name of a source, in bytes.
+const MAX_SOURCE: usize = 1_024;
+
+/// The source of a mirror's request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mirror {
+    /// The address of the registry that is copied.
+    pub(crate) source: String,
+    /// The checksum that the source names for the version that the request is about.
+    pub(crate) checksum: Option<Digest>,
+}
+
+impl Mirror {
+    /// Reads the headers of a request; none when no mirror sent it.
+    ///
+    /// # Errors
+    /// When a header is malformed, or the caller's token has the scope `admin`.
+    pub(crate) fn read(headers: &HeaderMap, caller: &Caller) -> Result<Option<Self>, Error> {
+        let bad = |text: &str| Error::MalformedParameter(text.to_owned());
+        let mut values = headers.get_all(MIRROR).iter();
+        let Some(source) = values.next() else { return Ok(None) };
+        let source = source.to_str().ok().filter(|text| {
+            (1..=MAX_SOURCE).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
+        });
+        let (Some(source), None) = (source, values.next()) else {
+            return Err(bad("`A2S-Mirror` is one address of 1 to 1024 visible ASCII characters"));
+        };
+        if caller.may(Scope::Admin) {
+            return Err(Error::MirrorPrivileged(caller.subject.clone()));
+        }
+        let checksum = match headers.get(MIRROR_CHECKSUM) {
+            None => None,
+            Some(text) => {
+                let digest = text.to_str().ok().and_then(|text| text.parse().ok());
+                Some(digest.ok_or_else(|| bad("`A2S-Mirror-Checksum` is no checksum"))?)
+            }
+        };
+        Ok(Some(Self { source: source.to_owned(), checksum }))
+    }
+
+    /// Whether the mirror has copied what has this origin.
+    pub(crate) fn has_created(&self, origin: Option<&str>) -> bool {
+        origin == Some(self.source.as_str())
+    }
+}
