@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::policy::{
-    ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml, texts,
+    ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml, texts, user_of,
 };
 use text::{CaseText, ExpectText, FileText, StepText};
 
@@ -123,6 +123,12 @@ impl Cases {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether a case states for whom the agent acts.
+    pub fn have_user(&self) -> bool {
+        let mut requests = self.0.iter().flat_map(|case| &case.steps).map(|step| &step.request);
+        requests.any(|request| user_of(&request.call).is_some())
     }
 
     /// Try those whose name has a text, in order.

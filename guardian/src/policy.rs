@@ -55,19 +55,26 @@
 //! messages of the A2S executor, which says both. A message that does not say what a rule asks for
 //! by name is none that the rule is about.
 //!
+//! `user` is the id or the e-mail address of the user, `context.user.id` or `context.user.email`. What a
+//! token does for an end user has the end user as `user` and the token as `caller`: a rule that
+//! denies, changes or asks a person applies if either fits, one that allows only by the user. A
+//! message without a user fits every rule by user that denies or changes, and none that allows; one
+//! that would ask a person denies it with the reason `user_unknown`. A condition that reads `user`
+//! or `caller` is a rule by user likewise.
+//!
 //! A condition is CEL over `method`, `tool`, `inputs`, `outputs`, `is_error`, `texts`, `reasoning`,
-//! `session`, `metadata` (of the session), `agent`, `user`, `capability`, `turn`, `step` and `params`
+//! `session`, `metadata` (of the session), `agent`, `user`, `caller`, `capability`, `turn`, `step` and `params`
 //! (the whole message). Texts that a message does not have are empty; a member of `inputs` that is
 //! not there is an error, so ask `has(inputs.city)` first. A condition that fails at a message
 //! denies it with the reason `policy_error`.
 //!
 //! A rule with `limit` counts the messages that it is about, and applies to those beyond the limit.
 //! What is denied in the end is not counted. `spend` is CEL like a condition, and gives a number.
-//! Counts are `per` session unless it says user, agent, capability, tool or all, and look back
+//! Counts are `per` session unless it says user (with the caller), agent, capability, tool or all, and look back
 //! `within` a time of at most 31 days, which is what is meant without it.
 //!
 //! `approve` denies with the reason `approval_required` and an id, until a person has agreed to
-//! exactly this: the same tool, inputs, capability, agent and user. Then the same message is allowed,
+//! exactly this: the same tool, inputs, capability, agent, user and caller. Then the same message is allowed,
 //! once, within the time that `approval` says, else an hour.
 //!
 //! `capability.preview` is true when somebody plans a run of the A2S executor and only wants to know
@@ -111,7 +118,7 @@ use modification::Modification;
 use rule::{Effect, Rule};
 
 pub use approval::{Approval, Decided, State};
-pub(crate) use facts::{texts, tool_of};
+pub(crate) use facts::{caller_of, texts, tool_of, user_of};
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
 pub(crate) use memory::{ApprovalTrace, Charge, Memory, Traces};
@@ -185,6 +192,11 @@ impl Policy {
         self.rules.len()
     }
 
+    /// The ids of the rules that depend on the user of a message.
+    pub fn rules_by_user(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().filter(|rule| rule.is_by_user()).map(|rule| rule.id.as_str())
+    }
+
     /// Decide on a message as if none had been before it. The same message always gets the same
     /// decision; only rules with a limit and those that ask a person look back.
     pub fn decide(&self, request: &Request) -> Ruling {
@@ -253,6 +265,9 @@ impl Judging<'_> {
                 Effect::Allow => {
                     self.applied.explain(rule);
                     break;
+                }
+                Effect::Approve { .. } if rule.is_by_user() && !facts.names().has_user() => {
+                    return self.applied.refuse_without_user(rule);
                 }
                 Effect::Approve { within } => match self.ask_person(rule, *within, &call) {
                     Ok(()) => {
@@ -421,6 +436,15 @@ impl Applied {
             rule.reason_codes.clone()
         };
         self.refuse(reason_codes, message, [])
+    }
+
+    /// A rule that asks a person about some users can neither be passed over without knowing the
+    /// user, nor be granted.
+    fn refuse_without_user(&mut self, rule: &Rule) -> Ruling {
+        let codes = vec!["user_unknown".to_owned()];
+        let id = &rule.id;
+        let message = format!("The rule {id} depends on the user, and the message states none.");
+        self.refuse(codes, message, [])
     }
 
     fn fail(&mut self, rule: &Rule, reason: &str) -> Ruling {

@@ -12,7 +12,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::policy::{Approval, ApprovalTrace, Charge, Opened, Policy, Ruling, tool_of};
+use crate::policy::{
+    Approval, ApprovalTrace, Charge, Opened, Policy, Ruling, caller_of, tool_of, user_of,
+};
 
 /// Longest text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
@@ -87,6 +89,8 @@ struct Decided<'a> {
     agent: Option<Agent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,7 +239,8 @@ impl<'a> Decided<'a> {
                 name: cut_text(&context.agent.name),
                 version: cut_text(&context.agent.version),
             }),
-            user: context.and_then(|context| Some(cut_text(&context.user.as_ref()?.id))),
+            user: user_of(call).map(cut_text),
+            caller: caller_of(call).map(cut_text),
             execution: match call {
                 Call::ToolCallRequest(step) => Some(cut_text(&step.tool_call_request.execution_id)),
                 Call::ToolCallResult(step) => Some(cut_text(&step.execution_id)),
@@ -266,7 +271,7 @@ impl<'a> Said<'a> {
 
 /// What a record of a decision says of the act itself.
 pub(super) fn subject_of(details: &Object) -> Value {
-    let names = ["method", "tool", "capability", "agent", "user", "session", "content"];
+    let names = ["method", "tool", "capability", "agent", "user", "caller", "session", "content"];
     let present = |name: &str| Some((name.to_owned(), details.get(name)?.clone()));
     names.into_iter().filter_map(present).collect::<Object>().into()
 }

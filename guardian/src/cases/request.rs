@@ -24,8 +24,15 @@ pub(super) fn build(text: &RequestText) -> Result<Request, String> {
         params.insert("reasoning".to_owned(), reasoning.as_str().into());
     }
     let is_a2a = !method.as_str().starts_with("steps/") && method != Method::Mcp;
-    if !is_a2a {
-        params.insert("context".to_owned(), context(text));
+    let context = context(text);
+    match is_a2a {
+        false => drop(params.insert("context".to_owned(), context)),
+        // An A2A message is between agents; it says for whom beside them.
+        true => {
+            let who = ["user", "caller"].into_iter();
+            let who = who.filter_map(|name| Some((name.to_owned(), context.get(name)?.clone())));
+            params.insert("context".to_owned(), who.collect::<Map<_, _>>().into());
+        }
     }
     read(json!({"jsonrpc": "2.0", "id": "case", "method": method, "params": params}))
 }
@@ -101,7 +108,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
         Method::Mcp | Method::A2aWrapped => {
             json!({"message": text.message.clone().unwrap_or_default()})
         }
-        _ => json!({"payload": text.message.clone().unwrap_or_default(), "context": {}}),
+        _ => json!({"payload": text.message.clone().unwrap_or_default()}),
     };
     if let Value::Object(params) = params { params } else { Map::new() }
 }
@@ -123,6 +130,9 @@ fn context(text: &RequestText) -> Value {
         }
         Some(Value::String(user)) => context["user"] = json!({"id": user}),
         Some(user) => context["user"] = user.clone(),
+    }
+    if let Some(caller) = &text.caller {
+        context["caller"] = json!({"id": caller});
     }
     let mut capability = match &text.capability {
         None => json!({}),

@@ -125,13 +125,16 @@ pub(super) fn binding(call: &Call) -> String {
     }
     let capability = call.context().and_then(|context| context.extra.get("capability"));
     let member = |name: &str| capability.and_then(|members| members.get(name)).cloned();
-    let act = json!({
+    let mut act = json!({
         "method": call.method(),
         "agent": of.agent,
         "user": of.user,
         "capability": [member("name"), member("version"), member("digest"), member("root")],
         "params": sorted(params),
     });
+    if !of.caller.is_empty() {
+        act["caller"] = of.caller.into();
+    }
     super::digest_of(&act.to_string())
 }
 
