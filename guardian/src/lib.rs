@@ -88,13 +88,19 @@ pub struct Config {
     /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
     /// may lose the last records; a crash of the guardian alone does not.
     pub sync: bool,
-    /// The largest size of the audit log in bytes. When it is reached, every step is denied.
+    /// The largest size of the audit log in bytes, all segments together. When it is reached, every
+    /// step is denied.
     pub max_audit_bytes: Option<u64>,
+    /// How long a segment of the audit log gets before the next begins, in bytes.
+    pub max_segment_bytes: u64,
     /// The longest message that is read, in bytes.
     pub max_body_bytes: usize,
 }
 
 impl Config {
+    /// The usual length of a segment of the audit log: 64 MiB.
+    pub const SEGMENT_BYTES: u64 = 64 << 20;
+
     /// With records flushed to the disk, no limit of the log, and messages up to 1 MiB.
     pub fn new(policy: PolicySource, data_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -104,11 +110,12 @@ impl Config {
             data_dir: data_dir.into(),
             sync: true,
             max_audit_bytes: None,
+            max_segment_bytes: Self::SEGMENT_BYTES,
             max_body_bytes: 1 << 20,
         }
     }
 
-    /// The audit log.
+    /// The segment of the audit log that is written; closed ones are beside it.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.jsonl")
     }
@@ -196,13 +203,18 @@ impl App {
         let path = config.audit_path();
         let unavailable = |source| Error::AuditUnavailable { path: path.clone(), source };
         std::fs::create_dir_all(&config.data_dir).map_err(unavailable)?;
-        let options = audit::Options { sync: config.sync, max_bytes: config.max_audit_bytes };
+        let options = audit::Options {
+            sync: config.sync,
+            max_bytes: config.max_audit_bytes,
+            segment_bytes: config.max_segment_bytes,
+        };
         let (mut chain, torn) = Chain::open(&path, options)?;
         let now = clock();
         let memory = audit::replay(&path, now).map_err(|broken| Error::AuditBroken {
             path: path.clone(),
             reason: broken.to_string(),
         })?;
+        chain.write_checkpoint();
         let mut entries = vec![Entry::of_policy(now, &policy, false)];
         entries.extend(shadow.as_ref().map(|shadow| Entry::of_policy(now, shadow, true)));
         if let Some(bytes) = torn {

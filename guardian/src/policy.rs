@@ -121,7 +121,7 @@ pub use approval::{Approval, Decided, State};
 pub(crate) use facts::{caller_of, texts, tool_of, user_of};
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
-pub(crate) use memory::{ApprovalTrace, Charge, Memory, Traces};
+pub(crate) use memory::{ApprovalTrace, Charge, Kept, Memory, Traces};
 pub(crate) use modification::Opened;
 
 /// Rules that were checked.

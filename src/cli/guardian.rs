@@ -76,11 +76,16 @@ pub(crate) struct SettleArgs {
 pub(crate) enum AuditCommand {
     /// Check that no record was changed, removed or moved
     Verify {
-        /// The log [default: audit.jsonl in the data folder]
+        /// The log: its segment in use, with the closed ones beside it [default: audit.jsonl in the
+        /// data folder]
         log: Option<PathBuf>,
         /// A digest that the log had at its end before, as `sha256:…`
         #[arg(long, value_name = "DIGEST")]
         head: Option<String>,
+        /// The digest at the end of the last segment that was archived: the oldest one here has to
+        /// follow it. Without it every segment has to be here
+        #[arg(long, value_name = "DIGEST")]
+        after: Option<String>,
     },
     /// Show records, the oldest first; the log is checked on the way
     Show(Box<ShowAuditArgs>),
@@ -90,7 +95,7 @@ pub(crate) enum AuditCommand {
 pub(crate) struct ShowAuditArgs {
     /// The log [default: audit.jsonl in the data folder]
     pub(crate) log: Option<PathBuf>,
-    /// Those of this event: decision, outcome, approval, policy, `shadow_policy` or recovery
+    /// Those of this event: decision, outcome, approval, policy, `shadow_policy`, recovery or segment
     #[arg(long)]
     pub(crate) event: Option<String>,
     /// Those with this decision: allow, deny or modify
@@ -108,7 +113,7 @@ pub(crate) struct ShowAuditArgs {
     /// Those of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Those of this user
+    /// Those of this user, or of this token that acts for one
     #[arg(long, value_name = "ID")]
     pub(crate) user: Option<String>,
     /// Those of this execution: what was decided of a call, and what came of it

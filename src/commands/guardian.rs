@@ -29,8 +29,8 @@ pub(super) async fn guardian(
         GuardianCommand::Reject(arguments) => {
             approvals::settle(&arguments, "reject", &client()?, output).await
         }
-        GuardianCommand::Audit { command: AuditCommand::Verify { log, head } } => {
-            audit::verify(&audit::log_path(log, data_dir), head.as_deref(), output)
+        GuardianCommand::Audit { command: AuditCommand::Verify { log, head, after } } => {
+            audit::verify(&audit::log_path(log, data_dir), head.as_deref(), after, output)
         }
         GuardianCommand::Audit { command: AuditCommand::Show(arguments) } => {
             let log = audit::log_path(arguments.log.clone(), data_dir);

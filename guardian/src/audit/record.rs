@@ -180,6 +180,17 @@ impl Entry {
         Self::new("recovery", time, json!({"set_aside_bytes": bytes}))
     }
 
+    /// A segment begins, at the time of the first entry that is written to it.
+    pub(crate) fn of_segment(segment: u64, entries: &[impl AsRef<[u8]>]) -> Self {
+        #[derive(serde::Deserialize)]
+        struct Timed {
+            time: Timestamp,
+        }
+        let first = entries.first().and_then(|entry| serde_json::from_slice(entry.as_ref()).ok());
+        let time = first.map_or(Timestamp::UNIX_EPOCH, |Timed { time }| time);
+        Self::new("segment", time, json!({ "segment": segment }))
+    }
+
     /// A policy came into force, or is only tried.
     pub(crate) fn of_policy(time: Timestamp, policy: &Policy, is_shadow: bool) -> Self {
         let event = if is_shadow { "shadow_policy" } else { "policy" };

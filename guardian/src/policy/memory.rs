@@ -38,6 +38,42 @@ pub(crate) struct Charge {
     pub(crate) amount: u64,
 }
 
+/// A memory as it is written down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    spent: Vec<Count>,
+    approvals: Vec<Approval>,
+    asked: u64,
+}
+
+/// One count as it is written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Count {
+    rule: String,
+    key: String,
+    charges: VecDeque<(Timestamp, u64)>,
+}
+
+impl From<&Memory> for Kept {
+    fn from(memory: &Memory) -> Self {
+        let spent = memory.spent.iter().map(|((rule, key), charges)| Count {
+            rule: rule.clone(),
+            key: key.clone(),
+            charges: charges.clone(),
+        });
+        let approvals = memory.approvals.values().cloned().collect();
+        Self { spent: spent.collect(), approvals, asked: memory.asked }
+    }
+}
+
+impl From<Kept> for Memory {
+    fn from(Kept { spent, approvals, asked }: Kept) -> Self {
+        let spent = spent.into_iter().map(|Count { rule, key, charges }| ((rule, key), charges));
+        let approvals = approvals.into_iter().map(|approval| (approval.id.clone(), approval));
+        Self { spent: spent.collect(), approvals: approvals.collect(), asked }
+    }
+}
+
 /// What a decision leaves behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Traces {
