@@ -46,7 +46,7 @@ const GUARDIAN_PORT: u16 = 8743;
 pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, UP_PORT);
-    let rules = file.rules(arguments.policy);
+    let rules = file.rules(arguments.policy)?;
     let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
     if rules.is_some() && !guardians.has_builtin() {
         return Err(Failure::argument("a policy belongs to the builtin guardian")
@@ -129,7 +129,7 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT);
     let guardian = Some(GuardianPart {
-        rules: file.rules(arguments.policy),
+        rules: file.rules(arguments.policy)?,
         asking: arguments.guardian_token.map(Secret::new),
     });
     let parts = Parts { registry: None, executor: None, guardian, agent: None, ship: false };

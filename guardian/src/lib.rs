@@ -101,7 +101,17 @@ impl Config {
     /// The usual length of a segment of the audit log: 64 MiB.
     pub const SEGMENT_BYTES: u64 = 64 << 20;
 
-    /// With records flushed to the disk, no limit of the log, and messages up to 1 MiB.
+    /// The longest response that an executor reads unless it is configured otherwise.
+    const RESPONSE_BYTES: usize = 8 << 20;
+
+    /// The longest message there is about a response of so many bytes: what an executor may read, a
+    /// guardian may judge.
+    pub const fn body_bytes(response_bytes: usize) -> usize {
+        aos::message::Limits::for_response(response_bytes).bytes
+    }
+
+    /// With records flushed to the disk, no limit of the log, and messages about responses up to
+    /// 8 MiB.
     pub fn new(policy: PolicySource, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             policy,
@@ -111,7 +121,7 @@ impl Config {
             sync: true,
             max_audit_bytes: None,
             max_segment_bytes: Self::SEGMENT_BYTES,
-            max_body_bytes: 1 << 20,
+            max_body_bytes: Self::body_bytes(Self::RESPONSE_BYTES),
         }
     }
 

@@ -44,6 +44,7 @@ pub(super) struct File {
     guardian_fail: Option<FailMode>,
     policy: Option<PathBuf>,
     shadow: Option<PathBuf>,
+    audit_segment_bytes: Option<u64>,
     registry: Option<Url>,
     database: Option<Secret>,
     #[serde(default)]
@@ -154,11 +155,18 @@ impl File {
     }
 
     /// The rules of our own guardian.
-    pub(super) fn rules(&self, arguments: PolicyArgs) -> Rules {
-        Rules {
+    pub(super) fn rules(&self, arguments: PolicyArgs) -> Result<Rules, Failure> {
+        let limits: executor::Limits = read_limits("limits", self.limits.clone())?;
+        let segment_bytes = arguments.audit_segment_bytes.or(self.audit_segment_bytes);
+        if segment_bytes == Some(0) {
+            return Err(Failure::argument("a segment of the audit log has at least one byte"));
+        }
+        Ok(Rules {
             policy: arguments.policy.or_else(|| self.policy.clone()),
             shadow: arguments.shadow.or_else(|| self.shadow.clone()),
-        }
+            max_response_bytes: Some(limits.max_response_bytes),
+            segment_bytes,
+        })
     }
 
     pub(super) fn registry(&self, argument: Option<Url>) -> Option<Url> {

@@ -205,12 +205,12 @@ fn print(record: &Value, output: &mut Output) {
 
 /// For whom a decision was: the user, and the token that acts for them.
 fn asker(record: &Value) -> String {
-    let text = |name: &str| record[name].as_str().map(|text| shorten(&plain(text), MAX_NAME));
+    let text = |name: &str| record[name].as_str().map(|text| shorten(&plain(text), MAX_NAME).into_owned());
     match (text("user"), text("caller")) {
         (None, None) => String::new(),
         (user, caller) => {
             let caller = caller.map_or_else(String::new, |caller| format!(" by {caller}"));
-            format!(" for {}{caller}", user.as_deref().unwrap_or("nobody named"))
+            format!(" for {}{caller}", user.as_deref().unwrap_or("an unnamed user"))
         }
     }
 }
