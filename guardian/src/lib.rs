@@ -48,6 +48,7 @@ pub mod audit;
 pub mod cases;
 
 mod error;
+mod feed;
 mod http;
 mod judge;
 mod metrics;
@@ -67,8 +68,9 @@ use prometheus_client::registry::Registry;
 
 use audit::{Chain, Entry, Writer};
 use error::Code;
+use feed::Feed;
 use metrics::Metrics;
-use policy::Memory;
+use policy::{ApprovalTrace, Memory};
 
 pub use error::Error;
 pub use policy::{Approval, Decided, Fault, Faults, Policy, Ruling, State};
@@ -83,6 +85,8 @@ pub struct Config {
     pub shadow: Option<PolicySource>,
     /// Who may approve and reject what waits for a person. Without a token nobody may.
     pub token: Option<Token>,
+    /// Those who ask: they may read the status of an approval that they wait for.
+    pub asking: Option<Token>,
     /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
     pub data_dir: PathBuf,
     /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
@@ -117,6 +121,7 @@ impl Config {
             policy,
             shadow: None,
             token: None,
+            asking: None,
             data_dir: data_dir.into(),
             sync: true,
             max_audit_bytes: None,
@@ -186,6 +191,7 @@ pub struct App {
     shadow_memory: Arc<Mutex<Memory>>,
     /// Held by who decides about an approval, so that only one does.
     settling: Arc<tokio::sync::Mutex<()>>,
+    feed: Feed,
     audit: Writer,
     /// Whether the last record could be written.
     is_audited: Arc<AtomicBool>,
@@ -250,6 +256,7 @@ impl App {
             memory: Arc::new(Mutex::new(memory)),
             shadow_memory: Arc::default(),
             settling: Arc::default(),
+            feed: Feed::new(now.as_millisecond()),
             audit,
             is_audited: Arc::new(AtomicBool::new(is_audited)),
             metrics: Metrics::register(registry),
@@ -327,6 +334,30 @@ impl App {
         self.memory().approvals(self.now())
     }
 
+    /// Those in one state, or all that are known, the latest used and expired ones included; the
+    /// oldest first.
+    pub fn approval_history(&self, state: Option<State>) -> Vec<Approval> {
+        self.memory().history(state, self.now())
+    }
+
+    /// One approval as it is now.
+    pub fn approval(&self, id: &str) -> Option<Approval> {
+        let now = self.now();
+        self.memory().approval(id).map(|approval| approval.at(now))
+    }
+
+    /// Tells those who follow what a decision has made of an approval.
+    fn publish_approval(&self, trace: Option<&ApprovalTrace>) {
+        let id = match trace {
+            Some(ApprovalTrace::Asked(asked)) => &asked.id,
+            Some(ApprovalTrace::Used { id, again: false, .. }) => id,
+            _ => return,
+        };
+        if let Some(approval) = self.approval(id) {
+            self.feed.publish(approval);
+        }
+    }
+
     /// A person decides about what waits. It is recorded before it counts.
     async fn settle(&self, id: &str, decided: Decided) -> Result<Approval, Code> {
         let _one = self.settling.lock().await;
@@ -338,6 +369,7 @@ impl App {
             return Err(Code::AuditUnavailable);
         }
         self.memory().set(approval.clone());
+        self.feed.publish(approval.clone());
         Ok(approval)
     }
 

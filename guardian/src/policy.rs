@@ -110,7 +110,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use approval::Wanted;
-use facts::Facts;
+use facts::{Facts, Names};
 use format::DefaultWord;
 use limit::Limit;
 use memory::Standing;
@@ -333,7 +333,7 @@ impl Judging<'_> {
         within: SignedDuration,
         call: &Call,
     ) -> Result<(), Box<Ruling>> {
-        let wanted = Wanted { rule: &rule.id, binding: approval::binding(call), within };
+        let wanted = Wanted::of(&rule.id, call, within);
         let words = rule.message.clone().unwrap_or_else(|| "A person has to approve this.".into());
         let required = vec!["approval_required".to_owned()];
         if self.is_preview {
@@ -345,33 +345,49 @@ impl Judging<'_> {
                     Ok(())
                 }
                 Some(State::Rejected) => Err(self.applied.reject(&words, [])),
-                Some(State::Waiting | State::Used) | None => {
+                Some(State::Waiting | State::Used | State::Expired) | None => {
                     Err(Box::new(self.applied.refuse(required, words, [])))
                 }
             };
         }
         let standing = self.remember().stand(wanted, self.now);
         match standing {
-            Standing::Used(id) => {
-                self.applied.traces.approval = Some(ApprovalTrace::Used { id });
+            Standing::Used(trace) => {
+                self.applied.traces.approval = Some(trace);
                 Ok(())
             }
             Standing::Waiting(approval, trace) => {
                 self.applied.traces.approval = Some(trace);
                 let Approval { id, until, .. } = &approval;
                 let message = format!("{words} It waits for the approval {id} until {until:.0}.");
-                let data = [("approval_id", json!(id)), ("approval_until", json!(until))];
+                let data = [
+                    ("approval_id", json!(id)),
+                    ("approval_until", json!(until)),
+                    ("approval", data_of(&approval)),
+                ];
                 Err(Box::new(self.applied.refuse(required, message, data)))
             }
             Standing::Rejected(approval) => {
                 let id = approval.id.clone();
                 self.applied.traces.approval = Some(ApprovalTrace::Known { id });
-                let data = [("approval_id", json!(approval.id))];
+                let data = [("approval_id", json!(approval.id)), ("approval", data_of(&approval))];
                 Err(self.applied.reject(&words, data))
             }
             Standing::Full => {
-                let message = format!("{words} So many wait already that nobody can be asked.");
+                let message =
+                    format!("{words} So many approvals wait already that no person can be asked.");
                 let codes = vec!["approvals_full".to_owned()];
+                Err(Box::new(self.applied.refuse(codes, message, [])))
+            }
+            Standing::QuotaReached(most) => {
+                let who = match Names::of(call).has_user() {
+                    true => "this user",
+                    false => "those who state no user",
+                };
+                let message = format!(
+                    "{words} {most} approvals wait for {who} already; wait until some are decided."
+                );
+                let codes = vec!["approvals_quota".to_owned()];
                 Err(Box::new(self.applied.refuse(codes, message, [])))
             }
         }
@@ -490,6 +506,12 @@ impl Applied {
         let answer = Answer { reason_codes, data, ..Answer::new(decision, message) };
         Ruling { answer, rules, traces: std::mem::take(&mut self.traces) }
     }
+}
+
+/// What an agent learns of an approval that it waits for.
+fn data_of(approval: &Approval) -> Value {
+    let status = approval.state.status();
+    json!({"id": approval.id, "status": status, "expiresAt": approval.until})
 }
 
 /// `sha256:` and lowercase hex.

@@ -35,8 +35,8 @@ pub(crate) enum GuardianCommand {
     /// Hold a policy to cases
     #[command(after_help = AFTER_TEST)]
     Test(TestPolicyArgs),
-    /// List what waits for a person
-    Approvals,
+    /// List what waits for a person: who asks for what, where, since when and until when
+    Approvals(ApprovalsArgs),
     /// Approve what waits: it may be done once, within its time
     Approve(SettleArgs),
     /// Reject what waits: it is denied until its time is over
@@ -58,6 +58,17 @@ pub(crate) struct TestPolicyArgs {
     /// Try those cases alone whose name has this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    /// Those that are pending, approved, rejected, used or expired, or all; the latest 1,000 of what
+    /// is over are kept [default: what waits, and what was decided and is not used yet]
+    #[arg(long, value_name = "STATUS", conflicts_with = "watch")]
+    pub(crate) status: Option<String>,
+    /// Show what waits, then go on with each change as it happens
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]

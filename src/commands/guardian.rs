@@ -22,7 +22,12 @@ pub(super) async fn guardian(
 ) -> Result<(), Failure> {
     match command {
         GuardianCommand::Test(arguments) => test::test(&arguments, output),
-        GuardianCommand::Approvals => approvals::list(&client()?, output).await,
+        GuardianCommand::Approvals(arguments) if arguments.watch => {
+            approvals::watch(&client()?, output).await
+        }
+        GuardianCommand::Approvals(arguments) => {
+            approvals::list(arguments.status.as_deref(), &client()?, output).await
+        }
         GuardianCommand::Approve(arguments) => {
             approvals::settle(&arguments, "approve", &client()?, output).await
         }

@@ -230,7 +230,9 @@ impl Stack {
                 let journal = parts.executor.as_ref().map(|part| part.journal.durability);
                 let sync = journal.unwrap_or_default() == executor::Durability::Full;
                 let watched = rules.is_some();
-                let app = open_guardian(&folder, rules, &token, sync, &mut metrics)?;
+                let asking = parts.guardian.as_ref().and_then(|part| part.asking.as_ref());
+                let asking = asking.map(|asking| guardian::Token::new(asking.reveal()));
+                let app = open_guardian(&folder, rules, &token, asking, sync, &mut metrics)?;
                 routes = routes.merge(app.routes());
                 description.merge(guardian::App::openapi());
                 if watched {
@@ -457,6 +459,7 @@ fn open_guardian(
     folder: &Folder,
     rules: Rules,
     token: &str,
+    asking: Option<guardian::Token>,
     sync: bool,
     metrics: &mut Registry,
 ) -> Result<guardian::App, Failure> {
@@ -472,6 +475,7 @@ fn open_guardian(
         max_segment_bytes: rules.segment_bytes.unwrap_or(usual.max_segment_bytes),
         shadow: rules.shadow.map(PolicySource::File),
         token: Some(guardian::Token::new(token)),
+        asking,
         ..usual
     };
     let metrics = metrics.sub_registry_with_prefix("guardian");

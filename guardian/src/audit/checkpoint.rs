@@ -142,7 +142,10 @@ impl Checkpoints {
         let segments = segments.clone();
         let thread = thread::Builder::new().name("audit-checkpoint".to_owned()).spawn(move || {
             if let Err(error) = catch_up(&segments) {
-                tracing::warn!(error, "no checkpoint of the audit log was written, the next start reads more of it");
+                tracing::warn!(
+                    error,
+                    "no checkpoint of the audit log was written, the next start reads more of it"
+                );
             }
         });
         self.0 = thread.ok();

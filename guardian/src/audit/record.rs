@@ -150,7 +150,8 @@ impl Entry {
     /// What was read of texts is in `opened`.
     pub(crate) fn of_step(time: Timestamp, step: &Step<'_>, opened: &mut Opened) -> Vec<Self> {
         let call = &step.request.call;
-        let capability = capability(call);
+        let capability = member(call, "capability", None);
+        let prepared = member(call, "request", Some(opened));
         let decided = Decided::of(step);
         let mut entries = Vec::with_capacity(2);
         if let Call::ToolCallResult(result) = call {
@@ -164,7 +165,10 @@ impl Entry {
         let call = step.policy.redact(call, opened);
         let content = content(&call, opened);
         entries.push(
-            decision.with("capability", capability.as_deref()).with("content", Some(&content)),
+            decision
+                .with("capability", capability.as_deref())
+                .with("prepared", prepared.as_deref())
+                .with("content", Some(&content)),
         );
         entries
     }
@@ -282,15 +286,26 @@ impl<'a> Said<'a> {
 
 /// What a record of a decision says of the act itself.
 pub(super) fn subject_of(details: &Object) -> Value {
-    let names = ["method", "tool", "capability", "agent", "user", "caller", "session", "content"];
+    let names = [
+        "method",
+        "tool",
+        "capability",
+        "agent",
+        "user",
+        "caller",
+        "session",
+        "prepared",
+        "content",
+    ];
     let present = |name: &str| Some((name.to_owned(), details.get(name)?.clone()));
     names.into_iter().filter_map(present).collect::<Object>().into()
 }
 
-/// Which capability runs as JSON, cut to what a record may hold.
-fn capability(call: &Call) -> Option<Vec<u8>> {
-    let members = call.context()?.extra.get("capability")?;
-    Some(to_json(&CutMembers { members, depth: MAX_DEPTH - 1, opened: None }))
+/// A member of the context as JSON, cut to what a record may hold: which capability runs, which
+/// request was prepared. The record has the latter as `prepared`, since `request` is the message.
+fn member(call: &Call, name: &str, opened: Option<&Opened>) -> Option<Vec<u8>> {
+    let members = call.context()?.extra.get(name)?;
+    Some(to_json(&CutMembers { members, depth: MAX_DEPTH - 1, opened }))
 }
 
 /// The params of a message without its context as JSON, cut to what a record may hold.

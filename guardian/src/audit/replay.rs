@@ -43,7 +43,7 @@ pub(super) fn apply(record: &Value, memory: &mut Memory) {
                         memory.replay_asked(Approval { subject, ..asked });
                     }
                 }
-                (Some("used"), Some(id)) => memory.replay_use(id),
+                (Some("used"), Some(id)) => memory.replay_use(id, approval["execution"].as_str()),
                 _ => {}
             }
         }

@@ -58,7 +58,8 @@ impl Segments {
             let name = entry?.file_name();
             let number = name.to_str().and_then(|name| {
                 let digits = name.strip_prefix(stem)?.strip_prefix('.')?.strip_suffix(".jsonl")?;
-                let is_number = DIGITS <= digits.len() && digits.bytes().all(|b| b.is_ascii_digit());
+                let is_number =
+                    DIGITS <= digits.len() && digits.bytes().all(|b| b.is_ascii_digit());
                 is_number.then(|| digits.parse::<u64>().ok())?
             });
             numbers.extend(number);
@@ -108,9 +109,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let segments = Segments::of(&dir.path().join("audit.jsonl"));
         for name in [
-            "audit.000010.jsonl", "audit.000002.jsonl", "audit.1000000.jsonl", "audit.jsonl",
-            "audit.jsonl.torn", "audit.12.jsonl", "other.000003.jsonl", "audit.00000x.jsonl",
-            "audit.000004.jsonl.gz", "audit.checkpoint", "audit.lock",
+            "audit.000010.jsonl",
+            "audit.000002.jsonl",
+            "audit.1000000.jsonl",
+            "audit.jsonl",
+            "audit.jsonl.torn",
+            "audit.12.jsonl",
+            "other.000003.jsonl",
+            "audit.00000x.jsonl",
+            "audit.000004.jsonl.gz",
+            "audit.checkpoint",
+            "audit.lock",
         ] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }

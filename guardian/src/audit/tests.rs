@@ -77,7 +77,8 @@ fn log_of(entries: u64) -> Files {
 
 /// What the whole records of all segments come to, read without any of the code under test.
 fn fold(files: &Files) -> (usize, Kept) {
-    let closed = files.iter().filter(|(name, _)| name.ends_with(".jsonl") && *name != "audit.jsonl");
+    let closed =
+        files.iter().filter(|(name, _)| name.ends_with(".jsonl") && *name != "audit.jsonl");
     let all = closed.chain(files.get_key_value("audit.jsonl"));
     let text: Vec<u8> = all.flat_map(|(_, bytes)| bytes.clone()).collect();
     let text = String::from_utf8(text).unwrap();

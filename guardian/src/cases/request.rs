@@ -1,10 +1,27 @@
 //! From a short form to a message: what is not said is made up.
 
-use aos::message::{Method, Request};
+use aos::message::{Call, Method, Request};
 use serde_json::{Map, Value, json};
 
 use super::text::RequestText;
 use crate::policy::method_of;
+
+/// The execution of a message that states none.
+const EXECUTION: &str = "execution";
+
+/// The message as that of an execution of its own, unless it states which one it is of.
+pub(super) fn as_execution(request: &Request, number: u32) -> Request {
+    let mut request = request.clone();
+    let id = match &mut request.call {
+        Call::ToolCallRequest(step) => &mut step.tool_call_request.execution_id,
+        Call::ToolCallResult(step) => &mut step.execution_id,
+        _ => return request,
+    };
+    if id == EXECUTION {
+        *id = format!("{EXECUTION}-{number}");
+    }
+    request
+}
 
 /// The message.
 ///
@@ -82,7 +99,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
             let inputs =
                 text.inputs.iter().map(|(name, value)| json!({"name": name, "value": value}));
             let inputs: Value = inputs.collect();
-            json!({"toolCallRequest": {"executionId": "execution", "toolId": tool, "inputs": inputs}})
+            json!({"toolCallRequest": {"executionId": EXECUTION, "toolId": tool, "inputs": inputs}})
         }
         Method::ToolCallResult => {
             // What is no text is the JSON text of it, as agents send it.
@@ -91,7 +108,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
             let outputs =
                 text.outputs.iter().map(|output| json!({"kind": "text", "text": text_of(output)}));
             let result = json!({"outputs": outputs.collect::<Value>(), "isError": text.is_error});
-            json!({"toolCallResult": {"executionId": "execution", "result": result}, "toolId": tool})
+            json!({"toolCallResult": {"executionId": EXECUTION, "result": result}, "toolId": tool})
         }
         Method::Message => json!({"message": {
             "id": "message", "role": text.role.as_deref().unwrap_or("user"), "content": parts().collect::<Value>()

@@ -205,7 +205,8 @@ fn print(record: &Value, output: &mut Output) {
 
 /// For whom a decision was: the user, and the token that acts for them.
 fn asker(record: &Value) -> String {
-    let text = |name: &str| record[name].as_str().map(|text| shorten(&plain(text), MAX_NAME).into_owned());
+    let text =
+        |name: &str| record[name].as_str().map(|text| shorten(&plain(text), MAX_NAME).into_owned());
     match (text("user"), text("caller")) {
         (None, None) => String::new(),
         (user, caller) => {
