@@ -22,6 +22,9 @@ Exit codes:
   2  the command was not understood";
 
 const AFTER_AUDIT: &str = "\
+The log is in segments: audit.jsonl, and the closed ones beside it (audit.000001.jsonl). All are
+checked; with --after from the oldest one that is there.
+
 A chain alone cannot show that its end was cut off: keep the digest that `verify` prints somewhere
 else, and give it with --head later: the log has to have it still.
 
