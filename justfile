@@ -65,7 +65,7 @@ fuzz-mcp seconds="600":
 # Fuzz the guardian (message, policy).
 fuzz-guardian target seconds="600":
     cd guardian && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \
-        -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000
+        -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=512 -malloc_limit_mb=64 -max_len=20000
 
 # Fuzz what other agents say and ask (peer, request).
 fuzz-a2a target seconds="600":

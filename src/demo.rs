@@ -117,7 +117,7 @@ impl<'o> Demo<'o> {
                 registry: None,
                 database: None,
                 guardians: Guardians::builtin(),
-                rules: Rules { policy: Some(policy), shadow: None },
+                rules: Rules { policy: Some(policy), ..Rules::default() },
                 outbound: Outbound { upstreams, ..Outbound::default() },
                 journal: Journal::default(),
             }),

@@ -45,7 +45,7 @@ const GUARDIAN_PORT: u16 = 8743;
 pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, UP_PORT);
-    let rules = file.rules(arguments.policy);
+    let rules = file.rules(arguments.policy)?;
     let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
     if rules.is_some() && !guardians.has_builtin() {
         return Err(Failure::argument("a policy belongs to the builtin guardian")
@@ -138,7 +138,7 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT);
     let guardian = Some(GuardianPart {
-        rules: file.rules(arguments.policy),
+        rules: file.rules(arguments.policy)?,
         asking: identity::read_given(arguments.guardian_token, None)?,
         registry: file.registry_access(arguments.registry, arguments.registry_token, None)?,
     });

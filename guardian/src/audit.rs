@@ -10,19 +10,29 @@
 //! `execution`. `policy` says which rules came into force, `approval` what a person decided, `recovery`
 //! what a crash had left.
 //!
-//! What rules remember, counts and approvals, is taken from the log when it is opened, so nothing
-//! that a guardian goes by is kept anywhere else.
+//! The log is in segments. The one in use is `audit.jsonl`; when it is long enough it is closed as
+//! `audit.000001.jsonl`, and the next begins with a record `segment` that carries the chain on.
+//!
+//! What rules remember, counts and approvals, is the fold of the log. `audit.checkpoint` has the fold
+//! of the closed segments, so that a start reads what came after it; it is derived, and is made again
+//! from the segments where it is damaged.
 //!
 //! A record is on disk before its answer goes out. A line that a crash left unfinished is moved to
 //! a file beside the log when it is opened again, and the chain records that.
 
 mod chain;
+mod checkpoint;
 mod record;
+mod records;
 mod replay;
+mod segments;
 mod writer;
 
-pub use chain::{Broken, Records, Verified, verify};
+#[cfg(test)]
+mod tests;
+
 pub(crate) use chain::{Chain, Options};
 pub(crate) use record::{Entry, Step};
+pub use records::{Broken, Records, Start, Verified, verify};
 pub(crate) use replay::replay;
 pub(crate) use writer::Writer;

@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::policy::{
-    ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml, texts,
+    ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml, texts, user_of,
 };
 use text::{CaseText, ExpectText, FileText, StepText};
 
@@ -125,6 +125,12 @@ impl Cases {
         self.0.is_empty()
     }
 
+    /// Whether a case states for whom the agent acts.
+    pub fn have_user(&self) -> bool {
+        let mut requests = self.0.iter().flat_map(|case| &case.steps).map(|step| &step.request);
+        requests.any(|request| user_of(&request.call).is_some())
+    }
+
     /// Try those whose name has a text, in order.
     pub fn run<'a>(
         &'a self,
@@ -187,6 +193,7 @@ impl Case {
         let mut now = Timestamp::UNIX_EPOCH;
         let mut differences = Vec::new();
         let mut waiting: Option<String> = None;
+        let mut executions = 0;
         for (place, step) in self.steps.iter().enumerate() {
             now = now.saturating_add(step.after).unwrap_or(Timestamp::MAX);
             if let Some(is_approved) = step.approve {
@@ -204,13 +211,14 @@ impl Case {
                 }
             }
             for _ in 0..step.times {
-                let ruling =
-                    policy.decide_within(&step.request, &mut Opened::default(), &memory, now);
+                executions += 1;
+                let request = request::as_execution(&step.request, executions);
+                let ruling = policy.decide_within(&request, &mut Opened::default(), &memory, now);
                 if let Some(ApprovalTrace::Asked(asked)) = &ruling.traces.approval {
                     waiting = Some(asked.id.clone());
                 }
                 let before = differences.len();
-                step.expect.compare(place + 1, &step.request, &ruling, &mut differences);
+                step.expect.compare(place + 1, &request, &ruling, &mut differences);
                 // One of many that are alike is enough to be told.
                 if before < differences.len() {
                     break;

@@ -87,6 +87,12 @@ pub(crate) enum Code {
     NotWaiting,
     /// What was said about an approval is not understood.
     BadDecision,
+    /// No such approval is known.
+    NoApproval,
+    /// The query names a status that there is not.
+    BadStatus,
+    /// As many follow the approvals as may.
+    TooManyFollowers,
 }
 
 /// How a [`Code`] is told.
@@ -105,7 +111,7 @@ pub(crate) struct Row {
 }
 
 #[rustfmt::skip]
-const TABLE: [(Code, &str, i64, u16, &str); 11] = [
+const TABLE: [(Code, &str, i64, u16, &str); 14] = [
     (Code::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
     (Code::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is no JSON-RPC request."),
     (Code::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "No such method."),
@@ -117,6 +123,9 @@ const TABLE: [(Code, &str, i64, u16, &str); 11] = [
     (Code::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals need the guardian's token."),
     (Code::NotWaiting,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "No such approval is waited for: it is unknown, decided or over."),
     (Code::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `by` and `reason`."),
+    (Code::NoApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "No such approval is known here."),
+    (Code::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` is pending, approved, rejected, used, expired or all."),
+    (Code::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "As many follow the approvals as may; come back later."),
 ];
 
 impl Code {

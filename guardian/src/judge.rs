@@ -43,6 +43,7 @@ impl App {
         let written = self.audit.append(entries).await.is_ok();
         self.note_audit(written);
         let answer = if written {
+            self.publish_approval(ruling.traces.approval.as_ref());
             ruling.answer
         } else {
             // Nothing comes of it, so nothing is used up by it.

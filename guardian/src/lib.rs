@@ -48,6 +48,7 @@ pub mod audit;
 pub mod cases;
 
 mod error;
+mod feed;
 mod http;
 mod judge;
 mod metrics;
@@ -67,8 +68,9 @@ use prometheus_client::registry::Registry;
 
 use audit::{Chain, Entry, Writer};
 use error::Code;
+use feed::Feed;
 use metrics::Metrics;
-use policy::Memory;
+use policy::{ApprovalTrace, Memory};
 
 pub use error::Error;
 pub use policy::{Approval, Decided, Fault, Faults, Policy, Ruling, State};
@@ -83,32 +85,52 @@ pub struct Config {
     pub shadow: Option<PolicySource>,
     /// Who may approve and reject what waits for a person. Without a token nobody may.
     pub token: Option<Token>,
+    /// Those who ask: they may read the status of an approval that they wait for.
+    pub asking: Option<Token>,
     /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
     pub data_dir: PathBuf,
     /// Whether a record is flushed to the disk before its answer goes out. Without it a power cut
     /// may lose the last records; a crash of the guardian alone does not.
     pub sync: bool,
-    /// The largest size of the audit log in bytes. When it is reached, every step is denied.
+    /// The largest size of the audit log in bytes, all segments together. When it is reached, every
+    /// step is denied.
     pub max_audit_bytes: Option<u64>,
+    /// How long a segment of the audit log gets before the next begins, in bytes.
+    pub max_segment_bytes: u64,
     /// The longest message that is read, in bytes.
     pub max_body_bytes: usize,
 }
 
 impl Config {
-    /// With records flushed to the disk, no limit of the log, and messages up to 1 MiB.
+    /// The usual length of a segment of the audit log: 64 MiB.
+    pub const SEGMENT_BYTES: u64 = 64 << 20;
+
+    /// The longest response that an executor reads unless it is configured otherwise.
+    const RESPONSE_BYTES: usize = 8 << 20;
+
+    /// The longest message there is about a response of so many bytes: what an executor may read, a
+    /// guardian may judge.
+    pub const fn body_bytes(response_bytes: usize) -> usize {
+        aos::message::Limits::for_response(response_bytes).bytes
+    }
+
+    /// With records flushed to the disk, no limit of the log, and messages about responses up to
+    /// 8 MiB.
     pub fn new(policy: PolicySource, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             policy,
             shadow: None,
             token: None,
+            asking: None,
             data_dir: data_dir.into(),
             sync: true,
             max_audit_bytes: None,
-            max_body_bytes: 1 << 20,
+            max_segment_bytes: Self::SEGMENT_BYTES,
+            max_body_bytes: Self::body_bytes(Self::RESPONSE_BYTES),
         }
     }
 
-    /// The audit log.
+    /// The segment of the audit log that is written; closed ones are beside it.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.jsonl")
     }
@@ -169,6 +191,7 @@ pub struct App {
     shadow_memory: Arc<Mutex<Memory>>,
     /// Held by who decides about an approval, so that only one does.
     settling: Arc<tokio::sync::Mutex<()>>,
+    feed: Feed,
     audit: Writer,
     /// Whether the last record could be written.
     is_audited: Arc<AtomicBool>,
@@ -196,13 +219,18 @@ impl App {
         let path = config.audit_path();
         let unavailable = |source| Error::AuditUnavailable { path: path.clone(), source };
         std::fs::create_dir_all(&config.data_dir).map_err(unavailable)?;
-        let options = audit::Options { sync: config.sync, max_bytes: config.max_audit_bytes };
+        let options = audit::Options {
+            sync: config.sync,
+            max_bytes: config.max_audit_bytes,
+            segment_bytes: config.max_segment_bytes,
+        };
         let (mut chain, torn) = Chain::open(&path, options)?;
         let now = clock();
         let memory = audit::replay(&path, now).map_err(|broken| Error::AuditBroken {
             path: path.clone(),
             reason: broken.to_string(),
         })?;
+        chain.write_checkpoint();
         let mut entries = vec![Entry::of_policy(now, &policy, false)];
         entries.extend(shadow.as_ref().map(|shadow| Entry::of_policy(now, shadow, true)));
         if let Some(bytes) = torn {
@@ -228,6 +256,7 @@ impl App {
             memory: Arc::new(Mutex::new(memory)),
             shadow_memory: Arc::default(),
             settling: Arc::default(),
+            feed: Feed::new(now.as_millisecond()),
             audit,
             is_audited: Arc::new(AtomicBool::new(is_audited)),
             metrics: Metrics::register(registry),
@@ -312,6 +341,30 @@ impl App {
         self.memory().approvals(self.now())
     }
 
+    /// Those in one state, or all that are known, the latest used and expired ones included; the
+    /// oldest first.
+    pub fn approval_history(&self, state: Option<State>) -> Vec<Approval> {
+        self.memory().history(state, self.now())
+    }
+
+    /// One approval as it is now.
+    pub fn approval(&self, id: &str) -> Option<Approval> {
+        let now = self.now();
+        self.memory().approval(id).map(|approval| approval.at(now))
+    }
+
+    /// Tells those who follow what a decision has made of an approval.
+    fn publish_approval(&self, trace: Option<&ApprovalTrace>) {
+        let id = match trace {
+            Some(ApprovalTrace::Asked(asked)) => &asked.id,
+            Some(ApprovalTrace::Used { id, again: false, .. }) => id,
+            _ => return,
+        };
+        if let Some(approval) = self.approval(id) {
+            self.feed.publish(approval);
+        }
+    }
+
     /// A person decides about what waits. It is recorded before it counts.
     async fn settle(&self, id: &str, decided: Decided) -> Result<Approval, Code> {
         let _one = self.settling.lock().await;
@@ -323,6 +376,7 @@ impl App {
             return Err(Code::AuditUnavailable);
         }
         self.memory().set(approval.clone());
+        self.feed.publish(approval.clone());
         Ok(approval)
     }
 

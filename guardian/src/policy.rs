@@ -55,19 +55,26 @@
 //! messages of the A2S executor, which says both. A message that does not say what a rule asks for
 //! by name is none that the rule is about.
 //!
+//! `user` is the id or the e-mail address of the user, `context.user.id` or `context.user.email`. What a
+//! token does for an end user has the end user as `user` and the token as `caller`: a rule that
+//! denies, changes or asks a person applies if either fits, one that allows only by the user. A
+//! message without a user fits every rule by user that denies or changes, and none that allows; one
+//! that would ask a person denies it with the reason `user_unknown`. A condition that reads `user`
+//! or `caller` is a rule by user likewise.
+//!
 //! A condition is CEL over `method`, `tool`, `inputs`, `outputs`, `is_error`, `texts`, `reasoning`,
-//! `session`, `metadata` (of the session), `agent`, `user`, `capability`, `turn`, `step` and `params`
+//! `session`, `metadata` (of the session), `agent`, `user`, `caller`, `capability`, `turn`, `step` and `params`
 //! (the whole message). Texts that a message does not have are empty; a member of `inputs` that is
 //! not there is an error, so ask `has(inputs.city)` first. A condition that fails at a message
 //! denies it with the reason `policy_error`.
 //!
 //! A rule with `limit` counts the messages that it is about, and applies to those beyond the limit.
 //! What is denied in the end is not counted. `spend` is CEL like a condition, and gives a number.
-//! Counts are `per` session unless it says user, agent, capability, tool or all, and look back
+//! Counts are `per` session unless it says user (with the caller), agent, capability, tool or all, and look back
 //! `within` a time of at most 31 days, which is what is meant without it.
 //!
 //! `approve` denies with the reason `approval_required` and an id, until a person has agreed to
-//! exactly this: the same tool, inputs, capability, agent and user. Then the same message is allowed,
+//! exactly this: the same tool, inputs, capability, agent, user and caller. Then the same message is allowed,
 //! once, within the time that `approval` says, else an hour.
 //!
 //! `capability.preview` is true when somebody plans a run of the A2S executor and only wants to know
@@ -103,7 +110,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use approval::Wanted;
-use facts::Facts;
+use facts::{Facts, Names};
 use format::DefaultWord;
 use limit::Limit;
 use memory::Standing;
@@ -111,10 +118,10 @@ use modification::Modification;
 use rule::{Effect, Rule};
 
 pub use approval::{Approval, Decided, State};
-pub(crate) use facts::{texts, tool_of};
+pub(crate) use facts::{caller_of, texts, tool_of, user_of};
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
-pub(crate) use memory::{ApprovalTrace, Charge, Memory, Traces};
+pub(crate) use memory::{ApprovalTrace, Charge, Kept, Memory, Traces};
 pub(crate) use modification::Opened;
 
 /// Rules that were checked.
@@ -183,6 +190,11 @@ impl Policy {
     /// How many rules it has.
     pub fn rules(&self) -> usize {
         self.rules.len()
+    }
+
+    /// The ids of the rules that depend on the user of a message.
+    pub fn rules_by_user(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().filter(|rule| rule.is_by_user()).map(|rule| rule.id.as_str())
     }
 
     /// Decide on a message as if none had been before it. The same message always gets the same
@@ -254,6 +266,9 @@ impl Judging<'_> {
                     self.applied.explain(rule);
                     break;
                 }
+                Effect::Approve { .. } if rule.is_by_user() && !facts.names().has_user() => {
+                    return self.applied.refuse_without_user(rule);
+                }
                 Effect::Approve { within } => match self.ask_person(rule, *within, &call) {
                     Ok(()) => {
                         self.applied.explain(rule);
@@ -318,7 +333,7 @@ impl Judging<'_> {
         within: SignedDuration,
         call: &Call,
     ) -> Result<(), Box<Ruling>> {
-        let wanted = Wanted { rule: &rule.id, binding: approval::binding(call), within };
+        let wanted = Wanted::of(&rule.id, call, within);
         let words = rule.message.clone().unwrap_or_else(|| "A person has to approve this.".into());
         let required = vec!["approval_required".to_owned()];
         if self.is_preview {
@@ -330,33 +345,49 @@ impl Judging<'_> {
                     Ok(())
                 }
                 Some(State::Rejected) => Err(self.applied.reject(&words, [])),
-                Some(State::Waiting | State::Used) | None => {
+                Some(State::Waiting | State::Used | State::Expired) | None => {
                     Err(Box::new(self.applied.refuse(required, words, [])))
                 }
             };
         }
         let standing = self.remember().stand(wanted, self.now);
         match standing {
-            Standing::Used(id) => {
-                self.applied.traces.approval = Some(ApprovalTrace::Used { id });
+            Standing::Used(trace) => {
+                self.applied.traces.approval = Some(trace);
                 Ok(())
             }
             Standing::Waiting(approval, trace) => {
                 self.applied.traces.approval = Some(trace);
                 let Approval { id, until, .. } = &approval;
                 let message = format!("{words} It waits for the approval {id} until {until:.0}.");
-                let data = [("approval_id", json!(id)), ("approval_until", json!(until))];
+                let data = [
+                    ("approval_id", json!(id)),
+                    ("approval_until", json!(until)),
+                    ("approval", data_of(&approval)),
+                ];
                 Err(Box::new(self.applied.refuse(required, message, data)))
             }
             Standing::Rejected(approval) => {
                 let id = approval.id.clone();
                 self.applied.traces.approval = Some(ApprovalTrace::Known { id });
-                let data = [("approval_id", json!(approval.id))];
+                let data = [("approval_id", json!(approval.id)), ("approval", data_of(&approval))];
                 Err(self.applied.reject(&words, data))
             }
             Standing::Full => {
-                let message = format!("{words} So many wait already that nobody can be asked.");
+                let message =
+                    format!("{words} So many approvals wait already that no person can be asked.");
                 let codes = vec!["approvals_full".to_owned()];
+                Err(Box::new(self.applied.refuse(codes, message, [])))
+            }
+            Standing::QuotaReached(most) => {
+                let who = match Names::of(call).has_user() {
+                    true => "this user",
+                    false => "those who state no user",
+                };
+                let message = format!(
+                    "{words} {most} approvals wait for {who} already; wait until some are decided."
+                );
+                let codes = vec!["approvals_quota".to_owned()];
                 Err(Box::new(self.applied.refuse(codes, message, [])))
             }
         }
@@ -423,6 +454,15 @@ impl Applied {
         self.refuse(reason_codes, message, [])
     }
 
+    /// A rule that asks a person about some users can neither be passed over without knowing the
+    /// user, nor be granted.
+    fn refuse_without_user(&mut self, rule: &Rule) -> Ruling {
+        let codes = vec!["user_unknown".to_owned()];
+        let id = &rule.id;
+        let message = format!("The rule {id} depends on the user, and the message states none.");
+        self.refuse(codes, message, [])
+    }
+
     fn fail(&mut self, rule: &Rule, reason: &str) -> Ruling {
         self.rules.push(rule.id.clone());
         let codes = vec!["policy_error".to_owned()];
@@ -466,6 +506,12 @@ impl Applied {
         let answer = Answer { reason_codes, data, ..Answer::new(decision, message) };
         Ruling { answer, rules, traces: std::mem::take(&mut self.traces) }
     }
+}
+
+/// What an agent learns of an approval that it waits for.
+fn data_of(approval: &Approval) -> Value {
+    let status = approval.state.status();
+    json!({"id": approval.id, "status": status, "expiresAt": approval.until})
 }
 
 /// `sha256:` and lowercase hex.

@@ -22,6 +22,9 @@ Exit codes:
   2  the command was not understood";
 
 const AFTER_AUDIT: &str = "\
+The log is in segments: audit.jsonl, and the closed ones beside it (audit.000001.jsonl). All are
+checked; with --after from the oldest one that is there.
+
 A chain alone cannot show that its end was cut off: keep the digest that `verify` prints somewhere
 else, and give it with --head later: the log has to have it still.
 
@@ -35,8 +38,8 @@ pub(crate) enum GuardianCommand {
     /// Hold a policy to cases
     #[command(after_help = AFTER_TEST)]
     Test(TestPolicyArgs),
-    /// List what waits for a person
-    Approvals,
+    /// List what waits for a person: who asks for what, where, since when and until when
+    Approvals(ApprovalsArgs),
     /// Approve what waits: it may be done once, within its time
     Approve(SettleArgs),
     /// Reject what waits: it is denied until its time is over
@@ -61,6 +64,17 @@ pub(crate) struct TestPolicyArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    /// Those that are pending, approved, rejected, used or expired, or all; the latest 1,000 of what
+    /// is over are kept [default: what waits, and what was decided and is not used yet]
+    #[arg(long, value_name = "STATUS", conflicts_with = "watch")]
+    pub(crate) status: Option<String>,
+    /// Show what waits, then go on with each change as it happens
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct SettleArgs {
     /// The id that the denial has told
     pub(crate) id: String,
@@ -76,11 +90,16 @@ pub(crate) struct SettleArgs {
 pub(crate) enum AuditCommand {
     /// Check that no record was changed, removed or moved
     Verify {
-        /// The log [default: audit.jsonl in the data folder]
+        /// The log: its segment in use, with the closed ones beside it [default: audit.jsonl in the
+        /// data folder]
         log: Option<PathBuf>,
         /// A digest that the log had at its end before, as `sha256:…`
         #[arg(long, value_name = "DIGEST")]
         head: Option<String>,
+        /// The digest at the end of the last segment that was archived: the oldest one here has to
+        /// follow it. Without it every segment has to be here
+        #[arg(long, value_name = "DIGEST")]
+        after: Option<String>,
     },
     /// Show records, the oldest first; the log is checked on the way
     Show(Box<ShowAuditArgs>),
@@ -90,7 +109,7 @@ pub(crate) enum AuditCommand {
 pub(crate) struct ShowAuditArgs {
     /// The log [default: audit.jsonl in the data folder]
     pub(crate) log: Option<PathBuf>,
-    /// Those of this event: decision, outcome, approval, policy, `shadow_policy` or recovery
+    /// Those of this event: decision, outcome, approval, policy, `shadow_policy`, recovery or segment
     #[arg(long)]
     pub(crate) event: Option<String>,
     /// Those with this decision: allow, deny or modify
@@ -108,7 +127,7 @@ pub(crate) struct ShowAuditArgs {
     /// Those of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Those of this user
+    /// Those of this user, or of this token that acts for one
     #[arg(long, value_name = "ID")]
     pub(crate) user: Option<String>,
     /// Those of this execution: what was decided of a call, and what came of it

@@ -14,6 +14,9 @@ pub(crate) struct PolicyArgs {
     /// Rules that are only tried: the audit log tells what they would have decided
     #[arg(long, env = "A2S_SHADOW_POLICY", value_name = "FILE")]
     pub(crate) shadow: Option<PathBuf>,
+    /// How long a segment of the audit log gets before the next one begins [default: 67108864]
+    #[arg(long, env = "A2S_AUDIT_SEGMENT_BYTES", value_name = "BYTES")]
+    pub(crate) audit_segment_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default, Args)]

@@ -22,15 +22,20 @@ pub(super) async fn guardian(
 ) -> Result<(), Failure> {
     match command {
         GuardianCommand::Test(arguments) => test::test(&arguments, output),
-        GuardianCommand::Approvals => approvals::list(&client()?, output).await,
+        GuardianCommand::Approvals(arguments) if arguments.watch => {
+            approvals::watch(&client()?, output).await
+        }
+        GuardianCommand::Approvals(arguments) => {
+            approvals::list(arguments.status.as_deref(), &client()?, output).await
+        }
         GuardianCommand::Approve(arguments) => {
             approvals::settle(&arguments, "approve", &client()?, output).await
         }
         GuardianCommand::Reject(arguments) => {
             approvals::settle(&arguments, "reject", &client()?, output).await
         }
-        GuardianCommand::Audit { command: AuditCommand::Verify { log, head } } => {
-            audit::verify(&audit::log_path(log, data_dir), head.as_deref(), output)
+        GuardianCommand::Audit { command: AuditCommand::Verify { log, head, after } } => {
+            audit::verify(&audit::log_path(log, data_dir), head.as_deref(), after, output)
         }
         GuardianCommand::Audit { command: AuditCommand::Show(arguments) } => {
             let log = audit::log_path(arguments.log.clone(), data_dir);

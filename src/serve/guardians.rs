@@ -77,26 +77,33 @@ impl Guardians {
         Ok(())
     }
 
-    /// As the executor is told, where `own` is the guardian of this process.
+    /// As the executor is told, where `own` is the guardian of this process. All may be asked about
+    /// responses of `max_response_bytes`.
     ///
     /// # Errors
     /// The guardian of this process is among them, and there is none.
     pub(super) fn into_config(
         self,
         own: Option<&guardian::App>,
+        max_response_bytes: usize,
     ) -> Result<executor::Guardian, Failure> {
         let guardians = match self {
             Self::Off => return Ok(executor::Guardian::Off),
             Self::Asked(guardians) => guardians,
         };
         let config = |guardian| match guardian {
-            Guardian::At(config) => Ok(*config),
+            Guardian::At(config) => Ok(GuardianConfig { max_response_bytes, ..*config }),
             Guardian::Builtin { fail, timeout } => {
                 let own = own.ok_or_else(|| {
                     Failure::new(Exit::Bad, CANNOT_SERVE, "there is no guardian in this process")
                 })?;
                 let config = GuardianConfig::in_process(Arc::new(own.clone()));
-                Ok(GuardianConfig { fail, timeout: timeout.unwrap_or(config.timeout), ..config })
+                Ok(GuardianConfig {
+                    fail,
+                    timeout: timeout.unwrap_or(config.timeout),
+                    max_response_bytes,
+                    ..config
+                })
             }
         };
         let configs = guardians.into_iter().map(config).collect::<Result<_, Failure>>();

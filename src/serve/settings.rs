@@ -46,6 +46,7 @@ pub(super) struct File {
     guardian_fail: Option<FailMode>,
     policy: Option<PathBuf>,
     shadow: Option<PathBuf>,
+    audit_segment_bytes: Option<u64>,
     registry: Option<Url>,
     registry_token: Option<Secret>,
     registry_token_file: Option<PathBuf>,
@@ -162,11 +163,18 @@ impl File {
     }
 
     /// The rules of our own guardian.
-    pub(super) fn rules(&self, arguments: PolicyArgs) -> Rules {
-        Rules {
+    pub(super) fn rules(&self, arguments: PolicyArgs) -> Result<Rules, Failure> {
+        let limits: executor::Limits = read_limits("limits", self.limits.clone())?;
+        let segment_bytes = arguments.audit_segment_bytes.or(self.audit_segment_bytes);
+        if segment_bytes == Some(0) {
+            return Err(Failure::argument("a segment of the audit log has at least one byte"));
+        }
+        Ok(Rules {
             policy: arguments.policy.or_else(|| self.policy.clone()),
             shadow: arguments.shadow.or_else(|| self.shadow.clone()),
-        }
+            max_response_bytes: Some(limits.max_response_bytes),
+            segment_bytes,
+        })
     }
 
     /// Where the registry answers, and what it is shown.

@@ -143,6 +143,10 @@ pub(crate) struct Rules {
     pub(crate) policy: Option<PathBuf>,
     /// Those that are only tried.
     pub(crate) shadow: Option<PathBuf>,
+    /// The longest response that it may be asked about, in bytes.
+    pub(crate) max_response_bytes: Option<usize>,
+    /// How long a segment of its audit log gets, in bytes.
+    pub(crate) segment_bytes: Option<u64>,
 }
 
 impl Rules {
@@ -214,8 +218,11 @@ impl Parts {
     /// The rules of the guardian that runs in this process, when one does.
     fn own_guardian(&self) -> Option<Rules> {
         let beside = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
-        let alone = self.guardian.as_ref().map(|part| &part.rules);
-        alone.or_else(|| beside.map(|part| &part.rules)).cloned()
+        let beside = beside.map(|part| Rules {
+            max_response_bytes: Some(part.outbound.limits.max_response_bytes),
+            ..part.rules.clone()
+        });
+        self.guardian.as_ref().map(|part| part.rules.clone()).or(beside)
     }
 }
 
@@ -275,7 +282,9 @@ impl Stack {
                 let journal = parts.executor.as_ref().map(|part| part.journal.durability);
                 let sync = journal.unwrap_or_default() == executor::Durability::Full;
                 let watched = rules.is_some();
-                let app = open_guardian(&folder, rules, &token, sync, &mut metrics)?;
+                let asking = parts.guardian.as_ref().and_then(|part| part.asking.as_ref());
+                let asking = asking.map(|asking| guardian::Token::new(asking.reveal()));
+                let app = open_guardian(&folder, rules, &token, asking, sync, &mut metrics)?;
                 let protocol = guard_protocol(app.protocol_routes(), door.clone());
                 routes = routes.merge(protocol).merge(app.approval_routes());
                 description.merge(guardian::App::openapi());
@@ -289,7 +298,10 @@ impl Stack {
         let executor = match parts.executor {
             Some(part) => {
                 let secret = Secret::new(token.as_str());
-                let guardian = part.guardians.clone().into_config(guardian.as_ref())?;
+                let guardian = part
+                    .guardians
+                    .clone()
+                    .into_config(guardian.as_ref(), part.outbound.limits.max_response_bytes)?;
                 if let Some((agent, others)) = parts.agent.zip(others.clone()) {
                     let own = client(&url, Some(token.clone()), None)?;
                     let (app, mcp) = agent.open(own, &guardian, secret, others, &stop)?;
@@ -500,18 +512,24 @@ fn open_guardian(
     folder: &Folder,
     rules: Rules,
     token: &str,
+    asking: Option<guardian::Token>,
     sync: bool,
     metrics: &mut Registry,
 ) -> Result<guardian::App, Failure> {
     use guardian::PolicySource;
+    let usual = guardian::Config::new(
+        rules.policy.map_or(PolicySource::AllowAll, PolicySource::File),
+        folder.path(),
+    );
+    let max_body_bytes = rules.max_response_bytes.map(guardian::Config::body_bytes);
     let config = guardian::Config {
         sync,
+        max_body_bytes: max_body_bytes.unwrap_or(usual.max_body_bytes),
+        max_segment_bytes: rules.segment_bytes.unwrap_or(usual.max_segment_bytes),
         shadow: rules.shadow.map(PolicySource::File),
         token: Some(guardian::Token::new(token)),
-        ..guardian::Config::new(
-            rules.policy.map_or(PolicySource::AllowAll, PolicySource::File),
-            folder.path(),
-        )
+        asking,
+        ..usual
     };
     let metrics = metrics.sub_registry_with_prefix("guardian");
     guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {

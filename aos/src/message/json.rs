@@ -20,6 +20,14 @@ pub struct Limits {
     pub depth: usize,
 }
 
+impl Limits {
+    /// Limits that every message about a response of so many bytes fits into. A text is escaped as
+    /// JSON, and that JSON once more as a text of the message: eight bytes for one at most.
+    pub const fn for_response(bytes: usize) -> Self {
+        Self { bytes: bytes.saturating_mul(8).saturating_add(1 << 20), depth: 64 }
+    }
+}
+
 impl Default for Limits {
     /// 4 MiB and 64 levels: above any step that a person could judge.
     fn default() -> Self {

@@ -220,9 +220,8 @@ fn read_result(result: Value) -> Result<Body, ResponseError> {
         return Pong::read(Value::Object(members.rest())).map(Body::Pong).map_err(in_result);
     }
     let said: Value = members.optional("decision").map_err(in_result)?.unwrap_or_default();
-    // Guardians have sent "deny " and "DENY", and one page of the texts says "block".
-    let word = said.as_str().map(|word| word.trim().to_ascii_lowercase());
-    let decision = match word.as_deref() {
+    // The exact words of the protocol. One page of the texts spells `deny` as `block`.
+    let decision = match said.as_str() {
         Some("deny" | "block") => {
             return Ok(Body::Decision(Answer {
                 decision: Decision::Deny,

@@ -190,7 +190,7 @@ struct Case {
     opens: bool,
 }
 
-const CASES: [Case; 24] = [
+const CASES: [Case; 25] = [
     Case { name: "silent", reply: |_| Reply::Silence, reason: "guardian_timeout", opens: true },
     Case {
         name: "stops halfway",
@@ -317,6 +317,12 @@ const CASES: [Case; 24] = [
     Case {
         name: "unknown decision",
         reply: |_| Reply::Result(json!({"decision": "ask", "message": "may I?"})),
+        reason: "guardian_unknown_decision",
+        opens: false,
+    },
+    Case {
+        name: "a decision in other letters",
+        reply: |_| Reply::Result(json!({"decision": "ALLOW", "message": ""})),
         reason: "guardian_unknown_decision",
         opens: false,
     },

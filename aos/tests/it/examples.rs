@@ -386,7 +386,6 @@ fn answers_are_read_in_every_spelling() {
         &["a"],
     );
     check(json!({"decision": "deny", "message": "no"}), "deny", &[]);
-    check(json!({"decision": " DENY \n", "message": "no"}), "deny", &[]);
     check(json!({"decision": "block", "message": "no"}), "deny", &[]);
     // A deny stands, whatever else is wrong with it.
     check(json!({"decision": "deny"}), "deny", &[]);
@@ -413,6 +412,13 @@ fn answers_that_cannot_be_followed_are_told_apart() {
     );
     check(r#"{"id":1,"result":{"decision":"allow","message":""}}"#, "jsonrpc");
     check(r#"{"jsonrpc":"2.0","id":1,"result":{"message":""}}"#, "unknown decision");
+    for word in
+        ["ALLOW", "Allow", "allow ", " allow", "DENY", "deny\\n", "BLOCK", "MODIFY", "allowed"]
+    {
+        let answer =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"decision":"{word}","message":""}}}}"#);
+        check(&answer, "unknown decision");
+    }
     check(
         r#"{"jsonrpc":"2.0","id":1,"result":{"decision":"ask","message":""}}"#,
         "unknown decision \"ask\"",

@@ -35,6 +35,9 @@ pub struct GuardianConfig {
     pub fail: FailModes,
     /// How long it may think about one question.
     pub timeout: Duration,
+    /// The longest response that it may be asked about, in bytes: an answer that changes it has room
+    /// for as much. [`Limits::max_response_bytes`](crate::Limits::max_response_bytes) belongs here.
+    pub max_response_bytes: usize,
 }
 
 /// Where a guardian is asked.
@@ -101,7 +104,13 @@ impl GuardianConfig {
     }
 
     fn named(name: String, endpoint: Endpoint) -> Self {
-        Self { endpoint, name, fail: FailMode::Closed.into(), timeout: Duration::from_secs(5) }
+        Self {
+            endpoint,
+            name,
+            fail: FailMode::Closed.into(),
+            timeout: Duration::from_secs(5),
+            max_response_bytes: crate::Limits::default().max_response_bytes,
+        }
     }
 
     /// How it is asked over HTTP.

@@ -1,4 +1,5 @@
-//! Any bytes as a message: there is always a correct answer, and no allow for what is no message.
+//! Any bytes as a message: there is always a correct answer, no allow for what is no message, and an
+//! answer in proportion to the message. `just fuzz-guardian` bounds the memory.
 
 #![no_main]
 
@@ -18,6 +19,8 @@ rules:
   - {id: b, decision: modify, modify: {set: {'x.y[*].z': 1}, remove: ['body.a'], redact: [{pattern: email}, {pattern: card}, {pattern: key}]}}
   - {id: c, on: toolCallRequest, limit: {spend: 'has(inputs.n) ? inputs.n : 1', most: 50}, decision: deny}
   - {id: d, host: '*.example', user: '*', decision: approve}
+  - {id: e, user: mallory, decision: deny}
+  - {id: f, when: \"caller.id == 'desk'\", limit: {calls: 1, per: user}, on: toolCallRequest, decision: deny}
 ",
     );
     policy.expect("a policy")
@@ -43,6 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
             Response { id: Some(request.id), body: Body::Decision(ruling.answer) }
         }
     };
+    assert!(answer.to_vec().len() <= (64 << 10) + 64 * bytes.len(), "an answer in proportion");
     // A change can make a message longer than the reader takes by default.
     let limits = Limits { bytes: usize::MAX, depth: 128 };
     assert_eq!(Response::from_slice(&answer.to_vec(), limits).as_ref(), Ok(&answer));

@@ -1,32 +1,42 @@
-//! The chained file: open, append, verify.
+//! The chained files: open, append, rotate. The one place that writes the log.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use data_encoding::HEXLOWER;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
+use super::checkpoint::Checkpoints;
+use super::record::Entry;
+use super::records::{MAX_LINE, digest_of, read_link, segment_of};
+use super::segments::{Segments, name_of, open_private};
 use crate::error::Error;
-
-/// Longest line that is read back, well above the longest that is written.
-const MAX_LINE: u64 = 4 << 20;
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Whether each record is flushed to the disk itself, not to the system only.
     pub(crate) sync: bool,
-    /// The file is not made longer than this.
+    /// The segments together are not made longer than this.
     pub(crate) max_bytes: Option<u64>,
+    /// A segment that is as long as this is closed.
+    pub(crate) segment_bytes: u64,
 }
 
-/// A log that is open for writing. It holds a lock on the file.
+/// A log that is open for writing. It holds a lock on the log and one on the segment in use.
 #[derive(Debug)]
 pub(crate) struct Chain {
+    checkpoints: Checkpoints,
+    _lock: File,
+    segments: Segments,
     file: File,
     options: Options,
+    /// The number of the segment in use.
+    segment: u64,
+    /// Whether the segment in use was closed and the next is not there yet.
+    is_closed: bool,
+    /// How long the closed segments are.
+    closed_bytes: u64,
     /// How much of the file is whole records.
     length: u64,
     /// Whether the file may hold more than that, since a write failed.
@@ -37,41 +47,40 @@ pub(crate) struct Chain {
     head: Option<String>,
 }
 
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.checkpoints.finish();
+    }
+}
+
+/// Where a chain ends.
+struct End {
+    segment: u64,
+    number: u64,
+    head: Option<String>,
+}
+
 impl Chain {
     /// Open or make the log. What a crash left unfinished at its end is moved to a file with
     /// `.torn` added to the name; the second value is its length.
     pub(crate) fn open(path: &Path, options: Options) -> Result<(Self, Option<u64>), Error> {
+        let segments = Segments::of(path);
         let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
+        let lock = open_private(&segments.lock_path()).map_err(unavailable)?;
+        lock_file(&lock, path)?;
         let mut file = open_private(path).map_err(unavailable)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::AuditInUse { path: path.to_owned() });
+        // A guardian of a version without segments locks this one alone.
+        lock_file(&file, path)?;
+        let tail = Tail::read(&mut file, path)?;
+        let end = match tail.last(path)? {
+            Some((number, head)) => {
+                let segment = first_segment(&mut file).map_err(unavailable)?;
+                End { segment, number, head: Some(head) }
             }
-            Err(TryLockError::Error(source)) => return Err(unavailable(source)),
-        }
-        let end = file.metadata().map_err(unavailable)?.len();
-        let tail = read_tail(&mut file, end).map_err(unavailable)?;
-        let whole = tail.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        if whole == 0 && (tail.len() as u64) < end {
-            let reason = "its last line is too long to be a record".to_owned();
-            return Err(Error::AuditBroken { path: path.to_owned(), reason });
-        }
-        let torn = &tail[whole..];
-        let length = end - torn.len() as u64;
-        let last = tail[..whole]
-            .strip_suffix(b"\n")
-            .map(|lines| lines.rsplit(|&byte| byte == b'\n').next());
-        let (number, head) = match last.flatten() {
-            None => (0, None),
-            Some(line) => {
-                let link = read_link(line).map_err(|reason| Error::AuditBroken {
-                    path: path.to_owned(),
-                    reason: format!("its last record {reason}"),
-                })?;
-                (link.number, Some(link.digest))
-            }
+            None => end_of_closed(&segments)?,
         };
+        let length = tail.whole_length();
+        let torn = tail.torn();
         let torn_length = (!torn.is_empty()).then_some(torn.len() as u64);
         if torn_length.is_some() {
             set_aside(path, torn)
@@ -79,7 +88,30 @@ impl Chain {
                 .and_then(|()| file.sync_all())
                 .map_err(unavailable)?;
         }
-        Ok((Self { file, options, length, is_torn: false, number, head }, torn_length))
+        let closed_bytes = closed_bytes(&segments).map_err(unavailable)?;
+        let End { segment, number, head } = end;
+        let chain = Self {
+            checkpoints: Checkpoints::default(),
+            _lock: lock,
+            segments,
+            file,
+            options,
+            segment,
+            is_closed: false,
+            closed_bytes,
+            length,
+            is_torn: false,
+            number,
+            head,
+        };
+        Ok((chain, torn_length))
+    }
+
+    /// Brings the checkpoint up to the closed segments, beside what goes on.
+    pub(crate) fn write_checkpoint(&mut self) {
+        if 1 < self.segment {
+            self.checkpoints.start(&self.segments);
+        }
     }
 
     /// Whether a record is on the disk itself when it is appended.
@@ -94,27 +126,18 @@ impl Chain {
             self.file.set_len(self.length)?;
             self.is_torn = false;
         }
-        let (mut number, mut head) = (self.number, self.head.clone());
-        let mut lines = Vec::new();
-        for entry in entries {
-            number += 1;
-            let start = lines.len();
-            match &head {
-                Some(head) => {
-                    write!(lines, r#"{{"v":1,"seq":{number},"previous":"{head}","#)?;
-                }
-                None => write!(lines, r#"{{"v":1,"seq":{number},"previous":null,"#)?,
-            }
-            lines.extend_from_slice(&entry.as_ref()[1..]);
-            let digest = digest_of(&lines[start..]);
-            lines.pop();
-            writeln!(lines, r#","digest":"{digest}"}}"#)?;
-            head = Some(digest);
+        if self.options.segment_bytes <= self.length {
+            self.close_segment()?;
         }
+        if self.is_closed {
+            self.begin_segment()?;
+        }
+        let is_later_segment = 1 < self.segment && self.length == 0;
+        let header = is_later_segment.then(|| Entry::of_segment(self.segment, entries));
+        let texts = header.iter().map(Entry::as_ref).chain(entries.iter().map(AsRef::as_ref));
+        let (lines, number, head) = self.chained(texts)?;
         let length = self.length + lines.len() as u64;
-        if self.options.max_bytes.is_some_and(|most| most < length) {
-            return Err(io::Error::other("the audit log has reached its largest size"));
-        }
+        self.check_room(length)?;
         self.is_torn = true;
         self.file.write_all(&lines)?;
         if self.options.sync {
@@ -124,22 +147,173 @@ impl Chain {
         (self.number, self.head, self.length) = (number, head, length);
         Ok(())
     }
+
+    /// The lines of records that follow the last one.
+    fn chained<'e>(
+        &self,
+        texts: impl Iterator<Item = &'e [u8]>,
+    ) -> io::Result<(Vec<u8>, u64, Option<String>)> {
+        let (mut number, mut head) = (self.number, self.head.clone());
+        let mut lines = Vec::new();
+        for text in texts {
+            number += 1;
+            let start = lines.len();
+            match &head {
+                Some(head) => {
+                    write!(lines, r#"{{"v":1,"seq":{number},"previous":"{head}","#)?;
+                }
+                None => write!(lines, r#"{{"v":1,"seq":{number},"previous":null,"#)?,
+            }
+            lines.extend_from_slice(&text[1..]);
+            let digest = digest_of(&lines[start..]);
+            lines.pop();
+            writeln!(lines, r#","digest":"{digest}"}}"#)?;
+            head = Some(digest);
+        }
+        Ok((lines, number, head))
+    }
+
+    fn check_room(&mut self, length: u64) -> io::Result<()> {
+        let Some(most) = self.options.max_bytes else { return Ok(()) };
+        if most < self.closed_bytes + length {
+            // Segments may have been archived since.
+            self.closed_bytes = closed_bytes(&self.segments)?;
+        }
+        if most < self.closed_bytes + length {
+            return Err(io::Error::other("the audit log has reached its largest size"));
+        }
+        Ok(())
+    }
+
+    /// Gives the segment in use the name of a closed one. A crash after it leaves no segment in use,
+    /// and the next start begins one.
+    fn close_segment(&mut self) -> io::Result<()> {
+        let path = self.segments.closed_path(self.segment);
+        if path.try_exists()? {
+            let name = name_of(&path);
+            return Err(io::Error::other(format!("the segment {name} is there already")));
+        }
+        self.file.sync_all()?;
+        std::fs::rename(self.segments.active(), &path)?;
+        self.is_closed = true;
+        self.segment += 1;
+        self.closed_bytes += self.length;
+        self.length = 0;
+        self.segments.sync_folder()
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let file = open_private(self.segments.active())?;
+        file.try_lock()?;
+        // What a failed start of this segment has left is no record yet.
+        file.set_len(0)?;
+        self.segments.sync_folder()?;
+        self.file = file;
+        self.is_closed = false;
+        self.checkpoints.start(&self.segments);
+        Ok(())
+    }
 }
 
-fn open_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        let file = options.mode(0o600).open(path)?;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+fn lock_file(file: &File, path: &Path) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Error::AuditInUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => {
+            Err(Error::AuditUnavailable { path: path.to_owned(), source })
         }
-        Ok(file)
     }
-    #[cfg(not(unix))]
-    options.open(path)
+}
+
+/// The end of a file: its last records, and what a crash left unfinished after them.
+struct Tail {
+    bytes: Vec<u8>,
+    /// How many of the bytes are whole lines.
+    whole: usize,
+    /// How long the file is.
+    end: u64,
+}
+
+impl Tail {
+    fn read(file: &mut File, path: &Path) -> Result<Self, Error> {
+        let read = |file: &mut File| -> io::Result<Self> {
+            let end = file.metadata()?.len();
+            let bytes = read_tail(file, end)?;
+            let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            Ok(Self { bytes, whole, end })
+        };
+        let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
+        let tail = read(file).map_err(unavailable)?;
+        if tail.whole == 0 && (tail.bytes.len() as u64) < tail.end {
+            let reason = "its last line is too long to be a record".to_owned();
+            return Err(Error::AuditBroken { path: path.to_owned(), reason });
+        }
+        Ok(tail)
+    }
+
+    fn torn(&self) -> &[u8] {
+        &self.bytes[self.whole..]
+    }
+
+    fn whole_length(&self) -> u64 {
+        self.end - self.torn().len() as u64
+    }
+
+    /// Number and digest of the last record.
+    fn last(&self, path: &Path) -> Result<Option<(u64, String)>, Error> {
+        let lines = self.bytes[..self.whole].strip_suffix(b"\n");
+        let last = lines.and_then(|lines| lines.rsplit(|&byte| byte == b'\n').next());
+        let Some(line) = last else { return Ok(None) };
+        let link = read_link(line).map_err(|reason| Error::AuditBroken {
+            path: path.to_owned(),
+            reason: format!("its last record {reason}"),
+        })?;
+        Ok(Some((link.number, link.digest)))
+    }
+}
+
+/// The number of the segment that a file with records is.
+fn first_segment(file: &mut File) -> io::Result<u64> {
+    use std::io::BufRead as _;
+    let mut line = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    io::BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    let record: Value = serde_json::from_slice(&line).unwrap_or_default();
+    Ok(segment_of(&record).unwrap_or(1))
+}
+
+/// Where the closed segments end, when the one in use has no record yet.
+fn end_of_closed(segments: &Segments) -> Result<End, Error> {
+    let unavailable =
+        |source| Error::AuditUnavailable { path: segments.active().to_owned(), source };
+    let Some(&last) = segments.closed().map_err(unavailable)?.last() else {
+        return Ok(match super::checkpoint::Checkpoint::load(segments) {
+            // Everything but the checkpoint was archived.
+            checkpoint if 0 < checkpoint.segment => End {
+                segment: checkpoint.segment + 1,
+                number: checkpoint.records,
+                head: checkpoint.head,
+            },
+            _ => End { segment: 1, number: 0, head: None },
+        });
+    };
+    let path = segments.closed_path(last);
+    let mut file = File::open(&path).map_err(unavailable)?;
+    let tail = Tail::read(&mut file, &path)?;
+    match tail.last(&path)? {
+        Some((number, head)) if tail.torn().is_empty() => {
+            Ok(End { segment: last + 1, number, head: Some(head) })
+        }
+        _ => {
+            let reason = "its last line is unfinished".to_owned();
+            Err(Error::AuditBroken { path, reason })
+        }
+    }
+}
+
+fn closed_bytes(segments: &Segments) -> io::Result<u64> {
+    let paths = segments.closed()?.into_iter().map(|number| segments.closed_path(number));
+    paths.map(|path| Ok(std::fs::metadata(path)?.len())).sum()
 }
 
 /// The last bytes of the file, at most [`MAX_LINE`] of them twice over.
@@ -159,132 +333,13 @@ fn set_aside(path: &Path, torn: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn digest_of(record: &[u8]) -> String {
-    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(record)))
-}
-
-/// What ties a record to its neighbours.
-struct Link {
-    number: u64,
-    previous: Option<String>,
-    digest: String,
-    record: Value,
-}
-
-/// Read one line and check its digest.
-fn read_link(line: &[u8]) -> Result<Link, String> {
-    let record: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
-    let digest = record["digest"].as_str().ok_or("has no digest")?.to_owned();
-    let seal = format!(",\"digest\":\"{digest}\"}}");
-    let body = line.strip_suffix(seal.as_bytes()).ok_or("does not end with its digest")?;
-    if digest_of(&[body, b"}"].concat()) != digest {
-        return Err("does not have the digest it says".to_owned());
-    }
-    let number = record["seq"].as_u64().ok_or("has no number")?;
-    let previous = record["previous"].as_str().map(str::to_owned);
-    Ok(Link { number, previous, digest, record })
-}
-
-/// A log whose chain is whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
-    /// How many records it has.
-    pub records: u64,
-    /// The digest of the last one, as `sha256:…`.
-    pub head: Option<String>,
-}
-
-/// A log whose chain is not whole, or that cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Broken {
-    /// The file cannot be read.
-    #[error("the audit log cannot be read: {0}")]
-    Unreadable(#[from] io::Error),
-    /// The first line that does not fit.
-    #[error("line {line} of the audit log {reason}")]
-    Line {
-        /// The line, counted from 1.
-        line: u64,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-/// Check the whole chain of a log file. It may be in use.
-///
-/// # Errors
-/// The first record that does not fit, or the file cannot be read.
-pub fn verify(path: &Path) -> Result<Verified, Broken> {
-    let mut records = Records::open(path)?;
-    records.by_ref().try_for_each(|record| record.map(drop))?;
-    Ok(records.verified)
-}
-
-/// The records of a log file in order, each checked to follow the one before it. After one that does
-/// not, nothing more comes.
-#[derive(Debug)]
-pub struct Records {
-    lines: BufReader<File>,
-    line: Vec<u8>,
-    verified: Verified,
-    is_over: bool,
-}
-
-impl Records {
-    /// Those of a file, which may be in use.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn open(path: &Path) -> Result<Self, Broken> {
-        let lines = BufReader::new(File::open(path)?);
-        let verified = Verified { records: 0, head: None };
-        Ok(Self { lines, line: Vec::new(), verified, is_over: false })
-    }
-
-    /// What was read of the chain until now.
-    pub fn verified(&self) -> &Verified {
-        &self.verified
-    }
-
-    fn read(&mut self) -> Result<Option<Value>, Broken> {
-        self.line.clear();
-        if (&mut self.lines).take(MAX_LINE).read_until(b'\n', &mut self.line)? == 0 {
-            return Ok(None);
-        }
-        let number = self.verified.records + 1;
-        let broken = |reason: &str| Broken::Line { line: number, reason: reason.to_owned() };
-        let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
-        let link = read_link(line).map_err(|reason| broken(&reason))?;
-        if link.number != number {
-            return Err(broken("has another number than its place"));
-        }
-        if link.previous != self.verified.head {
-            return Err(broken("does not follow the record before it"));
-        }
-        self.verified = Verified { records: number, head: Some(link.digest) };
-        Ok(Some(link.record))
-    }
-}
-
-impl Iterator for Records {
-    type Item = Result<Value, Broken>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
-            return None;
-        }
-        let record = self.read().transpose();
-        self.is_over = !matches!(record, Some(Ok(_)));
-        record
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::records::verify;
     use super::*;
     use serde_json::json;
 
-    const OPTIONS: Options = Options { sync: false, max_bytes: None };
+    const OPTIONS: Options = Options { sync: false, max_bytes: None, segment_bytes: u64::MAX };
 
     fn open(path: &Path) -> (Chain, Option<u64>) {
         Chain::open(path, OPTIONS).unwrap()

@@ -12,7 +12,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::policy::{Approval, ApprovalTrace, Charge, Opened, Policy, Ruling, tool_of};
+use crate::policy::{
+    Approval, ApprovalTrace, Charge, Opened, Policy, Ruling, caller_of, tool_of, user_of,
+};
 
 /// Longest text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
@@ -88,6 +90,8 @@ struct Decided<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<Cow<'a, str>>,
@@ -146,7 +150,8 @@ impl Entry {
     /// What was read of texts is in `opened`.
     pub(crate) fn of_step(time: Timestamp, step: &Step<'_>, opened: &mut Opened) -> Vec<Self> {
         let call = &step.request.call;
-        let capability = capability(call);
+        let capability = member(call, "capability", None);
+        let prepared = member(call, "request", Some(opened));
         let decided = Decided::of(step);
         let mut entries = Vec::with_capacity(2);
         if let Call::ToolCallResult(result) = call {
@@ -160,7 +165,10 @@ impl Entry {
         let call = step.policy.redact(call, opened);
         let content = content(&call, opened);
         entries.push(
-            decision.with("capability", capability.as_deref()).with("content", Some(&content)),
+            decision
+                .with("capability", capability.as_deref())
+                .with("prepared", prepared.as_deref())
+                .with("content", Some(&content)),
         );
         entries
     }
@@ -174,6 +182,17 @@ impl Entry {
     /// A line that a crash left unfinished was set aside.
     pub(crate) fn of_recovery(time: Timestamp, bytes: u64) -> Self {
         Self::new("recovery", time, json!({"set_aside_bytes": bytes}))
+    }
+
+    /// A segment begins, at the time of the first entry that is written to it.
+    pub(crate) fn of_segment(segment: u64, entries: &[impl AsRef<[u8]>]) -> Self {
+        #[derive(serde::Deserialize)]
+        struct Timed {
+            time: Timestamp,
+        }
+        let first = entries.first().and_then(|entry| serde_json::from_slice(entry.as_ref()).ok());
+        let time = first.map_or(Timestamp::UNIX_EPOCH, |Timed { time }| time);
+        Self::new("segment", time, json!({ "segment": segment }))
     }
 
     /// A policy came into force, or is only tried.
@@ -235,7 +254,8 @@ impl<'a> Decided<'a> {
                 name: cut_text(&context.agent.name),
                 version: cut_text(&context.agent.version),
             }),
-            user: context.and_then(|context| Some(cut_text(&context.user.as_ref()?.id))),
+            user: user_of(call).map(cut_text),
+            caller: caller_of(call).map(cut_text),
             execution: match call {
                 Call::ToolCallRequest(step) => Some(cut_text(&step.tool_call_request.execution_id)),
                 Call::ToolCallResult(step) => Some(cut_text(&step.execution_id)),
@@ -266,15 +286,26 @@ impl<'a> Said<'a> {
 
 /// What a record of a decision says of the act itself.
 pub(super) fn subject_of(details: &Object) -> Value {
-    let names = ["method", "tool", "capability", "agent", "user", "session", "content"];
+    let names = [
+        "method",
+        "tool",
+        "capability",
+        "agent",
+        "user",
+        "caller",
+        "session",
+        "prepared",
+        "content",
+    ];
     let present = |name: &str| Some((name.to_owned(), details.get(name)?.clone()));
     names.into_iter().filter_map(present).collect::<Object>().into()
 }
 
-/// Which capability runs as JSON, cut to what a record may hold.
-fn capability(call: &Call) -> Option<Vec<u8>> {
-    let members = call.context()?.extra.get("capability")?;
-    Some(to_json(&CutMembers { members, depth: MAX_DEPTH - 1, opened: None }))
+/// A member of the context as JSON, cut to what a record may hold: which capability runs, which
+/// request was prepared. The record has the latter as `prepared`, since `request` is the message.
+fn member(call: &Call, name: &str, opened: Option<&Opened>) -> Option<Vec<u8>> {
+    let members = call.context()?.extra.get(name)?;
+    Some(to_json(&CutMembers { members, depth: MAX_DEPTH - 1, opened }))
 }
 
 /// The params of a message without its context as JSON, cut to what a record may hold.

@@ -6,14 +6,19 @@ use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::chain::{Broken, Records};
+use super::checkpoint::Checkpoint;
 use super::record::subject_of;
+use super::records::Broken;
+use super::segments::Segments;
 use crate::policy::{Approval, Charge, Memory};
 
-/// Read a log from its beginning. It is checked on the way.
+/// Read what a log says since its checkpoint. It is checked on the way.
 pub(crate) fn replay(path: &Path, now: Timestamp) -> Result<Memory, Broken> {
-    let mut memory = Memory::default();
-    for record in Records::open(path)? {
+    let segments = Segments::of(path);
+    let checkpoint = Checkpoint::load(&segments);
+    let records = checkpoint.records_behind(&segments)?;
+    let mut memory = checkpoint.into_memory();
+    for record in records {
         apply(&record?, &mut memory);
     }
     memory.forget(now);
@@ -21,7 +26,7 @@ pub(crate) fn replay(path: &Path, now: Timestamp) -> Result<Memory, Broken> {
 }
 
 /// What is not there or has another form is of a time before it was recorded, and says nothing.
-fn apply(record: &Value, memory: &mut Memory) {
+pub(super) fn apply(record: &Value, memory: &mut Memory) {
     let approval = &record["approval"];
     match record["event"].as_str() {
         Some("decision") => {
@@ -38,7 +43,7 @@ fn apply(record: &Value, memory: &mut Memory) {
                         memory.replay_asked(Approval { subject, ..asked });
                     }
                 }
-                (Some("used"), Some(id)) => memory.replay_use(id),
+                (Some("used"), Some(id)) => memory.replay_use(id, approval["execution"].as_str()),
                 _ => {}
             }
         }

@@ -1,10 +1,27 @@
 //! From a short form to a message: what is not said is made up.
 
-use aos::message::{Method, Request};
+use aos::message::{Call, Method, Request};
 use serde_json::{Map, Value, json};
 
 use super::text::RequestText;
 use crate::policy::method_of;
+
+/// The execution of a message that states none.
+const EXECUTION: &str = "execution";
+
+/// The message as that of an execution of its own, unless it states which one it is of.
+pub(super) fn as_execution(request: &Request, number: u32) -> Request {
+    let mut request = request.clone();
+    let id = match &mut request.call {
+        Call::ToolCallRequest(step) => &mut step.tool_call_request.execution_id,
+        Call::ToolCallResult(step) => &mut step.execution_id,
+        _ => return request,
+    };
+    if id == EXECUTION {
+        *id = format!("{EXECUTION}-{number}");
+    }
+    request
+}
 
 /// The message.
 ///
@@ -24,8 +41,15 @@ pub(super) fn build(text: &RequestText) -> Result<Request, String> {
         params.insert("reasoning".to_owned(), reasoning.as_str().into());
     }
     let is_a2a = !method.as_str().starts_with("steps/") && method != Method::Mcp;
-    if !is_a2a {
-        params.insert("context".to_owned(), context(text));
+    let context = context(text);
+    match is_a2a {
+        false => drop(params.insert("context".to_owned(), context)),
+        // An A2A message is between agents; it says for whom beside them.
+        true => {
+            let who = ["user", "caller"].into_iter();
+            let who = who.filter_map(|name| Some((name.to_owned(), context.get(name)?.clone())));
+            params.insert("context".to_owned(), who.collect::<Map<_, _>>().into());
+        }
     }
     read(json!({"jsonrpc": "2.0", "id": "case", "method": method, "params": params}))
 }
@@ -75,7 +99,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
             let inputs =
                 text.inputs.iter().map(|(name, value)| json!({"name": name, "value": value}));
             let inputs: Value = inputs.collect();
-            json!({"toolCallRequest": {"executionId": "execution", "toolId": tool, "inputs": inputs}})
+            json!({"toolCallRequest": {"executionId": EXECUTION, "toolId": tool, "inputs": inputs}})
         }
         Method::ToolCallResult => {
             // What is no text is the JSON text of it, as agents send it.
@@ -84,7 +108,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
             let outputs =
                 text.outputs.iter().map(|output| json!({"kind": "text", "text": text_of(output)}));
             let result = json!({"outputs": outputs.collect::<Value>(), "isError": text.is_error});
-            json!({"toolCallResult": {"executionId": "execution", "result": result}, "toolId": tool})
+            json!({"toolCallResult": {"executionId": EXECUTION, "result": result}, "toolId": tool})
         }
         Method::Message => json!({"message": {
             "id": "message", "role": text.role.as_deref().unwrap_or("user"), "content": parts().collect::<Value>()
@@ -101,7 +125,7 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
         Method::Mcp | Method::A2aWrapped => {
             json!({"message": text.message.clone().unwrap_or_default()})
         }
-        _ => json!({"payload": text.message.clone().unwrap_or_default(), "context": {}}),
+        _ => json!({"payload": text.message.clone().unwrap_or_default()}),
     };
     if let Value::Object(params) = params { params } else { Map::new() }
 }
@@ -123,6 +147,9 @@ fn context(text: &RequestText) -> Value {
         }
         Some(Value::String(user)) => context["user"] = json!({"id": user}),
         Some(user) => context["user"] = user.clone(),
+    }
+    if let Some(caller) = &text.caller {
+        context["caller"] = json!({"id": caller});
     }
     let mut capability = match &text.capability {
         None => json!({}),

@@ -49,6 +49,8 @@ pub(super) struct RequestText {
     pub(super) message: Option<Map<String, Value>>,
     /// An id or an e-mail address, or both in an object.
     pub(super) user: Option<Value>,
+    /// The token that acts for the user.
+    pub(super) caller: Option<String>,
     pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
     /// A name, or an object.

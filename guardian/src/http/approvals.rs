@@ -1,9 +1,11 @@
 //! What waits for a person, over HTTP, for those who have the guardian's token.
 
+mod follow;
+
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -16,7 +18,8 @@ use utoipa_axum::routes;
 
 use crate::App;
 use crate::error::Code;
-use crate::policy::{Approval, Decided};
+use crate::policy::{Approval, Decided, State as Approved};
+use crate::token::Token;
 
 const MAX_BODY: usize = 16 << 10;
 
@@ -35,6 +38,7 @@ pub(crate) fn openapi() -> OpenApi {
 fn described() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_approvals))
+        .routes(routes!(show_approval))
         .routes(routes!(approve))
         .routes(routes!(reject))
 }
@@ -55,19 +59,100 @@ struct Words {
     reason: Option<String>,
 }
 
+/// How an approval stands.
+#[derive(Debug, Serialize, ToSchema)]
+struct ApprovalStatus {
+    id: String,
+    /// `pending`, `approved`, `rejected`, `used` or `expired`.
+    status: &'static str,
+    /// When it ends, decided or not.
+    #[serde(rename = "expiresAt")]
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: jiff::Timestamp,
+    /// The whole of it, for those who may approve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<Approval>,
+}
+
+/// What of the approvals is wanted.
+#[derive(Debug, Default, Deserialize)]
+struct Wanted {
+    status: Option<String>,
+    follow: Option<String>,
+}
+
 /// List what waits for a person
+///
+/// With `follow` it is a stream of server-sent events that goes on: first each approval that waits
+/// (`pending`), then each change (`pending`, `approved`, `rejected`, `used`, `expired`). A client
+/// that comes back with `Last-Event-ID` is given what it has missed, or again all that waits.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "guardian", security(("token" = [])),
+    params(
+        ("status" = Option<String>, Query, description = "Those that are pending, approved, rejected, used or expired, or all; without it what waits, and what was decided and is not used yet. Of those that are used or over the latest 1,000 are kept"),
+        ("follow" = Option<String>, Query, description = "Go on with changes as they happen, as server-sent events"),
+    ),
     responses(
-        (status = 200, description = "What waits, and what was decided and is not used yet", body = Approvals),
+        (status = 200, description = "The approvals, the oldest first", body = Approvals),
+        (status = 400, description = "There is no such status"),
         (status = 401, description = "The token is missing or another"),
+        (status = 503, description = "As many follow as may"),
     ),
 )]
-async fn list_approvals(State(app): State<App>, headers: HeaderMap) -> Response {
-    match check_token(&app, &headers) {
-        Ok(()) => axum::Json(Approvals { approvals: app.approvals() }).into_response(),
-        Err(code) => problem(code),
+async fn list_approvals(
+    State(app): State<App>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(code) = check_token(&app, &headers) {
+        return problem(code);
     }
+    let Ok(Query(wanted)) = wanted else { return problem(Code::BadStatus) };
+    if wanted.follow.is_some() {
+        let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+        return follow::follow(&app, last_id).unwrap_or_else(problem);
+    }
+    let approvals = match wanted.status.as_deref() {
+        None => app.approvals(),
+        Some("all") => app.approval_history(None),
+        Some(status) => match Approved::ALL.into_iter().find(|state| state.status() == status) {
+            Some(state) => app.approval_history(Some(state)),
+            None => return problem(Code::BadStatus),
+        },
+    };
+    axum::Json(Approvals { approvals }).into_response()
+}
+
+/// Show how one approval stands
+///
+/// Those who ask the guardian may read the status with their token; those who may approve see all of
+/// it.
+#[utoipa::path(
+    get, path = "/v1/approvals/{id}", tag = "guardian", security(("token" = [])),
+    params(("id" = String, Path, description = "The id that the denial has told")),
+    responses(
+        (status = 200, description = "How it stands", body = ApprovalStatus),
+        (status = 401, description = "The token is missing or another"),
+        (status = 404, description = "It is unknown"),
+    ),
+)]
+async fn show_approval(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let may_approve = check_token(&app, &headers).is_ok();
+    if !may_approve && !shows(&headers, app.config.asking.as_ref()) {
+        return problem(Code::Unauthorized);
+    }
+    let Some(approval) = app.approval(&id) else { return problem(Code::NoApproval) };
+    let status = ApprovalStatus {
+        id: approval.id.clone(),
+        status: approval.state.status(),
+        expires_at: approval.until,
+        approval: may_approve.then_some(approval),
+    };
+    axum::Json(status).into_response()
 }
 
 /// Approve what waits: it may be done once, within its time
@@ -138,14 +223,17 @@ async fn decide(
 
 /// Whoever may ask whether a step is allowed may not say that it is.
 fn check_token(app: &App, headers: &HeaderMap) -> Result<(), Code> {
+    if shows(headers, app.config.token.as_ref()) { Ok(()) } else { Err(Code::Unauthorized) }
+}
+
+/// Whether a request shows this token.
+fn shows(headers: &HeaderMap, token: Option<&Token>) -> bool {
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     // The name of the scheme is in any case (RFC 9110, section 11.1).
     let given = given.and_then(|value| value.split_once(' '));
     let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let given = given.map(|(_, token)| token.trim());
-    let token = app.config.token.as_ref();
-    let is_known = given.is_some_and(|given| token.is_some_and(|token| token.matches(given)));
-    if is_known { Ok(()) } else { Err(Code::Unauthorized) }
+    given.is_some_and(|given| token.is_some_and(|token| token.matches(given)))
 }
 
 /// Problem details (RFC 9457).

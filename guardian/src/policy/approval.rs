@@ -8,6 +8,12 @@ use utoipa::ToSchema;
 
 use super::facts::Names;
 
+/// The most approvals that may wait for one asker, and for all who state no user.
+const MAX_WAITING_OF_ONE: usize = 100;
+const MAX_WAITING_WITHOUT_USER: usize = 10;
+/// Longest name that is kept as it is, in bytes.
+const MAX_NAME: usize = 128;
+
 /// An act that waits for a person, or about which one has decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
@@ -31,6 +37,15 @@ pub struct Approval {
     #[serde(default)]
     #[schema(value_type = Object)]
     pub subject: Value,
+    /// For whom the agent acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The token that acts for the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// The execution that used it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_by: Option<String>,
     /// Who has decided, as they call themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -51,6 +66,25 @@ pub enum State {
     Rejected,
     /// It was used.
     Used,
+    /// Its time was over before it was decided or used.
+    Expired,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 5] =
+        [Self::Waiting, Self::Approved, Self::Rejected, Self::Used, Self::Expired];
+
+    /// The word for it in answers about a single approval.
+    pub const fn status(self) -> &'static str {
+        match self {
+            Self::Waiting => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Used => "used",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// What a person has decided.
@@ -69,6 +103,66 @@ pub(super) struct Wanted<'a> {
     pub(super) rule: &'a str,
     pub(super) binding: String,
     pub(super) within: SignedDuration,
+    pub(super) asker: Asker,
+    /// The execution that wants it, if the message names one.
+    pub(super) execution: Option<String>,
+}
+
+/// Who wants an approval: the pair that a quota is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asker {
+    pub(super) user: Option<String>,
+    pub(super) caller: Option<String>,
+}
+
+impl Asker {
+    fn of(names: &Names<'_>) -> Self {
+        let name = |name: &str| (!name.trim().is_empty()).then(|| bounded(name));
+        Self { user: name(names.user), caller: name(names.caller) }
+    }
+
+    fn of_approval(approval: &Approval) -> Self {
+        Self { user: approval.user.clone(), caller: approval.caller.clone() }
+    }
+
+    /// The most approvals that may wait for one asker at a time.
+    pub(super) const fn quota(&self) -> usize {
+        if self.user.is_some() { MAX_WAITING_OF_ONE } else { MAX_WAITING_WITHOUT_USER }
+    }
+
+    /// Whether an approval waits for this asker. All who state no user are one.
+    pub(super) fn waits_for(&self, approval: &Approval) -> bool {
+        let theirs = Self::of_approval(approval);
+        match (&self.user, &theirs.user) {
+            (None, None) => true,
+            _ => *self == theirs,
+        }
+    }
+}
+
+/// A name as it is, or its digest where it is long.
+fn bounded(name: &str) -> String {
+    if name.len() <= MAX_NAME { name.to_owned() } else { super::digest_of(name) }
+}
+
+impl<'r> Wanted<'r> {
+    /// What a rule wants for a message.
+    pub(super) fn of(rule: &'r str, call: &Call, within: SignedDuration) -> Self {
+        let execution = execution_of(call).map(bounded);
+        let asker = Asker::of(&Names::of(call));
+        Self { rule, binding: binding(call), within, asker, execution }
+    }
+}
+
+/// The execution that a message belongs to, if it names one.
+fn execution_of(call: &Call) -> Option<&str> {
+    match call {
+        Call::ToolCallRequest(step) => Some(step.tool_call_request.execution_id.as_str()),
+        Call::ToolCallResult(step) => Some(step.execution_id.as_str()),
+        Call::Mcp(step) => step.extra.get("executionId")?.as_str(),
+        _ => None,
+    }
+    .filter(|id| !id.is_empty())
 }
 
 impl Approval {
@@ -85,13 +179,46 @@ impl Approval {
             until: later(now, wanted.within),
             within_seconds: wanted.within.as_secs(),
             subject: Value::Null,
+            user: wanted.asker.user,
+            caller: wanted.asker.caller,
+            used_by: None,
             by: None,
             reason: None,
         }
     }
 
-    pub(super) fn is_for(&self, wanted: &Wanted<'_>) -> bool {
-        self.state != State::Used && self.rule == wanted.rule && self.binding == wanted.binding
+    /// Whether it is about what is wanted, and still to be decided or used.
+    pub(super) fn is_for(&self, wanted: &Wanted<'_>, now: Timestamp) -> bool {
+        self.is_open(now) && self.is_about(wanted)
+    }
+
+    /// Whether this very execution has used it, and asks again: what a crash has kept from being
+    /// sent is allowed once more under the same id.
+    pub(super) fn was_used_by(&self, wanted: &Wanted<'_>, now: Timestamp) -> bool {
+        self.state == State::Used
+            && wanted.execution.is_some()
+            && self.used_by == wanted.execution
+            && now < self.until
+            && self.is_about(wanted)
+    }
+
+    fn is_about(&self, wanted: &Wanted<'_>) -> bool {
+        self.rule == wanted.rule && self.binding == wanted.binding
+    }
+
+    /// Whether it is still to be decided or used.
+    pub(super) fn is_open(&self, now: Timestamp) -> bool {
+        !matches!(self.state, State::Used | State::Expired) && now < self.until
+    }
+
+    /// The same with what time has made of it.
+    pub(crate) fn at(&self, now: Timestamp) -> Self {
+        let is_over = self.until <= now;
+        let state = match self.state {
+            State::Waiting | State::Approved if is_over => State::Expired,
+            state => state,
+        };
+        Self { state, ..self.clone() }
     }
 
     pub(super) fn after(&self, decided: &Decided, now: Timestamp) -> Self {
@@ -108,7 +235,7 @@ fn later(now: Timestamp, within: SignedDuration) -> Timestamp {
 
 /// The digest of what a message does, for whom and by whom. Ids of the message, of its run, turn and
 /// step, its time and its reasoning are left out: who asks again has others, and does the same.
-pub(super) fn binding(call: &Call) -> String {
+fn binding(call: &Call) -> String {
     let of = Names::of(call);
     let message = Request { id: 0.into(), call: call.clone() };
     let mut params = serde_json::to_value(&message).unwrap_or_default()["params"].take();
@@ -125,13 +252,16 @@ pub(super) fn binding(call: &Call) -> String {
     }
     let capability = call.context().and_then(|context| context.extra.get("capability"));
     let member = |name: &str| capability.and_then(|members| members.get(name)).cloned();
-    let act = json!({
+    let mut act = json!({
         "method": call.method(),
         "agent": of.agent,
         "user": of.user,
         "capability": [member("name"), member("version"), member("digest"), member("root")],
         "params": sorted(params),
     });
+    if !of.caller.is_empty() {
+        act["caller"] = of.caller.into();
+    }
     super::digest_of(&act.to_string())
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::expression::{Expression, Operand, Variables};
 
 /// The variables of `when`, in the order in which they are documented.
-pub(super) const VARIABLES: [&str; 15] = [
+pub(super) const VARIABLES: [&str; 16] = [
     "method",
     "tool",
     "inputs",
@@ -21,6 +21,7 @@ pub(super) const VARIABLES: [&str; 15] = [
     "metadata",
     "agent",
     "user",
+    "caller",
     "capability",
     "turn",
     "step",
@@ -48,6 +49,8 @@ pub(super) struct Names<'c> {
     pub(super) host: &'c str,
     pub(super) user: &'c str,
     pub(super) email: &'c str,
+    /// The token that acts for the user, where the two differ.
+    pub(super) caller: &'c str,
     pub(super) agent: &'c str,
     pub(super) session: &'c str,
 }
@@ -93,26 +96,61 @@ impl<'c> Names<'c> {
     pub(super) fn of(call: &'c Call) -> Self {
         let tool = tool_of(call);
         let (says_tool, tool) = (tool.is_some(), tool.unwrap_or_default());
+        let (user, caller) = (user_of(call), caller_of(call).unwrap_or_default());
+        let email = match call.context() {
+            Some(context) => context.user.as_ref().and_then(|user| user.email.as_deref()),
+            None => a2a_member(call, "user", "email"),
+        };
+        let (user, email) = (user.unwrap_or_default(), email.unwrap_or_default());
         let Some(context) = call.context() else {
-            return Self { tool, says_tool, ..Self::default() };
+            return Self { tool, says_tool, user, email, caller, ..Self::default() };
         };
         let capability = context.extra.get("capability");
         let member = |name: &str| {
             let member = capability.and_then(|members| members.get(name)?.as_str());
             member.unwrap_or_default()
         };
-        let user = context.user.as_ref();
         Self {
             tool,
             says_tool,
             capability: member("name"),
             host: member("host"),
-            user: user.map(|user| user.id.as_str()).unwrap_or_default(),
-            email: user.and_then(|user| user.email.as_deref()).unwrap_or_default(),
+            user,
+            email,
+            caller,
             agent: &context.agent.id,
             session: &context.session.id,
         }
     }
+}
+
+impl Names<'_> {
+    /// Whether the message states for whom the agent acts.
+    pub(super) fn has_user(&self) -> bool {
+        !self.user.trim().is_empty()
+    }
+}
+
+/// The id of the user of a message, if it states one. A2A messages carry it as an extra member of
+/// their context.
+pub(crate) fn user_of(call: &Call) -> Option<&str> {
+    match call.context() {
+        Some(context) => context.user.as_ref().map(|user| user.id.as_str()),
+        None => a2a_member(call, "user", "id"),
+    }
+}
+
+/// The id of the token that acts for the user, if the message states one.
+pub(crate) fn caller_of(call: &Call) -> Option<&str> {
+    match call.context() {
+        Some(context) => context.extra.get("caller")?.get("id")?.as_str(),
+        None => a2a_member(call, "caller", "id"),
+    }
+}
+
+fn a2a_member<'c>(call: &'c Call, object: &str, member: &str) -> Option<&'c str> {
+    let Call::A2a(_, step) = call else { return None };
+    step.context.as_ref()?.extra.get(object)?.get(member)?.as_str()
 }
 
 /// Whether nothing happens, whatever is decided: somebody plans a run.
@@ -167,7 +205,8 @@ fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
             Operand::object(context.and_then(|c| c.session.metadata.as_ref()).into_iter().flatten())
         }
         "agent" => agent(context),
-        "user" => user(context),
+        "user" => user(call),
+        "caller" => Operand::object([("id", caller_of(call).unwrap_or_default())]),
         "capability" => capability(context),
         "turn" => context.map_or("", |c| &c.turn_id).into(),
         "step" => context.map_or("", |c| &c.step_id).into(),
@@ -298,12 +337,13 @@ fn agent(context: Option<&StepContext>) -> Operand<'_> {
     ])
 }
 
-fn user(context: Option<&StepContext>) -> Operand<'_> {
-    let user = context.and_then(|c| c.user.as_ref());
+fn user(call: &Call) -> Operand<'_> {
+    let names = Names::of(call);
+    let user = call.context().and_then(|context| context.user.as_ref());
     Operand::object([
-        ("id", user.map_or("", |user| &user.id)),
+        ("id", names.user),
         ("name", user.and_then(|user| user.name.as_deref()).unwrap_or_default()),
-        ("email", user.and_then(|user| user.email.as_deref()).unwrap_or_default()),
+        ("email", names.email),
         ("organization", user.and_then(|user| user.organization.as_ref()).map_or("", |o| &o.id)),
     ])
 }

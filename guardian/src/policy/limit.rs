@@ -1,6 +1,7 @@
 //! Rates and budgets: at most so much in a time, for each session, user, or whatever else.
 
 use jiff::SignedDuration;
+use serde_json::json;
 
 use super::expression::{Expression, Number};
 use super::facts::Facts;
@@ -58,6 +59,13 @@ impl Limit {
         let (per, name) = match self.per {
             Per::All => ("all", ""),
             Per::Session => ("session", of.session),
+            Per::User if !of.caller.is_empty() => {
+                return Ok(Charge {
+                    rule: rule.to_owned(),
+                    key: super::digest_of(&json!([of.caller, of.user]).to_string()),
+                    amount,
+                });
+            }
             Per::User => ("user", of.user),
             Per::Agent => ("agent", of.agent),
             Per::Capability => ("capability", of.capability),

@@ -13,6 +13,8 @@ use super::approval::{Approval, Decided, State, Wanted};
 /// Most counts and most approvals that are kept at a time.
 const MAX_COUNTS: usize = 100_000;
 const MAX_APPROVALS: usize = 1_000;
+/// Most approvals that are kept after they were used or their time was over.
+const MAX_HISTORY: usize = 1_000;
 /// Above this many charges of one count, the oldest two become one.
 const MAX_CHARGES: usize = 1_024;
 /// The longest time that a limit may look back, in hours.
@@ -38,6 +40,42 @@ pub(crate) struct Charge {
     pub(crate) amount: u64,
 }
 
+/// A memory as it is written down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    spent: Vec<Count>,
+    approvals: Vec<Approval>,
+    asked: u64,
+}
+
+/// One count as it is written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Count {
+    rule: String,
+    key: String,
+    charges: VecDeque<(Timestamp, u64)>,
+}
+
+impl From<&Memory> for Kept {
+    fn from(memory: &Memory) -> Self {
+        let spent = memory.spent.iter().map(|((rule, key), charges)| Count {
+            rule: rule.clone(),
+            key: key.clone(),
+            charges: charges.clone(),
+        });
+        let approvals = memory.approvals.values().cloned().collect();
+        Self { spent: spent.collect(), approvals, asked: memory.asked }
+    }
+}
+
+impl From<Kept> for Memory {
+    fn from(Kept { spent, approvals, asked }: Kept) -> Self {
+        let spent = spent.into_iter().map(|Count { rule, key, charges }| ((rule, key), charges));
+        let approvals = approvals.into_iter().map(|approval| (approval.id.clone(), approval));
+        Self { spent: spent.collect(), approvals: approvals.collect(), asked }
+    }
+}
+
 /// What a decision leaves behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Traces {
@@ -53,8 +91,16 @@ pub(crate) enum ApprovalTrace {
     Asked(Box<Approval>),
     /// It is asked for already, or was rejected.
     Known { id: String },
-    /// It is used by this message, and by no other.
-    Used { id: String },
+    /// It is used by this message, and by no other execution.
+    Used {
+        id: String,
+        /// The execution that the message belongs to.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        execution: Option<String>,
+        /// Whether this execution had used it before.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+    },
 }
 
 /// Why nothing more can be remembered.
@@ -63,13 +109,15 @@ pub(super) const FULL: &str = "more is counted than can be remembered";
 /// How it stands with an approval.
 pub(super) enum Standing {
     /// It was given, and is used by this.
-    Used(String),
+    Used(ApprovalTrace),
     /// It is waited for.
     Waiting(Approval, ApprovalTrace),
     /// It was refused.
     Rejected(Approval),
-    /// So many are waited for that nobody can be asked.
+    /// So many wait that no person can be asked.
     Full,
+    /// As many wait for this asker as may.
+    QuotaReached(usize),
 }
 
 impl Memory {
@@ -132,12 +180,13 @@ impl Memory {
         }
         match &traces.approval {
             Some(ApprovalTrace::Asked(approval)) => drop(self.approvals.remove(&approval.id)),
-            Some(ApprovalTrace::Used { id }) => {
+            Some(ApprovalTrace::Used { id, again: false, .. }) => {
                 if let Some(approval) = self.approvals.get_mut(id) {
                     approval.state = State::Approved;
+                    approval.used_by = None;
                 }
             }
-            Some(ApprovalTrace::Known { .. }) | None => {}
+            Some(ApprovalTrace::Known { .. } | ApprovalTrace::Used { .. }) | None => {}
         }
     }
 
@@ -149,7 +198,11 @@ impl Memory {
     /// How it stands with what a person has to approve. Who is not asked yet, is asked now.
     pub(super) fn stand(&mut self, wanted: Wanted<'_>, now: Timestamp) -> Standing {
         self.forget_approvals(now);
-        let known = self.approvals.values_mut().find(|approval| approval.is_for(&wanted));
+        if let Some(used) = self.approvals.values().find(|one| one.was_used_by(&wanted, now)) {
+            let (id, execution) = (used.id.clone(), used.used_by.clone());
+            return Standing::Used(ApprovalTrace::Used { id, execution, again: true });
+        }
+        let known = self.approvals.values_mut().find(|one| one.is_for(&wanted, now));
         if let Some(approval) = known {
             return match approval.state {
                 State::Waiting => {
@@ -157,14 +210,22 @@ impl Memory {
                     Standing::Waiting(approval.clone(), trace)
                 }
                 State::Rejected => Standing::Rejected(approval.clone()),
-                State::Approved | State::Used => {
+                State::Approved | State::Used | State::Expired => {
                     approval.state = State::Used;
-                    Standing::Used(approval.id.clone())
+                    approval.used_by.clone_from(&wanted.execution);
+                    let (id, execution) = (approval.id.clone(), wanted.execution);
+                    Standing::Used(ApprovalTrace::Used { id, execution, again: false })
                 }
             };
         }
-        if MAX_APPROVALS <= self.approvals.len() {
+        let open = self.approvals.values().filter(|approval| approval.is_open(now));
+        if MAX_APPROVALS <= open.clone().count() {
             return Standing::Full;
+        }
+        let mine = open.filter(|one| one.state == State::Waiting && wanted.asker.waits_for(one));
+        let quota = wanted.asker.quota();
+        if quota <= mine.count() {
+            return Standing::QuotaReached(quota);
         }
         self.asked += 1;
         let approval = Approval::asked(wanted, now, self.asked);
@@ -175,18 +236,34 @@ impl Memory {
 
     /// The same for who only wants to know.
     pub(super) fn would_stand(&self, wanted: &Wanted<'_>, now: Timestamp) -> Option<&Approval> {
-        self.approvals.values().find(|approval| approval.is_for(wanted) && now < approval.until)
+        self.approvals.values().find(|approval| approval.is_for(wanted, now))
     }
 
-    /// Used ones and those whose time is over are gone.
+    /// Of those that are used or over, only the latest are kept.
     fn forget_approvals(&mut self, now: Timestamp) {
-        self.approvals.retain(|_, approval| approval.state != State::Used && now < approval.until);
+        let closed = self.approvals.values().filter(|approval| !approval.is_open(now));
+        let Some(more) = closed.clone().count().checked_sub(MAX_HISTORY + 1) else { return };
+        let mut closed: Vec<_> = closed.map(|one| (one.until, one.id.clone())).collect();
+        closed.sort();
+        for (_, id) in closed.into_iter().take(more + 1) {
+            self.approvals.remove(&id);
+        }
     }
 
-    /// What is waited for, approved or rejected, the oldest first.
+    /// Those that a person may still decide about, or that are decided and not used, the oldest
+    /// first.
     pub(crate) fn approvals(&self, now: Timestamp) -> Vec<Approval> {
-        let open = |approval: &&Approval| approval.state != State::Used && now < approval.until;
-        let mut approvals: Vec<_> = self.approvals.values().filter(open).cloned().collect();
+        self.approvals_that(now, |approval| approval.is_open(now))
+    }
+
+    /// Those in one state, as they are now, or all of them; the oldest first.
+    pub(crate) fn history(&self, state: Option<State>, now: Timestamp) -> Vec<Approval> {
+        self.approvals_that(now, |approval| state.is_none_or(|is| approval.at(now).state == is))
+    }
+
+    fn approvals_that(&self, now: Timestamp, is: impl Fn(&Approval) -> bool) -> Vec<Approval> {
+        let approvals = self.approvals.values().filter(|approval| is(approval));
+        let mut approvals: Vec<_> = approvals.map(|approval| approval.at(now)).collect();
         approvals.sort_by(|a, b| (a.asked, &a.id).cmp(&(b.asked, &b.id)));
         approvals
     }
@@ -223,8 +300,11 @@ impl Memory {
     }
 
     /// What the log says that was used.
-    pub(crate) fn replay_use(&mut self, id: &str) {
-        self.approvals.remove(id);
+    pub(crate) fn replay_use(&mut self, id: &str, execution: Option<&str>) {
+        if let Some(approval) = self.approvals.get_mut(id) {
+            approval.state = State::Used;
+            approval.used_by = execution.map(str::to_owned);
+        }
     }
 
     /// Forgets what is over.
@@ -248,6 +328,7 @@ fn put(charges: &mut VecDeque<(Timestamp, u64)>, now: Timestamp, amount: u64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::approval::Asker;
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -270,18 +351,84 @@ mod tests {
     }
 
     fn wanted(binding: &str) -> Wanted<'static> {
-        Wanted { rule: "r", binding: binding.to_owned(), within: SignedDuration::from_hours(1) }
+        wanted_by(binding, Some("u"), None)
+    }
+
+    fn wanted_by(binding: &str, user: Option<&str>, execution: Option<&str>) -> Wanted<'static> {
+        let text = |text: &str| text.to_owned();
+        Wanted {
+            rule: "r",
+            binding: binding.to_owned(),
+            within: SignedDuration::from_hours(1),
+            asker: Asker { user: user.map(text), caller: None },
+            execution: execution.map(text),
+        }
     }
 
     #[test]
     fn there_is_an_end_to_what_waits() {
         let mut memory = Memory::default();
         for n in 0..MAX_APPROVALS {
-            assert!(matches!(memory.stand(wanted(&n.to_string()), at(0)), Standing::Waiting(..)));
+            let user = format!("u-{}", n / 100);
+            let wanted = wanted_by(&n.to_string(), Some(&user), None);
+            assert!(matches!(memory.stand(wanted, at(0)), Standing::Waiting(..)));
         }
         assert!(matches!(memory.stand(wanted("more"), at(1)), Standing::Full));
         assert!(matches!(memory.stand(wanted("7"), at(1)), Standing::Waiting(..)));
         assert!(matches!(memory.stand(wanted("more"), at(3_600)), Standing::Waiting(..)));
+    }
+
+    #[test]
+    fn one_asker_cannot_fill_the_room_of_others() {
+        let mut memory = Memory::default();
+        for (user, quota) in [(Some("a"), 100), (None, 10), (Some("b"), 100)] {
+            let mut ask = |n: usize, second| {
+                memory.stand(wanted_by(&format!("{user:?}{n}"), user, None), at(second))
+            };
+            assert!((0..quota).all(|n| matches!(ask(n, 0), Standing::Waiting(..))));
+            assert!(matches!(ask(quota, 1), Standing::QuotaReached(most) if most == quota));
+            assert!(matches!(ask(0, 1), Standing::Waiting(..)), "what waits already still waits");
+            assert!(matches!(ask(quota, 3_600), Standing::Waiting(..)));
+            memory.approvals.clear();
+        }
+    }
+
+    #[test]
+    fn what_one_execution_has_used_it_may_ask_for_again_and_no_other() {
+        let mut memory = Memory::default();
+        let ask = |memory: &mut Memory, execution, second| {
+            memory.stand(wanted_by("b", Some("u"), execution), at(second))
+        };
+        let approve = |memory: &mut Memory, id: &str| {
+            let decided = Decided { is_approved: true, by: None, reason: None };
+            let approved = memory.decided(id, &decided, at(0)).unwrap();
+            memory.set(approved);
+        };
+        let Standing::Waiting(first, _) = ask(&mut memory, Some("x"), 0) else { panic!() };
+        approve(&mut memory, &first.id);
+        let is_again = |standing| match standing {
+            Standing::Used(ApprovalTrace::Used { again, .. }) => Some(again),
+            _ => None,
+        };
+        assert_eq!(is_again(ask(&mut memory, Some("x"), 1)), Some(false));
+        assert_eq!(is_again(ask(&mut memory, Some("x"), 2)), Some(true));
+        let Standing::Waiting(second, _) = ask(&mut memory, Some("y"), 3) else { panic!() };
+        assert_ne!(first.id, second.id);
+        approve(&mut memory, &second.id);
+        assert_eq!(is_again(ask(&mut memory, Some("x"), 4)), Some(true), "not that of the other");
+        assert_eq!(is_again(ask(&mut memory, Some("y"), 5)), Some(false));
+        assert_eq!(is_again(ask(&mut memory, None, 6)), None, "no id, no repetition");
+        assert_eq!(is_again(ask(&mut memory, Some("x"), 3_600)), None, "its time is over");
+    }
+
+    #[test]
+    fn there_is_an_end_to_history() {
+        let mut memory = Memory::default();
+        for n in 0..3_000 {
+            let _ = memory.stand(wanted(&n.to_string()), at(n * 3_600));
+        }
+        assert!(memory.approvals.len() <= MAX_HISTORY + 1, "{}", memory.approvals.len());
+        assert_eq!(memory.history(Some(State::Expired), at(3_000 * 3_600)).len(), MAX_HISTORY + 1);
     }
 
     #[test]
@@ -295,8 +442,8 @@ mod tests {
         let decided = Decided { is_approved: true, by: None, reason: None };
         let approved = memory.decided(&asked.id, &decided, at(2)).unwrap();
         memory.set(approved);
-        let Standing::Used(id) = memory.stand(wanted("b"), at(3)) else { panic!() };
-        memory.undo(&undone(ApprovalTrace::Used { id }));
+        let Standing::Used(trace) = memory.stand(wanted("b"), at(3)) else { panic!() };
+        memory.undo(&undone(trace));
         assert!(matches!(memory.stand(wanted("b"), at(4)), Standing::Used(_)), "it is still good");
     }
 

@@ -57,22 +57,53 @@ impl Rule {
         if self.methods.as_ref().is_some_and(|methods| !methods.contains(&method)) {
             return Ok(false);
         }
-        if !self.named.is_empty() {
-            let names = facts.names();
-            let is_named = |(subject, patterns): &(Subject, Vec<Regex>)| {
-                // A tool may have an empty name; nothing else that is empty has one.
-                let is_said =
-                    |name: &str| *subject == Subject::Tool && names.says_tool || !name.is_empty();
-                subject.of(names).into_iter().flatten().any(|name| {
-                    is_said(name) && patterns.iter().any(|pattern| pattern.is_match(name))
-                })
-            };
-            if !self.named.iter().all(is_named) {
-                return Ok(false);
-            }
+        let names = facts.names();
+        if !self.named.iter().all(|(subject, patterns)| self.names(*subject, patterns, names)) {
+            return Ok(false);
         }
         let Some(when) = &self.when else { return Ok(true) };
+        // A condition about the user says nothing of a message without one: what restricts applies,
+        // what permits does not.
+        if reads_user(when) && !names.has_user() {
+            return Ok(self.effect.restricts());
+        }
         when.holds(facts.variables(when)?)
+    }
+
+    /// Whether the rule depends on the user of a message.
+    pub(super) fn is_by_user(&self) -> bool {
+        self.named.iter().any(|(subject, _)| *subject == Subject::User)
+            || self.when.as_ref().is_some_and(reads_user)
+    }
+
+    fn names(&self, subject: Subject, patterns: &[Regex], names: &Names<'_>) -> bool {
+        if subject == Subject::User && !names.has_user() {
+            return self.effect.restricts();
+        }
+        // A restriction of the token or of the end user it acts for is one of the pair.
+        let caller = (subject == Subject::User && self.effect.restricts()).then_some(names.caller);
+        // A tool may have an empty name; nothing else that is empty has one.
+        let is_said = |name: &str| subject == Subject::Tool && names.says_tool || !name.is_empty();
+        subject
+            .of(names)
+            .into_iter()
+            .flatten()
+            .chain(caller)
+            .any(|name| is_said(name) && patterns.iter().any(|pattern| pattern.is_match(name)))
+    }
+}
+
+fn reads_user(when: &Expression) -> bool {
+    when.variables().any(|name| matches!(name, "user" | "caller"))
+}
+
+impl Effect {
+    /// Whether it takes something away from a message, instead of permitting it.
+    const fn restricts(&self) -> bool {
+        match self {
+            Self::Allow => false,
+            Self::Deny | Self::Modify(_) | Self::Approve { .. } => true,
+        }
     }
 }
 

@@ -307,3 +307,193 @@ async fn the_log_tells_who_has_decided_what() {
         (&json!("ada"), &json!("checked"), &json!("approved"))
     );
 }
+
+/// The status of an approval as one sees it who shows this token.
+async fn status(world: &World, id: &str, token: Option<&str>) -> (u16, Value) {
+    world.send("GET", &format!("/v1/approvals/{id}"), token, Vec::new()).await
+}
+
+#[tokio::test]
+async fn who_waits_learns_how_it_stands() {
+    let source = PolicySource::Text(POLICY.to_owned());
+    let world = World::with(source, |config| {
+        config.token = Some(Token::new("s3cret"));
+        config.asking = Some(Token::new("ask"));
+    });
+    let inputs = json!({"amount": 500});
+    let denied = ask(&world, &inputs, 1).await;
+    let id = waiting(&denied);
+    let expires = "2026-05-06T07:38:09Z";
+    assert_eq!(
+        denied["data"]["approval"],
+        json!({"id": id, "status": "pending", "expiresAt": expires})
+    );
+    for token in [None, Some("other")] {
+        assert_eq!(status(&world, &id, token).await.0, 401);
+    }
+    let (_, answer) = status(&world, &id, Some("ask")).await;
+    assert_eq!(answer, json!({"id": id, "status": "pending", "expiresAt": expires}));
+    let (_, whole) = status(&world, &id, Some("s3cret")).await;
+    assert_eq!(whole["approval"]["subject"]["tool"], "bank.pay");
+    assert_eq!(status(&world, "none", Some("ask")).await.0, 404);
+    assert_eq!(
+        settle(&world, &id, "approve", Some("ask")).await.0,
+        401,
+        "who asks decides nothing"
+    );
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!(status(&world, &id, Some("ask")).await.1["status"], "approved");
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow");
+    assert_eq!(status(&world, &id, Some("ask")).await.1["status"], "used");
+    let next = waiting(&ask(&world, &inputs, 2).await);
+    settle(&world, &next, "reject", Some("s3cret")).await;
+    assert_eq!(status(&world, &next, Some("ask")).await.1["status"], "rejected");
+    let last = waiting(&ask(&world, &json!({"amount": 501}), 3).await);
+    world.wait(30 * 60);
+    assert_eq!(status(&world, &last, Some("ask")).await.1["status"], "expired");
+    let world = world.restart();
+    for (id, expected) in [(&id, "used"), (&next, "rejected"), (&last, "expired")] {
+        assert_eq!(status(&world, id, Some("ask")).await.1["status"], *expected, "after a restart");
+    }
+    let listed = async |query: &str| {
+        let path = format!("/v1/approvals{query}");
+        let (status, answer) = world.send("GET", &path, Some("s3cret"), Vec::new()).await;
+        (status, answer["approvals"].as_array().map(Vec::len))
+    };
+    assert_eq!(listed("").await, (200, Some(0)));
+    assert_eq!(listed("?status=all").await, (200, Some(3)));
+    for of_one in ["used", "rejected", "expired"] {
+        assert_eq!(listed(&format!("?status={of_one}")).await, (200, Some(1)), "{of_one}");
+    }
+    assert_eq!(listed("?status=none").await.0, 400);
+}
+
+/// Between "approved" and "sent" a crash may come: of the agent, of the guardian, or of both.
+#[tokio::test]
+async fn a_crash_after_the_approval_was_used_loses_nothing() {
+    let mut world = world();
+    let inputs = json!({"amount": 500});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    world = world.restart();
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "approved and not used yet");
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "the same execution");
+    world = world.restart();
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "after a restart, too");
+    let other = json!({"amount": 501});
+    assert_ne!(waiting(&ask(&world, &other, 1).await), id, "for the same act alone");
+    assert_ne!(waiting(&ask(&world, &inputs, 2).await), id, "for the same execution alone");
+    world.wait(30 * 60);
+    assert_ne!(waiting(&ask(&world, &inputs, 1).await), id, "and as long as it is good");
+    world.records();
+}
+
+#[tokio::test]
+async fn an_approval_is_for_the_pair_of_user_and_token() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let of = |user: &str, caller: Option<&str>, run| {
+        let mut request = pay(&inputs, run);
+        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        step.context.user = Some(aos::message::User::new(user.to_owned()));
+        if let Some(id) = caller {
+            let caller = json!({"id": id}).as_object().unwrap().clone();
+            step.context.extra.insert("caller".to_owned(), caller);
+        }
+        request
+    };
+    let id = waiting(&world.ask(&of("ann", Some("desk"), 1)).await);
+    let (_, list) = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
+    let asked = &list["approvals"][0];
+    assert_eq!((&asked["user"], &asked["caller"]), (&json!("ann"), &json!("desk")));
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    for (user, caller) in [("bob", Some("desk")), ("ann", Some("shop")), ("ann", None)] {
+        assert_ne!(waiting(&world.ask(&of(user, caller, 1)).await), id, "{user} {caller:?}");
+    }
+    assert_eq!(world.ask(&of("ann", Some("desk"), 2)).await["decision"], "allow");
+}
+
+#[tokio::test]
+async fn one_asker_cannot_fill_the_room_of_others() {
+    let world = world();
+    let of = |user: Option<&str>, n: usize| {
+        let mut request = pay(&json!({"amount": 500 + n}), 1);
+        let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+        step.context.user = user.map(|user| aos::message::User::new(user.to_owned()));
+        request
+    };
+    for n in 0..10 {
+        waiting(&world.ask(&of(None, n)).await);
+    }
+    let denied = world.ask(&of(None, 10)).await;
+    assert_eq!(denied["reasonCode"], json!(["approvals_quota"]));
+    assert!(denied["message"].as_str().unwrap().contains("10 approvals wait"), "{denied}");
+    waiting(&world.ask(&of(Some("ann"), 0)).await);
+}
+
+#[tokio::test]
+async fn followers_see_what_waits_and_each_change() {
+    use axum::body::Body;
+    use futures::StreamExt as _;
+    use tower::ServiceExt as _;
+
+    let world = world();
+    let open = async |last_id: Option<&str>| {
+        let request = axum::http::Request::get("/v1/approvals?follow")
+            .header("authorization", "Bearer s3cret")
+            .header("last-event-id", last_id.unwrap_or_default())
+            .body(Body::empty());
+        world.app.router().oneshot(request.unwrap()).await.unwrap()
+    };
+    /// Name, id of the event, and id of the approval, of the next event.
+    async fn next(body: &mut axum::body::BodyDataStream) -> (String, String, String) {
+        let chunk = body.next().await.unwrap().unwrap();
+        let text = String::from_utf8(chunk.to_vec()).unwrap();
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().to_owned()
+        };
+        let data: Value = serde_json::from_str(&field("data: ")).unwrap();
+        (field("event: "), field("id: "), data["id"].as_str().unwrap().to_owned())
+    }
+    let first = waiting(&ask(&world, &json!({"amount": 501}), 1).await);
+    let response = open(None).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut body = response.into_body().into_data_stream();
+    let (event, seen, id) = next(&mut body).await;
+    assert_eq!((event.as_str(), &id), ("pending", &first));
+    let second = waiting(&ask(&world, &json!({"amount": 502}), 2).await);
+    settle(&world, &first, "approve", Some("s3cret")).await;
+    ask(&world, &json!({"amount": 501}), 3).await;
+    let third = waiting(&ask(&world, &json!({"amount": 503}), 4).await);
+    settle(&world, &third, "reject", Some("s3cret")).await;
+    let expected = [
+        ("pending", &second),
+        ("approved", &first),
+        ("used", &first),
+        ("pending", &third),
+        ("rejected", &third),
+    ];
+    // One that comes back is given what it has missed.
+    let mut again = open(Some(&seen)).await.into_body().into_data_stream();
+    for body in [&mut body, &mut again] {
+        for (name, approval) in expected {
+            let (event, _, id) = next(body).await;
+            assert_eq!((event.as_str(), &id), (name, approval));
+        }
+    }
+    world.wait(30 * 60);
+    let (event, _, id) = next(&mut body).await;
+    assert_eq!((event.as_str(), &id), ("expired", &second));
+    // They are bounded, and one needs the token.
+    let mut all = Vec::new();
+    let refused = loop {
+        let response = open(None).await;
+        match response.status().as_u16() {
+            200 => all.push(response),
+            status => break status,
+        }
+    };
+    assert_eq!((refused, all.len()), (503, 62));
+    assert_eq!(world.send("GET", "/v1/approvals?follow", None, Vec::new()).await.0, 401);
+}

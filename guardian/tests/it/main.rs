@@ -9,4 +9,5 @@ mod limits;
 mod policy;
 mod service;
 mod shadow;
+mod users;
 mod world;

@@ -181,7 +181,9 @@ async fn decisions_are_counted() {
 
 #[tokio::test]
 async fn errors_have_their_codes() {
-    let world = World::new(POLICY);
+    let world = World::with(PolicySource::Text(POLICY.to_owned()), |config| {
+        config.max_body_bytes = 1 << 20
+    });
     let utf8 = "application/json; charset=utf-8";
     let check = async |content_type: &str, body: String, status: u16, code: i64, id: Value| {
         let (got, answer) = post(&world.app, content_type, body).await;
@@ -382,4 +384,25 @@ async fn a_modified_request_can_be_asked_about_again() {
     assert_eq!(answer["result"]["decision"], "allow");
     let read = Request::from_slice(modified.as_bytes(), aos::message::Limits::default()).unwrap();
     assert!(matches!(read.call, Call::ToolCallRequest(_)));
+}
+
+/// What the executor reads by default, escaped in the worst way, is judged over HTTP and in process,
+/// and the log keeps the beginning alone.
+#[tokio::test]
+async fn a_long_response_is_judged_and_not_kept() {
+    let world = World::new("version: 1\ndefault: allow");
+    // The JSON text of a response whose body is text, as the executor sends it.
+    let body = "\u{1}\"".repeat(4 << 20);
+    let message = result("t", &[&json!(body).to_string()]);
+    let text = message.to_vec();
+    assert!(8 << 20 < text.len(), "{}", text.len());
+    let (status, answer) = post(&world.app, "application/json", text.clone()).await;
+    assert_eq!((status, &answer["result"]["decision"]), (200.try_into().unwrap(), &json!("allow")));
+    let client = aos::GuardianClient::in_process(
+        std::sync::Arc::new(world.app.clone()),
+        aos::Options { timeout: std::time::Duration::from_secs(120), ..aos::Options::default() },
+    );
+    assert_eq!(client.ask(&message).await.verdict, Verdict::Allow);
+    let log = std::fs::metadata(world.dir.path().join("guardian/audit.jsonl")).unwrap().len();
+    assert!(log < 16 << 10, "{log}");
 }

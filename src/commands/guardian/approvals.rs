@@ -1,13 +1,15 @@
 //! `a2s guardian approvals|approve|reject`: what waits for a person.
 
+use futures::StreamExt as _;
 use guardian::{Approval, State};
 use reqwest::Method;
+use reqwest::header::ACCEPT;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli::SettleArgs;
 use crate::client::{Client, check_private};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure, NOT_REACHABLE};
 use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, plain, shorten};
 
 /// The longest value that is shown of an input, in characters.
@@ -18,8 +20,14 @@ struct Approvals {
     approvals: Vec<Approval>,
 }
 
-pub(super) async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
-    let list: Approvals = client.get(&["v1", "approvals"]).await?;
+pub(super) async fn list(
+    status: Option<&str>,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let request = client.request(Method::GET, &["v1", "approvals"]);
+    let request = request.query(&status.map(|status| [("status", status)]));
+    let list: Approvals = client.json(request).await?;
     if output.is_json() {
         output.json_line(&list);
         return Ok(());
@@ -31,6 +39,33 @@ pub(super) async fn list(client: &Client, output: &mut Output) -> Result<(), Fai
         print(approval, output);
     }
     Ok(())
+}
+
+/// Shows what waits and each change, until the guardian or the reader of the output is gone.
+pub(super) async fn watch(client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let request = client.request(Method::GET, &["v1", "approvals"]).query(&[("follow", "")]);
+    let response = client.send(request.header(ACCEPT, "text/event-stream")).await?;
+    let (mut stream, mut text) = (response.bytes_stream(), Vec::new());
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| {
+            Failure::new(Exit::Unreachable, NOT_REACHABLE, format!("the guardian is gone: {error}"))
+        })?;
+        text.extend_from_slice(&chunk);
+        while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            let Some(data) = line.strip_prefix(b"data:") else { continue };
+            let Ok(approval) = serde_json::from_slice::<Approval>(data) else { continue };
+            match output.is_json() {
+                true => output.json_line(&approval),
+                false => print(&approval, output),
+            }
+        }
+        if output.is_gone() {
+            return Ok(());
+        }
+    }
+    let message = "the guardian has ended the feed of approvals; watch again";
+    Err(Failure::new(Exit::Unreachable, NOT_REACHABLE, message))
 }
 
 pub(super) async fn settle(
@@ -52,17 +87,18 @@ pub(super) async fn settle(
 }
 
 fn print(approval: &Approval, output: &mut Output) {
-    let Approval { id, rule, until, subject, .. } = approval;
+    let Approval { id, rule, asked, until, subject, .. } = approval;
     let (style, word) = match approval.state {
         State::Waiting => (WARN, "waits"),
         State::Approved => (GOOD, "approved"),
         State::Rejected => (BAD, "rejected"),
         State::Used => (DIM, "used"),
+        State::Expired => (DIM, "expired"),
     };
     let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
     let tool = subject.get("tool").or_else(|| subject.get("method")).map(text).unwrap_or_default();
     output.line(format_args!(
-        "{NAME}{id}{NAME:#}  {style}{word}{style:#}  {tool}  {DIM}rule {rule}, until {until:.0}{DIM:#}"
+        "{NAME}{id}{NAME:#}  {style}{word}{style:#}  {tool}  {DIM}rule {rule}, since {asked:.0}, until {until:.0}{DIM:#}"
     ));
     if let Some(by) = &approval.by {
         let reason = approval.reason.as_deref().map_or_else(String::new, |r| format!(": {r}"));
@@ -71,9 +107,12 @@ fn print(approval: &Approval, output: &mut Output) {
     for (label, pointer) in [
         ("agent", "/agent/name"),
         ("user", "/user"),
+        ("caller", "/caller"),
         ("session", "/session"),
         ("capability", "/capability/name"),
         ("host", "/capability/host"),
+        ("method", "/prepared/method"),
+        ("url", "/prepared/url"),
     ] {
         if let Some(value) = subject.pointer(pointer) {
             output.line(format_args!("  {DIM}{label}{DIM:#} {}", text(value)));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use agent::in_words;
-use guardian::audit::{Broken, Records};
+use guardian::audit::{Broken, Records, Start};
 use serde_json::{Value, json};
 
 use crate::cli::ShowAuditArgs;
@@ -13,14 +13,21 @@ use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
 
 /// The longest message that is shown, in characters.
 const MAX_MESSAGE: usize = 160;
+/// The longest name of a user that is shown, in characters.
+const MAX_NAME: usize = 60;
 
 /// The log that is meant: as told, else that of the data folder.
 pub(super) fn log_path(told: Option<PathBuf>, data_dir: &Path) -> PathBuf {
     told.unwrap_or_else(|| data_dir.join("audit.jsonl"))
 }
 
-pub(super) fn verify(path: &Path, head: Option<&str>, output: &mut Output) -> Result<(), Failure> {
-    let mut records = open(path)?;
+pub(super) fn verify(
+    path: &Path,
+    head: Option<&str>,
+    after: Option<String>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut records = open(path, &after.map_or(Start::First, Start::After))?;
     let mut has_head = head.is_none();
     for record in records.by_ref() {
         let record = record.map_err(|broken| told(path, &broken))?;
@@ -33,12 +40,20 @@ pub(super) fn verify(path: &Path, head: Option<&str>, output: &mut Output) -> Re
         return Err(Failure::new(Exit::Bad, AUDIT, message).with_hint(hint));
     }
     if output.is_json() {
-        output.json_line(&json!({ "records": verified.records, "head": verified.head }));
+        output.json_line(&json!({
+            "records": verified.records, "head": verified.head, "segments": verified.segments,
+            "follows": verified.follows,
+        }));
         return Ok(());
     }
     let number = usize::try_from(verified.records).unwrap_or(usize::MAX);
     let head = verified.head.as_deref().unwrap_or("none");
-    output.line(format_args!("{GOOD}whole{GOOD:#}   {}", count(number, "record")));
+    let segments = usize::try_from(verified.segments).unwrap_or(usize::MAX);
+    let (number, segments) = (count(number, "record"), count(segments, "segment"));
+    output.line(format_args!("{GOOD}whole{GOOD:#}   {number}, {segments}"));
+    if let Some(follows) = &verified.follows {
+        output.line(format_args!("        {DIM}earlier segments end with {follows}{DIM:#}"));
+    }
     output.line(format_args!("        {DIM}the last is {head}{DIM:#}"));
     Ok(())
 }
@@ -50,7 +65,7 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     let mut kept = VecDeque::new();
     let mut ended = Ok(());
-    for record in open(path)? {
+    for record in open(path, &Start::Oldest)? {
         let record = match record {
             Ok(record) => record,
             Err(broken) => {
@@ -78,8 +93,8 @@ pub(super) fn show(
     ended
 }
 
-fn open(path: &Path) -> Result<Records, Failure> {
-    Records::open(path).map_err(|broken| told(path, &broken))
+fn open(path: &Path, start: &Start) -> Result<Records, Failure> {
+    Records::open(path, start).map_err(|broken| told(path, &broken))
 }
 
 fn told(path: &Path, broken: &Broken) -> Failure {
@@ -92,6 +107,13 @@ fn told(path: &Path, broken: &Broken) -> Failure {
         Broken::Line { .. } => {
             let message = format!("{}: {broken}", path.display());
             Failure::new(Exit::Bad, AUDIT, message)
+        }
+        Broken::Missing { .. } => {
+            let message = format!("{}: {broken}", path.display());
+            Failure::new(Exit::Bad, AUDIT, message).with_hint(
+                "Bring it back from the archive, or give the head of the last archived segment \
+                 with --after.",
+            )
         }
     }
 }
@@ -112,7 +134,7 @@ fn is_wanted(record: &Value, arguments: &ShowAuditArgs) -> bool {
     is("/event", &arguments.event)
         && is("/decision", &arguments.decision)
         && is("/session", &arguments.session)
-        && is("/user", &arguments.user)
+        && (is("/user", &arguments.user) || is("/caller", &arguments.user))
         && is("/execution", &arguments.execution)
         && is("/capability/name", &arguments.capability)
         && arguments.tool.as_ref().is_none_or(has_tool)
@@ -144,8 +166,9 @@ fn print(record: &Value, output: &mut Output) {
                 Some("steps/toolCallResult") => "after ",
                 _ => "",
             };
+            let who = asker(record);
             output.line(format_args!(
-                "{DIM}{time}{DIM:#}  {style}{decision:6}{style:#}  {when}{NAME}{}{NAME:#}  {}",
+                "{DIM}{time}{DIM:#}  {style}{decision:6}{style:#}  {when}{NAME}{}{NAME:#}{who}  {}",
                 text(about),
                 shorten(&text(&record["message"]), MAX_MESSAGE)
             ));
@@ -176,6 +199,19 @@ fn print(record: &Value, output: &mut Output) {
         _ => {
             let digest = text(&record["policy"]);
             output.line(format_args!("{DIM}{time}{DIM:#}  {event}  {DIM}{digest}{DIM:#}"));
+        }
+    }
+}
+
+/// For whom a decision was: the user, and the token that acts for them.
+fn asker(record: &Value) -> String {
+    let text =
+        |name: &str| record[name].as_str().map(|text| shorten(&plain(text), MAX_NAME).into_owned());
+    match (text("user"), text("caller")) {
+        (None, None) => String::new(),
+        (user, caller) => {
+            let caller = caller.map_or_else(String::new, |caller| format!(" by {caller}"));
+            format!(" for {}{caller}", user.as_deref().unwrap_or("an unnamed user"))
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::faulty;
 use crate::cli::TestPolicyArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::{BAD, DIM, GOOD, NAME, Output, count, plain, shorten};
+use crate::output::{BAD, DIM, GOOD, NAME, Output, WARN, count, plain, shorten};
 
 /// The longest value that is shown of a difference, in characters.
 const MAX_VALUE: usize = 120;
@@ -17,6 +17,15 @@ const MAX_VALUE: usize = 120;
 pub(super) fn test(arguments: &TestPolicyArgs, output: &mut Output) -> Result<(), Failure> {
     let policy = read(&arguments.policy, Policy::parse)?;
     let cases = read(&arguments.cases, Cases::parse)?;
+    if !cases.have_user()
+        && let Some(rule) = policy.rules_by_user().next()
+        && !output.is_json()
+    {
+        output.line(format_args!(
+            "{WARN}warning{WARN:#} the rule {rule} depends on the user, and no case has `user`: \
+             without one a rule that denies applies, and one that allows does not"
+        ));
+    }
     let (mut passed, mut failed) = (0_usize, 0_usize);
     for outcome in cases.run(&policy, arguments.filter.as_deref()) {
         *(if outcome.passed() { &mut passed } else { &mut failed }) += 1;

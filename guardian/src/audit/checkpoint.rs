@@ -1,0 +1,160 @@
+//! The state that the closed segments lead to, so that a start reads what came after it alone.
+//!
+//! A checkpoint is derived: it is the fold of a whole number of segments, and is made again from
+//! them where it is missing or damaged. It is written to a file of its own and renamed, so that a
+//! crash leaves the old one or the new one.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::records::{Broken, Records, digest_of};
+use super::replay::apply;
+use super::segments::{Segments, open_private};
+use crate::policy::{Kept, Memory};
+
+/// What a start need not read again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Checkpoint {
+    v: u32,
+    /// The last segment that is in it.
+    pub(super) segment: u64,
+    /// The number of its last record.
+    pub(super) records: u64,
+    /// The digest of its last record.
+    pub(super) head: Option<String>,
+    /// The time of its last record.
+    time: Option<Timestamp>,
+    memory: Kept,
+}
+
+const VERSION: u32 = 1;
+
+impl Checkpoint {
+    /// Reads the checkpoint of a log. One that is missing or damaged is the one of no segment.
+    pub(super) fn load(segments: &Segments) -> Self {
+        let path = segments.checkpoint_path();
+        match read(&path) {
+            Ok(Some(checkpoint)) => checkpoint,
+            Ok(None) => Self::default(),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "the checkpoint of the audit log cannot be used, the log is read from its beginning");
+                Self::default()
+            }
+        }
+    }
+
+    /// The records behind it.
+    pub(super) fn records_behind(&self, segments: &Segments) -> Result<Records, Broken> {
+        Records::behind(segments.clone(), self.segment, self.records, self.head.clone())
+    }
+
+    pub(super) fn into_memory(self) -> Memory {
+        Memory::from(self.memory)
+    }
+
+    /// The checkpoint after one segment more.
+    fn after_next(self, segments: &Segments) -> Result<Self, Broken> {
+        let mut records = self.records_behind(segments)?.without_active();
+        let Self { segment, mut time, memory, .. } = self;
+        let mut memory = Memory::from(memory);
+        for record in records.only_next() {
+            let record = record?;
+            time = Timestamp::deserialize(&record["time"]).ok().or(time);
+            apply(&record, &mut memory);
+        }
+        memory.forget(time.unwrap_or(Timestamp::MIN));
+        let verified = records.verified();
+        Ok(Self {
+            v: VERSION,
+            segment: segment + 1,
+            records: verified.records,
+            head: verified.head.clone(),
+            time,
+            memory: Kept::from(&memory),
+        })
+    }
+
+    fn store(&self, segments: &Segments) -> io::Result<()> {
+        let path = segments.checkpoint_path();
+        let part = path.with_extension("checkpoint.part");
+        let text = serde_json::to_vec(self)?;
+        match std::fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = open_private(&part)?;
+        file.write_all(&text)?;
+        writeln!(file, "\n{}", digest_of(&text))?;
+        file.sync_all()?;
+        std::fs::rename(&part, &path)?;
+        segments.sync_folder()
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Checkpoint>, String> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let text = text.strip_suffix(b"\n").ok_or("it is unfinished")?;
+    let line = text.iter().rposition(|&byte| byte == b'\n').ok_or("it has no digest")?;
+    if text.get(line + 1..) != Some(digest_of(&text[..line]).as_bytes()) {
+        return Err("it does not have the digest it says".to_owned());
+    }
+    let checkpoint: Checkpoint =
+        serde_json::from_slice(&text[..line]).map_err(|error| error.to_string())?;
+    if checkpoint.v != VERSION {
+        return Err(format!("its version {} is not known here", checkpoint.v));
+    }
+    Ok(Some(checkpoint))
+}
+
+/// Brings the checkpoint up to the last closed segment.
+fn catch_up(segments: &Segments) -> Result<(), String> {
+    let mut checkpoint = Checkpoint::load(segments);
+    loop {
+        let closed = segments.closed().map_err(|error| error.to_string())?;
+        if !closed.iter().any(|number| checkpoint.segment < *number) {
+            return Ok(());
+        }
+        checkpoint = checkpoint.after_next(segments).map_err(|broken| broken.to_string())?;
+        checkpoint.store(segments).map_err(|error| error.to_string())?;
+    }
+}
+
+/// Writes checkpoints beside the thread that writes the log.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints(Option<JoinHandle<()>>);
+
+impl Checkpoints {
+    /// Begins to bring the checkpoint up to the last closed segment. Where that is going on already,
+    /// the next rotation or the next start does the rest.
+    pub(super) fn start(&mut self, segments: &Segments) {
+        if self.0.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        self.finish();
+        let segments = segments.clone();
+        let thread = thread::Builder::new().name("audit-checkpoint".to_owned()).spawn(move || {
+            if let Err(error) = catch_up(&segments) {
+                tracing::warn!(
+                    error,
+                    "no checkpoint of the audit log was written, the next start reads more of it"
+                );
+            }
+        });
+        self.0 = thread.ok();
+    }
+
+    /// Waits until it is written.
+    pub(super) fn finish(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
+    }
+}

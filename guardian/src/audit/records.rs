@@ -1,0 +1,341 @@
+//! Reading a log back: every record of every segment, checked to follow the one before it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use data_encoding::HEXLOWER;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::segments::{Segments, name_of};
+
+/// Longest line that is read back, well above the longest that is written.
+pub(super) const MAX_LINE: u64 = 4 << 20;
+/// How often the files are listed again when a rotation comes between.
+const ATTEMPTS: usize = 8;
+
+pub(super) fn digest_of(record: &[u8]) -> String {
+    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(record)))
+}
+
+/// What ties a record to its neighbours.
+pub(super) struct Link {
+    pub(super) number: u64,
+    pub(super) previous: Option<String>,
+    pub(super) digest: String,
+    pub(super) record: Value,
+}
+
+/// Read one line and check its digest.
+pub(super) fn read_link(line: &[u8]) -> Result<Link, String> {
+    let record: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
+    let digest = record["digest"].as_str().ok_or("has no digest")?.to_owned();
+    let seal = format!(",\"digest\":\"{digest}\"}}");
+    let body = line.strip_suffix(seal.as_bytes()).ok_or("does not end with its digest")?;
+    if digest_of(&[body, b"}"].concat()) != digest {
+        return Err("does not have the digest it says".to_owned());
+    }
+    let number = record["seq"].as_u64().ok_or("has no number")?;
+    let previous = record["previous"].as_str().map(str::to_owned);
+    Ok(Link { number, previous, digest, record })
+}
+
+/// The number of the segment that a record begins; only the first record of a later segment has one.
+pub(super) fn segment_of(record: &Value) -> Option<u64> {
+    if record["event"] == "segment" { record["segment"].as_u64() } else { None }
+}
+
+/// A log whose chain is whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The number of the last record. With all segments there, as many records were read.
+    pub records: u64,
+    /// The digest of the last one, as `sha256:…`.
+    pub head: Option<String>,
+    /// How many segments were read.
+    pub segments: u64,
+    /// The digest of the record before the first that was read, where earlier segments are elsewhere.
+    pub follows: Option<String>,
+}
+
+/// A log whose chain is not whole, or that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// A file cannot be read.
+    #[error("the audit log cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// The first line that does not fit.
+    #[error("line {line} of {file} {reason}")]
+    Line {
+        /// The segment.
+        file: String,
+        /// The line in it, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A segment is not there, and later ones are.
+    #[error("{file}, segment {segment}, is missing")]
+    Missing {
+        /// Its number.
+        segment: u64,
+        /// The name that its file has.
+        file: String,
+    },
+}
+
+/// Where reading a log begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At its first record: every segment has to be there.
+    First,
+    /// At the oldest segment that is there, which has to follow the record of this digest: the head
+    /// of a segment that was archived.
+    After(String),
+    /// At the oldest segment that is there.
+    Oldest,
+}
+
+/// Check the whole chain of a log, all segments. It may be in use.
+///
+/// # Errors
+/// The first record that does not fit, a missing segment, or a file cannot be read.
+pub fn verify(path: &Path) -> Result<Verified, Broken> {
+    let mut records = Records::open(path, &Start::First)?;
+    records.by_ref().try_for_each(|record| record.map(drop))?;
+    Ok(records.verified)
+}
+
+/// The records of a log in order over all of its segments, each checked to follow the one before it.
+/// After one that does not, nothing more comes.
+#[derive(Debug)]
+pub struct Records {
+    segments: Segments,
+    /// Closed segments that were not opened yet.
+    closed: VecDeque<u64>,
+    active: Option<File>,
+    current: Option<Current>,
+    /// The segment that has to come next.
+    next: u64,
+    line: Vec<u8>,
+    verified: Verified,
+    /// Whether the first record says what it follows.
+    takes_any: bool,
+    is_over: bool,
+}
+
+/// The segment that is read.
+#[derive(Debug)]
+struct Current {
+    name: String,
+    is_closed: bool,
+    lines: BufReader<File>,
+    line: u64,
+}
+
+impl Records {
+    /// Those of the log at `path` and of the closed segments beside it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the segments are not there that `start` wants.
+    pub fn open(path: &Path, start: &Start) -> Result<Self, Broken> {
+        let mut records = Self::begin(Segments::of(path), 0, Verified::default())?;
+        let first = records.first_segment()?;
+        if 1 < first {
+            match start {
+                Start::First => return Err(records.missing(1)),
+                Start::After(digest) => records.verified.head = Some(digest.clone()),
+                Start::Oldest => records.takes_any = true,
+            }
+            records.verified.follows.clone_from(&records.verified.head);
+            records.next = first;
+        }
+        Ok(records)
+    }
+
+    /// Those behind a segment whose last record is known.
+    pub(super) fn behind(
+        segments: Segments,
+        segment: u64,
+        records: u64,
+        head: Option<String>,
+    ) -> Result<Self, Broken> {
+        let verified = Verified { records, head, ..Verified::default() };
+        Self::begin(segments, segment, verified)
+    }
+
+    /// The same without the segment that is written.
+    pub(super) fn without_active(mut self) -> Self {
+        self.active = None;
+        self
+    }
+
+    /// Those of the next segment alone; what follows is left to be read.
+    pub(super) fn only_next(&mut self) -> impl Iterator<Item = Result<Value, Broken>> + '_ {
+        let first = self.next;
+        self.closed.retain(|number| *number <= first);
+        self.by_ref()
+    }
+
+    fn begin(segments: Segments, behind: u64, verified: Verified) -> Result<Self, Broken> {
+        let (closed, active) = list(&segments)?;
+        let closed = closed.into_iter().filter(|number| behind < *number).collect();
+        Ok(Self {
+            segments,
+            closed,
+            active,
+            current: None,
+            next: behind + 1,
+            line: Vec::new(),
+            verified,
+            takes_any: false,
+            is_over: false,
+        })
+    }
+
+    /// The number of the oldest segment that is there.
+    fn first_segment(&self) -> Result<u64, Broken> {
+        if let Some(&first) = self.closed.front() {
+            return Ok(first);
+        }
+        let Some(active) = &self.active else { return Ok(1) };
+        let mut line = Vec::new();
+        let mut file = active.try_clone()?;
+        BufReader::new((&mut file).take(MAX_LINE)).read_until(b'\n', &mut line)?;
+        io::Seek::rewind(&mut file)?;
+        let record = serde_json::from_slice::<Value>(&line).unwrap_or_default();
+        Ok(segment_of(&record).unwrap_or(1))
+    }
+
+    /// What was read of the chain until now.
+    pub fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
+    fn missing(&self, segment: u64) -> Broken {
+        Broken::Missing { segment, file: name_of(&self.segments.closed_path(segment)) }
+    }
+
+    /// Opens the next segment, if there is one.
+    fn advance(&mut self) -> Result<bool, Broken> {
+        let is_closed = !self.closed.is_empty();
+        let (path, file) = match self.closed.pop_front() {
+            Some(number) if number != self.next => return Err(self.missing(self.next)),
+            Some(number) => {
+                let path = self.segments.closed_path(number);
+                let file = File::open(&path)?;
+                (path, file)
+            }
+            None => match self.active.take() {
+                Some(file) => (self.segments.active().to_owned(), file),
+                None => return Ok(false),
+            },
+        };
+        let (name, lines) = (name_of(&path), BufReader::new(file));
+        self.current = Some(Current { name, is_closed, lines, line: 0 });
+        Ok(true)
+    }
+
+    fn read(&mut self) -> Result<Option<Value>, Broken> {
+        loop {
+            if self.current.is_none() && !self.advance()? {
+                return Ok(None);
+            }
+            let Some(current) = &mut self.current else { return Ok(None) };
+            self.line.clear();
+            if (&mut current.lines).take(MAX_LINE).read_until(b'\n', &mut self.line)? == 0 {
+                // The segment in use may be empty; a closed one never is.
+                if current.line == 0 && current.is_closed {
+                    let (file, reason) = (current.name.clone(), "is missing".to_owned());
+                    return Err(Broken::Line { file, line: 1, reason });
+                }
+                if 0 < current.line {
+                    self.verified.segments += 1;
+                }
+                self.current = None;
+                self.next += 1;
+                continue;
+            }
+            current.line += 1;
+            let (file, number) = (current.name.clone(), current.line);
+            return self.check(&file, number).map(Some);
+        }
+    }
+
+    /// Whether the line that was read follows what was read before it.
+    fn check(&mut self, file: &str, number: u64) -> Result<Value, Broken> {
+        let broken = |reason: &str| {
+            let (file, reason) = (file.to_owned(), reason.to_owned());
+            Broken::Line { file, line: number, reason }
+        };
+        let line = self.line.strip_suffix(b"\n").ok_or_else(|| broken("is unfinished"))?;
+        let link = read_link(line).map_err(|reason| broken(&reason))?;
+        if number == 1 {
+            let segment = segment_of(&link.record).unwrap_or(1);
+            if self.next < segment {
+                return Err(self.missing(self.next));
+            }
+            if segment != self.next {
+                return Err(broken("begins another segment than its place"));
+            }
+        }
+        // The first record that is there says how many were before it.
+        let is_first = self.verified.segments == 0 && number == 1 && 1 < self.next;
+        if is_first && self.verified.records == 0 {
+            self.verified.records = link.number.saturating_sub(1);
+        }
+        if self.takes_any {
+            self.takes_any = false;
+            self.verified.head.clone_from(&link.previous);
+            self.verified.follows.clone_from(&link.previous);
+        }
+        if link.number != self.verified.records + 1 {
+            return Err(broken("has another number than its place"));
+        }
+        if link.previous != self.verified.head {
+            return Err(broken("does not follow the record before it"));
+        }
+        (self.verified.records, self.verified.head) = (link.number, Some(link.digest));
+        Ok(link.record)
+    }
+}
+
+/// The closed segments and the one in use, as they were at one time.
+fn list(segments: &Segments) -> Result<(Vec<u64>, Option<File>), Broken> {
+    let mut missing = None;
+    for _ in 0..ATTEMPTS {
+        let before = segments.closed()?;
+        let active = match File::open(segments.active()) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                missing = Some(error);
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if segments.closed()? != before {
+            continue;
+        }
+        return match (active, before.is_empty(), missing) {
+            // A crash between two segments leaves none in use.
+            (None, true, Some(error)) => Err(error.into()),
+            (active, ..) => Ok((before, active)),
+        };
+    }
+    Err(io::Error::other("it is rotated faster than it can be listed").into())
+}
+
+impl Iterator for Records {
+    type Item = Result<Value, Broken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let record = self.read().transpose();
+        self.is_over = !matches!(record, Some(Ok(_)));
+        record
+    }
+}

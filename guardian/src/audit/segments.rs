@@ -1,0 +1,130 @@
+//! The files of a log: the segment that is written, the closed ones beside it, and what belongs to them.
+//!
+//! The segment that is written is always `audit.jsonl`. When it is full, it is renamed to
+//! `audit.000001.jsonl`, with its number, and a new one goes on with the chain.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Digits of a number in a name, so that names sort like numbers.
+const DIGITS: usize = 6;
+
+/// Where the files of one log are.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments {
+    active: PathBuf,
+}
+
+impl Segments {
+    /// Those of the log whose segment in use is, or would be, at `active`.
+    pub(crate) fn of(active: &Path) -> Self {
+        Self { active: active.to_owned() }
+    }
+
+    /// The segment that is written.
+    pub(crate) fn active(&self) -> &Path {
+        &self.active
+    }
+
+    /// Where the segment of a number is once it is closed.
+    pub(crate) fn closed_path(&self, number: u64) -> PathBuf {
+        self.beside(&format!("{number:0DIGITS$}.jsonl"))
+    }
+
+    /// Where the state is that the closed segments lead to.
+    pub(crate) fn checkpoint_path(&self) -> PathBuf {
+        self.beside("checkpoint")
+    }
+
+    /// The file whose lock the one process has that writes.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.beside("lock")
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.active.with_extension(suffix)
+    }
+
+    /// The numbers of the closed segments that are there, in order.
+    pub(crate) fn closed(&self) -> io::Result<Vec<u64>> {
+        let folder = match self.active.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let stem = self.active.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| {
+                let digits = name.strip_prefix(stem)?.strip_prefix('.')?.strip_suffix(".jsonl")?;
+                let is_number =
+                    DIGITS <= digits.len() && digits.bytes().all(|b| b.is_ascii_digit());
+                is_number.then(|| digits.parse::<u64>().ok())?
+            });
+            numbers.extend(number);
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Makes renames and new files of the folder last.
+    pub(crate) fn sync_folder(&self) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Some(folder) = self.active.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of a file, for messages.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Opens or makes a file that only its owner may read, for reading and appending.
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let file = options.mode(0o600).open(path)?;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        }
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_closed_segments_are_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let segments = Segments::of(&dir.path().join("audit.jsonl"));
+        for name in [
+            "audit.000010.jsonl",
+            "audit.000002.jsonl",
+            "audit.1000000.jsonl",
+            "audit.jsonl",
+            "audit.jsonl.torn",
+            "audit.12.jsonl",
+            "other.000003.jsonl",
+            "audit.00000x.jsonl",
+            "audit.000004.jsonl.gz",
+            "audit.checkpoint",
+            "audit.lock",
+        ] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(segments.closed().unwrap(), [2, 10, 1_000_000]);
+        assert_eq!(segments.closed_path(2), dir.path().join("audit.000002.jsonl"));
+        assert_eq!(segments.checkpoint_path(), dir.path().join("audit.checkpoint"));
+    }
+}

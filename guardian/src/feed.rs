@@ -1,0 +1,97 @@
+//! The feed of approvals: what waits, and each change, to followers that come and go.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+
+use crate::policy::Approval;
+
+/// Most followers at a time.
+const MAX_FOLLOWERS: usize = 64;
+/// How many of the latest changes a follower that comes back is still given.
+const MAX_BACKLOG: usize = 256;
+
+/// A change of an approval.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) number: u64,
+    pub(crate) approval: Approval,
+}
+
+/// Where changes go out.
+#[derive(Clone, Debug)]
+pub(crate) struct Feed {
+    /// Tells the numbers of this process from those of an earlier one.
+    start: i64,
+    latest: Arc<Mutex<Latest>>,
+    changes: broadcast::Sender<Change>,
+    followers: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct Latest {
+    number: u64,
+    changes: VecDeque<Change>,
+}
+
+/// What a follower begins with, and what comes.
+pub(crate) struct Followed {
+    /// The number of the last change at the beginning.
+    pub(crate) number: u64,
+    /// The changes that it has missed; none when it has to be given all that waits.
+    pub(crate) missed: Option<Vec<Change>>,
+    pub(crate) changes: broadcast::Receiver<Change>,
+    /// Its place among the followers.
+    pub(crate) _permit: OwnedSemaphorePermit,
+}
+
+impl Feed {
+    pub(crate) fn new(start: i64) -> Self {
+        let (changes, _) = broadcast::channel(MAX_BACKLOG);
+        let followers = Arc::new(Semaphore::new(MAX_FOLLOWERS));
+        Self { start, latest: Arc::default(), changes, followers }
+    }
+
+    /// Sends a change to all who follow.
+    pub(crate) fn publish(&self, approval: Approval) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.number += 1;
+        let change = Change { number: latest.number, approval };
+        latest.changes.push_back(change.clone());
+        if MAX_BACKLOG < latest.changes.len() {
+            latest.changes.pop_front();
+        }
+        // Without a follower there is no receiver.
+        let _ = self.changes.send(change);
+    }
+
+    /// Follows from the change of this id on, if it is still known. `None` if too many follow.
+    pub(crate) fn follow(&self, last_id: Option<&str>) -> Option<Followed> {
+        let permit = Arc::clone(&self.followers).try_acquire_owned().ok()?;
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = last_id.and_then(|id| self.number_of(id)).filter(|after| {
+            let oldest = latest.changes.front().map_or(latest.number + 1, |change| change.number);
+            *after <= latest.number && oldest <= after + 1
+        });
+        let missed = after.map(|after| {
+            latest.changes.iter().filter(|change| after < change.number).cloned().collect()
+        });
+        Some(Followed {
+            number: latest.number,
+            missed,
+            changes: self.changes.subscribe(),
+            _permit: permit,
+        })
+    }
+
+    /// The id of a change.
+    pub(crate) fn id_of(&self, number: u64) -> String {
+        format!("{}-{number}", self.start)
+    }
+
+    fn number_of(&self, id: &str) -> Option<u64> {
+        let (start, number) = id.rsplit_once('-')?;
+        (start.parse() == Ok(self.start)).then(|| number.parse().ok())?
+    }
+}

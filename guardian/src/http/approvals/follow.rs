@@ -1,0 +1,102 @@
+//! Approvals as server-sent events.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::App;
+use crate::error::Code;
+use crate::feed::Followed;
+use crate::policy::{Approval, State};
+
+/// How often a quiet stream says that it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often a follower looks whether the time of something is over.
+const TICK: Duration = Duration::from_millis(500);
+
+/// One who follows.
+struct Follower {
+    app: App,
+    followed: Followed,
+    /// What is to be sent: the number of the change, and what it is about.
+    queue: VecDeque<(Option<u64>, Approval)>,
+    /// What this follower was told that it is still to be decided or used.
+    open: BTreeMap<String, Approval>,
+}
+
+pub(super) fn follow(app: &App, last_id: Option<&str>) -> Result<Response, Code> {
+    let mut followed = app.feed.follow(last_id).ok_or(Code::TooManyFollowers)?;
+    let number = Some(followed.number);
+    let queue = match followed.missed.take() {
+        Some(missed) => missed.into_iter().map(|one| (Some(one.number), one.approval)).collect(),
+        None => {
+            let waiting = app.approval_history(Some(State::Waiting)).into_iter();
+            waiting.map(|approval| (number, approval)).collect()
+        }
+    };
+    let open = app.approvals().into_iter().map(|one| (one.id.clone(), one)).collect();
+    let follower = Follower { app: app.clone(), followed, queue, open };
+    let events = stream::unfold(follower, async |mut follower| {
+        let event = follower.next().await?;
+        Some((Ok::<_, Infallible>(event), follower))
+    });
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+impl Follower {
+    /// The next event. It ends for a follower that is too slow, which comes back with its last id.
+    async fn next(&mut self) -> Option<sse::Event> {
+        loop {
+            if let Some((number, approval)) = self.queue.pop_front() {
+                return self.event(number, &approval);
+            }
+            self.note_expired();
+            if !self.queue.is_empty() {
+                continue;
+            }
+            tokio::select! {
+                change = self.followed.changes.recv() => match change {
+                    Ok(change) => self.queue.push_back((Some(change.number), change.approval)),
+                    Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+                },
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+
+    /// Time changes an approval without a record; each follower sees it for itself.
+    fn note_expired(&mut self) {
+        let now = self.app.now();
+        let over = self.open.values().map(|approval| approval.at(now));
+        let over: Vec<_> = over.filter(|approval| approval.until <= now).collect();
+        for approval in over {
+            self.open.remove(&approval.id);
+            if approval.state == State::Expired {
+                self.queue.push_back((None, approval));
+            }
+        }
+    }
+
+    fn event(&mut self, number: Option<u64>, approval: &Approval) -> Option<sse::Event> {
+        match approval.state {
+            State::Waiting | State::Approved => {
+                self.open.insert(approval.id.clone(), approval.clone());
+            }
+            State::Rejected | State::Used | State::Expired => {
+                self.open.remove(&approval.id);
+            }
+        }
+        let event = sse::Event::default().event(approval.state.status());
+        let event = event.data(serde_json::to_string(approval).ok()?);
+        Some(match number {
+            Some(number) => event.id(self.app.feed.id_of(number)),
+            None => event,
+        })
+    }
+}
