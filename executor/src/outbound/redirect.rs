@@ -12,12 +12,18 @@ const MAX_LOCATION: usize = 4 * 1024;
 /// perhaps a port.
 const MAX_QUOTED: usize = 260;
 
-/// The next request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Hop {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) keeps_body: bool,
+/// The longest address that a redirect leads to.
+const MAX_URL: usize = 16 * 1024;
+
+/// The next request that a redirect asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hop {
+    /// Its method.
+    pub(crate) method: Method,
+    /// Its address, in the document's terms.
+    pub(crate) url: Url,
+    /// Whether it repeats the request, with its method and body.
+    pub(crate) keeps_body: bool,
 }
 
 /// The next request after an answer, if the answer redirects (RFC 9110, section 15.4).
@@ -53,6 +59,9 @@ pub(super) fn next(
         next = documented;
     }
     next.set_fragment(None);
+    if MAX_URL < next.as_str().len() {
+        return Err(format!("{host} redirects to an address of more than {MAX_URL} bytes"));
+    }
     check_next(url, &next)?;
     let method = if becomes_get { Method::GET } else { method.clone() };
     Ok(Some(Hop { method, url: next, keeps_body: !becomes_get }))

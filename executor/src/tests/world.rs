@@ -323,8 +323,13 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
             let phase = serde_json::to_value(decision.phase).unwrap();
             format!("{step}: {} {}", phase.as_str().unwrap(), decision.decision)
         }
-        EventKind::Sending { step, attempt, method, url, .. } => {
-            format!("{step}: {attempt} {method} {url}")
+        EventKind::Sending { step, attempt, method, url, redirect, .. } => {
+            let hop = redirect.map_or_else(String::new, |hop| format!(", redirect {hop}"));
+            format!("{step}: {attempt} {method} {url}{hop}")
+        }
+        EventKind::Requesting { step, attempt, purpose, method, url } => {
+            let purpose = format!("{purpose:?}").to_lowercase();
+            format!("{step}: {attempt} {method} {url} for a {purpose}")
         }
         EventKind::Received { step, attempt, status, .. } => {
             format!("{step}: {attempt} got {status}")

@@ -7,9 +7,10 @@ use aos::message::{Agent, Call, Data, Object, Part, StepContext};
 use serde_json::Value;
 
 use super::expression::{Expression, Operand, Variables};
+use super::request_facts;
 
 /// The variables of `when`, in the order in which they are documented.
-pub(super) const VARIABLES: [&str; 15] = [
+pub(super) const VARIABLES: [&str; 16] = [
     "method",
     "tool",
     "inputs",
@@ -22,6 +23,7 @@ pub(super) const VARIABLES: [&str; 15] = [
     "agent",
     "user",
     "capability",
+    "request",
     "turn",
     "step",
     "params",
@@ -169,6 +171,7 @@ fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
         "agent" => agent(context),
         "user" => user(context),
         "capability" => capability(context),
+        "request" => request_facts::request(context),
         "turn" => context.map_or("", |c| &c.turn_id).into(),
         "step" => context.map_or("", |c| &c.step_id).into(),
         _ => call.to_params().into(),

@@ -170,6 +170,7 @@ fn sending() -> EventKind {
         upstream: None,
         request_digest: Digest::of_bytes(b""),
         repeat_safe: true,
+        redirect: None,
     }
 }
 
@@ -198,6 +199,7 @@ fn waiting() -> EventKind {
         cause: None,
         next: None,
         repeat_safe: false,
+        redirect: None,
     };
     EventKind::RunWaiting { error }
 }
