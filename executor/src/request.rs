@@ -8,6 +8,7 @@
 mod contract;
 mod excerpt;
 mod graphql;
+mod hop;
 mod mcp;
 mod openapi;
 mod response;
@@ -29,11 +30,11 @@ use url::Url;
 
 use crate::access::Access;
 use crate::error::Kind;
-use crate::outbound::Hop;
 use crate::telemetry::is_trace_header;
 
 pub(crate) use contract::{Contract, Contracts, declared_status, media_types_of};
 pub(crate) use excerpt::{is_shown, one_line};
+pub(crate) use hop::Hop;
 pub(crate) use mcp::{
     Listener, Message, Session, call as mcp_call, message_of, read_message, read_session,
     wants_session,

@@ -11,8 +11,8 @@ use super::{Engine, Halt, Question, Stop, Way};
 use crate::clock::{milliseconds_between, redirect_id};
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
-use crate::outbound::{Authorization, Failure, Hop, MAX_REDIRECTS, Reply, Turn, authority};
-use crate::request::{PreparedRequest, RawResponse};
+use crate::outbound::{Authorization, Failure, MAX_REDIRECTS, Reply, Turn, authority};
+use crate::request::{Hop, PreparedRequest, RawResponse};
 
 /// A call of which one request is sent after the other.
 pub(super) struct Chain<'c, 'a> {

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::sent::describe_request;
 use super::{Asked, Asker, Asking, Gate, Inputs, Judged, Occasion, Permitted, answer, question};
-use crate::outbound::Hop;
-use crate::request::{self, Contract, PreparedRequest};
+use crate::request::{self, Contract, Hop, PreparedRequest};
 
 impl Gate {
     /// Asks whether the request that `hop` asks for may be sent after `request`

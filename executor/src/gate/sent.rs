@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::Inputs;
-use crate::outbound::Hop;
-use crate::request::{self, Contract, PreparedRequest};
+use crate::request::{self, Contract, Hop, PreparedRequest};
 use crate::secrets::Secrets;
 
 /// The most bytes of a body that a question shows.

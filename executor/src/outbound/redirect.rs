@@ -4,6 +4,7 @@ use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::authority;
+use crate::request::Hop;
 
 /// The longest `Location` that is read.
 const MAX_LOCATION: usize = 4 * 1024;
@@ -15,17 +16,6 @@ const MAX_QUOTED: usize = 260;
 /// The longest address that a redirect leads to.
 const MAX_URL: usize = 16 * 1024;
 
-/// The next request that a redirect asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hop {
-    /// Its method.
-    pub(crate) method: Method,
-    /// Its address, in the document's terms.
-    pub(crate) url: Url,
-    /// Whether it repeats the request, with its method and body.
-    pub(crate) keeps_body: bool,
-}
-
 /// The next request after an answer, if the answer redirects (RFC 9110, section 15.4).
 ///
 /// `url` is what was asked for in the document's terms. `upstream` is the address that is
@@ -33,7 +23,7 @@ pub(crate) struct Hop {
 ///
 /// # Errors
 /// Why the redirect is not followed: only the same host is, and never from https to http.
-pub(super) fn next(
+pub(crate) fn next(
     status: StatusCode,
     location: Option<&HeaderValue>,
     method: &Method,
@@ -208,6 +198,25 @@ mod tests {
         let nowhere =
             next(StatusCode::FOUND, None, &Method::GET, &url("https://api.example/a"), None);
         assert_eq!(nowhere, Ok(None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_chain_leads_off_the_host_or_grows_without_end(
+            status in proptest::sample::select(&[301_u16, 302, 303, 307, 308][..]),
+            locations in proptest::collection::vec("[ -~]{0,60}|(//|\\\\|https:)?[a-z@:./?#%]{0,40}", 0..8),
+        ) {
+            let status = StatusCode::from_u16(status).unwrap();
+            let mut from = url("https://api.example/a");
+            for location in locations {
+                let location = HeaderValue::from_str(&location).unwrap();
+                let Ok(hop) = next(status, Some(&location), &Method::GET, &from, None) else { break };
+                from = hop.unwrap().url;
+                proptest::prop_assert_eq!(from.origin(), url("https://api.example").origin());
+                proptest::prop_assert!(from.as_str().len() <= MAX_URL && from.fragment().is_none());
+                proptest::prop_assert!(from.username().is_empty() && from.password().is_none());
+            }
+        }
     }
 
     #[test]
