@@ -50,7 +50,8 @@ pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, Replaye
 pub use run::{
     Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
     Handler, Iterations, NextAction, Phase, Pin, RequestPurpose, Resolution, ResumeRequest, Run,
-    RunError, RunStarted, RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
+    RunError, RunStarted, RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
+    Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, KeyPlace, StoredCredential, StoredCredentials,

@@ -35,7 +35,7 @@ use a2s::Domain;
 use a2s::api::{HostHealth, HostState, RequestPurpose};
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Request;
 use tokio::time::timeout;

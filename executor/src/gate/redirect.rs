@@ -44,8 +44,7 @@ impl Gate {
         let judged = Judged { decisions: said.0, verdict: said.1 };
         let judged = match (message, judged) {
             (Some(message), Judged { decisions, verdict: Ok(()) }) => {
-                let call =
-                    question::about_message(asker, task, message, Some(sent), occasion, now);
+                let call = question::about_message(asker, task, message, Some(sent), occasion, now);
                 let call = (call, &**asker.trace);
                 let follow = |_: &_| Err(FIXED.to_owned());
                 let asking = Asking::MCP_OUTBOUND;

@@ -25,7 +25,8 @@ pub(super) fn describe_request(
 ) -> Map<String, Value> {
     // A secret of a few characters cannot be found in a text, so the request is made anew of what
     // guardians may see.
-    let remade = (inputs.shown != inputs.truth).then(|| request::prepare_shown(contract, inputs.shown));
+    let remade =
+        (inputs.shown != inputs.truth).then(|| request::prepare_shown(contract, inputs.shown));
     let remade = match (remade, redirect) {
         (None, _) => None,
         (Some(None), _) => return describe_template(contract.task(), prepared, redirect),

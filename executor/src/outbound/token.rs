@@ -109,7 +109,9 @@ impl Outbound {
     ) -> Result<(), Failure> {
         let mut used = Vec::new();
         for need in &authorization.needs {
-            used.push(self.get_token(request, need, authorization.secrets, announce, on_fetch).await?);
+            used.push(
+                self.get_token(request, need, authorization.secrets, announce, on_fetch).await?,
+            );
         }
         authorization.equip(used).map_err(Failure::before)
     }

@@ -21,8 +21,8 @@
 mod alone;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin,
-    RequestPurpose, Resolution, RunError, RunStarted,
+    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, RequestPurpose,
+    Resolution, RunError, RunStarted,
 };
 use jiff::Timestamp;
 
@@ -317,8 +317,13 @@ impl<'e> Folding<'e> {
         if let Some(uses) = uses {
             span.describe(uses);
         }
-        let open =
-            Open { span: self.spans.len(), sent: (0, 0), attempt: None, result: None, answered: None };
+        let open = Open {
+            span: self.spans.len(),
+            sent: (0, 0),
+            attempt: None,
+            result: None,
+            answered: None,
+        };
         self.spans.push(span);
         self.steps.begin(path, uses, open);
     }

@@ -13,9 +13,8 @@ use super::expression::Operand;
 /// The variable `request`. A message without a prepared request has empty members.
 pub(super) fn request(context: Option<&StepContext>) -> Operand<'_> {
     let given = context.and_then(|context| context.extra.get("request"));
-    let text = |name: &str| {
-        given.and_then(|members| members.get(name)?.as_str()).unwrap_or_default()
-    };
+    let text =
+        |name: &str| given.and_then(|members| members.get(name)?.as_str()).unwrap_or_default();
     let path = text("path");
     let known = [
         ("method", Operand::from(Cow::Owned(text("method").to_ascii_uppercase()))),

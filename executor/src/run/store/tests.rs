@@ -199,7 +199,6 @@ fn waiting() -> EventKind {
         cause: None,
         next: None,
         repeat_safe: false,
-        redirect: None,
     };
     EventKind::RunWaiting { error }
 }
