@@ -62,6 +62,11 @@ fuzz-mcp seconds="600":
     cd executor && cargo fuzz run -s none mcp fuzz/corpus/mcp fuzz/seeds/mcp \
         -- -dict=fuzz/seeds/words.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=4000
 
+# Fuzz chains of redirects; the same.
+fuzz-redirect seconds="600":
+    cd executor && cargo fuzz run -s none redirect fuzz/corpus/redirect fuzz/seeds/redirect \
+        -- -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=512 -max_len=4000
+
 # Fuzz the guardian (message, policy).
 fuzz-guardian target seconds="600":
     cd guardian && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \

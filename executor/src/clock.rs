@@ -33,6 +33,12 @@ pub(crate) fn execution_id(run: Uuid, step: &str) -> Uuid {
     Uuid::new_v5(&run, format!("{step}#0").as_bytes())
 }
 
+/// The id of the request that a redirect led to, by the number of the redirect from 1. Zero is the
+/// request of the step itself.
+pub(crate) fn redirect_id(run: Uuid, step: &str, redirect: u32) -> Uuid {
+    Uuid::new_v5(&run, format!("{step}#{redirect}").as_bytes())
+}
+
 /// Milliseconds between two times; zero when the clock went back.
 pub(crate) fn milliseconds_between(start: Timestamp, end: Timestamp) -> u64 {
     u64::try_from(end.as_millisecond() - start.as_millisecond()).unwrap_or(0)
@@ -49,5 +55,7 @@ mod tests {
         assert_ne!(execution_id(run, "a/b[0]"), execution_id(run, "a/b[1]"));
         assert_ne!(execution_id(run, "a/b"), execution_id(run, "a"));
         assert_ne!(execution_id(run, "a"), execution_id(Uuid::from_u128(2), "a"));
+        assert_eq!(redirect_id(run, "a", 0), execution_id(run, "a"));
+        assert_ne!(redirect_id(run, "a", 1), redirect_id(run, "a", 2));
     }
 }

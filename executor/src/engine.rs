@@ -9,6 +9,7 @@ mod at_hand;
 mod block;
 mod budget;
 mod halt;
+mod redirect;
 mod repeat;
 mod step;
 mod task;

@@ -12,6 +12,8 @@ mod guardians;
 mod memory;
 mod protocol;
 mod question;
+mod redirect;
+mod sent;
 mod session;
 mod token;
 
@@ -39,6 +41,7 @@ use crate::request::{self, Contract, PreparedRequest, one_line};
 use crate::secrets::{Secrets, restore};
 pub(crate) use beginning::Beginning;
 pub(crate) use question::{agent, tool_id};
+use sent::describe_request;
 
 /// The most characters of a guardian's words that are kept.
 const MAX_WORDS: usize = 1_000;
@@ -168,6 +171,24 @@ impl<T> Judged<T> {
     }
 }
 
+/// The inputs as guardians have left them so far.
+fn current_inputs<'i>(
+    made: Option<&'i [IndexMap<Place, Value>; 2]>,
+    inputs: Inputs<'i>,
+) -> Inputs<'i> {
+    match made {
+        Some([truth, shown]) => Inputs { truth, shown },
+        None => inputs,
+    }
+}
+
+/// The method, and the address without its query.
+fn target_of(request: &PreparedRequest) -> (http::Method, url::Url) {
+    let mut url = request.url().clone();
+    url.set_query(None);
+    (request.method().clone(), url)
+}
+
 /// The way to the guardians, if there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
@@ -264,32 +285,48 @@ impl Gate {
                 (_, judged) => judged,
             };
         };
-        let call = question::about_request(asker, task, inputs.shown, occasion, self.clock.now());
         let has_secrets = inputs.shown != inputs.truth;
         // What the guardians so far have made of the inputs, as they are sent and as they are shown.
         let mut made: Option<[IndexMap<Place, Value>; 2]> = None;
-        let follow = |modified: &_| {
-            let inputs = match &made {
-                Some([truth, shown]) => Inputs { truth, shown },
-                None => inputs,
+        let mut decisions = Vec::new();
+        for is_last in [false, true] {
+            let target = target_of(&prepared);
+            let current = current_inputs(made.as_ref(), inputs);
+            let sent = describe_request(contract, current, &prepared, None, asker.secrets);
+            let now = self.clock.now();
+            let call = question::about_request(asker, task, current.shown, sent, occasion, now);
+            let follow = |modified: &_| {
+                let inputs = current_inputs(made.as_ref(), inputs);
+                let (shown, changes) = answer::modified_inputs(inputs.shown, modified)?;
+                let truth = answer::restore_inputs(inputs, shown.clone(), has_secrets)?;
+                let next = prepare(&truth)
+                    .map_err(|error| format!("the inputs fit no request: {error}"))?
+                    .with_shown_inputs(shown.clone());
+                if is_last && target_of(&next) != target {
+                    return Err("method, host or path of the request change once more, after the \
+                                guardians were asked about the changed request"
+                        .to_owned());
+                }
+                (prepared, made) = (next, Some([truth, shown]));
+                Ok(changes)
             };
-            let (shown, changes) = answer::modified_inputs(inputs.shown, modified)?;
-            let truth = answer::restore_inputs(inputs, shown.clone(), has_secrets)?;
-            prepared =
-                prepare(&truth).map_err(|error| format!("the inputs fit no request: {error}"))?;
-            made = Some([truth, shown]);
-            Ok(changes)
-        };
-        let call = (call, &**asker.trace);
-        let said = self.consult(guardians, Asking::REQUEST, occasion, call, follow).await;
-        let judged = Judged { decisions: said.0, verdict: said.1.map(|()| prepared) };
+            let call = (call, &**asker.trace);
+            let said = self.consult(guardians, Asking::REQUEST, occasion, call, follow).await;
+            decisions.extend(said.0);
+            if let Err(error) = said.1 {
+                return Judged { decisions, verdict: Err(error) };
+            }
+            // What goes elsewhere than what was shown is shown once more.
+            if target_of(&prepared) == target {
+                break;
+            }
+        }
+        let judged = Judged { decisions, verdict: Ok(prepared) };
         match (task, judged) {
             (Task::Mcp(tool), Judged { decisions, verdict: Ok(prepared) }) => {
-                let inputs = match &made {
-                    Some([truth, shown]) => Inputs { truth, shown },
-                    None => inputs,
-                };
-                let call = protocol::Outbound { tool, inputs, has_secrets };
+                let inputs = current_inputs(made.as_ref(), inputs);
+                let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
+                let call = protocol::Outbound { tool, inputs, has_secrets, sent };
                 let asked = self.judge_call(guardians, asker, task, call, occasion, prepare);
                 let judged = asked.await;
                 let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));

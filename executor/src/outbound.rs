@@ -2,8 +2,8 @@
 //!
 //! An address is checked before a connection is made, and once more where its name is resolved: a
 //! connection goes to an address that was checked, not to one that is looked up again. No proxy
-//! variable is obeyed. A redirect is followed on the same host only, because another host needs
-//! another verdict. A request is sent once; whether it is sent again is decided outside, by
+//! variable is obeyed. A redirect is not followed here: [`Reply`] names the next request, which
+//! needs a verdict of its own. A request is sent once; whether it is sent again is decided outside, by
 //! [`Retries`], where it is recorded. (The connection pool may move a request of which no byte was
 //! written yet to a fresh connection.)
 //!
@@ -27,15 +27,15 @@ mod retry;
 mod session;
 mod token;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::{HostHealth, HostState};
+use a2s::api::{HostHealth, HostState, RequestPurpose};
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use futures::future::BoxFuture;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Request;
 use tokio::time::timeout;
@@ -46,7 +46,7 @@ use crate::config::Config;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
 use crate::per_thread::PerThread;
-use crate::request::{Listener, PreparedRequest, RawResponse};
+use crate::request::{Hop, Listener, PreparedRequest, RawResponse};
 use crate::source::RegistryClient;
 use crate::vault::Vault;
 use address::Allowed;
@@ -64,8 +64,48 @@ pub(crate) use session::{NoSession, Opening};
 pub(crate) use token::Fetch;
 use token::Tokens;
 
-/// How many redirects are followed.
-const MAX_REDIRECTS: u32 = 5;
+/// The most redirects after the first request of an attempt.
+pub(crate) const MAX_REDIRECTS: u32 = 5;
+
+/// The response to one request.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// The answer to the step.
+    Answer(RawResponse),
+    /// Another request is asked for. The body of the response is not read.
+    Redirect(RawResponse, Box<Hop>),
+}
+
+impl Reply {
+    /// Status and headers, and the body of an answer.
+    pub(crate) fn response(&self) -> &RawResponse {
+        match self {
+            Self::Answer(response) | Self::Redirect(response, _) => response,
+        }
+    }
+
+    /// The answer to a request that must not be redirected.
+    fn into_answer(self, url: &Url) -> Result<RawResponse, Failure> {
+        match self {
+            Self::Answer(response) => Ok(response),
+            Self::Redirect(..) => {
+                let message = format!("{} redirects more than 0 times", authority(url));
+                Err(Failure::sent(Kind::RedirectRefused, message))
+            }
+        }
+    }
+}
+
+/// Records a request beside the step's own before it leaves, so that a crash does not hide it.
+pub(crate) trait Announce: Sync {
+    /// Returns once the record cannot be lost any more.
+    fn announce<'a>(
+        &'a self,
+        purpose: RequestPurpose,
+        request: &PreparedRequest,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+}
+
 /// Sends permitted requests.
 #[derive(Debug)]
 pub(crate) struct Outbound {
@@ -184,10 +224,12 @@ impl Outbound {
         request: &Permitted<PreparedRequest>,
         authorization: &mut Authorization<'_>,
         time: Option<Duration>,
+        announce: &dyn Announce,
         on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<(), Failure> {
         let time = self.bounded(time);
-        let equipped = timeout(time, self.get_tokens(request, authorization, on_fetch)).await;
+        let tokens = self.get_tokens(request, authorization, announce, on_fetch);
+        let equipped = timeout(time, tokens).await;
         equipped.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("no token for {host} came within {} s", time.as_secs_f32());
@@ -195,9 +237,9 @@ impl Outbound {
         })
     }
 
-    /// Sends a request once, in its turn and with its credentials, and reads the whole answer, within
-    /// `time` if that is less than the limit. The answer is free of credentials. Dropping the future
-    /// ends the connection.
+    /// Sends one request, in its turn and with its credentials, and reads the whole answer, within
+    /// `time` if that is less than the limit. The answer is free of credentials. A redirect is
+    /// given back. Dropping the future ends the connection.
     ///
     /// # Errors
     /// When the address is refused, no connection comes up, the answer does not come in time,
@@ -208,21 +250,24 @@ impl Outbound {
         turn: Turn,
         authorization: &Authorization<'_>,
         time: Option<Duration>,
-    ) -> Result<RawResponse, Failure> {
+    ) -> Result<Reply, Failure> {
         let wire = authorization.wire();
-        let answer = Box::pin(self.transmit(request, turn, wire, time, MAX_REDIRECTS)).await;
-        answer.map(|response| authorization.secrets.scrub(response))
+        let reply = Box::pin(self.transmit(request, turn, wire, time)).await?;
+        let scrub = |response| authorization.secrets.scrub(response);
+        Ok(match reply {
+            Reply::Answer(response) => Reply::Answer(scrub(response)),
+            Reply::Redirect(response, hop) => Reply::Redirect(scrub(response), hop),
+        })
     }
 
-    /// Sends a request with what goes onto the wire beside it, and follows so many redirects.
+    /// Sends one request with what goes onto the wire beside it.
     async fn transmit(
         &self,
         request: &Permitted<PreparedRequest>,
         turn: Turn,
         wire: &Wire,
         time: Option<Duration>,
-        max_redirects: u32,
-    ) -> Result<RawResponse, Failure> {
+    ) -> Result<Reply, Failure> {
         let size = request.body().map_or(0, Bytes::len);
         if self.max_request_bytes < size {
             let message =
@@ -231,20 +276,19 @@ impl Outbound {
         }
         let host = || authority(request.url());
         let time = self.bounded(time);
-        let answer = timeout(time, self.exchange(request, wire, max_redirects)).await;
+        let answer = timeout(time, self.exchange(request, wire)).await;
         let answer = answer.unwrap_or_else(|_| {
             let (host, seconds) = (host(), time.as_secs_f32());
             let message = format!("{host} did not answer completely within {seconds} s");
             Err(Failure::sent(Kind::Timeout, message))
         });
-        let quiet = answer.as_ref().ok().and_then(|response| self.quiet_after(response));
-        turn.settle(health_of(answer.as_ref()), quiet);
+        let quiet = answer.as_ref().ok().and_then(|reply| self.quiet_after(reply.response()));
+        turn.settle(health_of(answer.as_ref().map(Reply::response)), quiet);
         let method = request.method();
         match &answer {
-            Ok(response) => {
-                let (bytes, redirects) = (response.bytes(), response.redirects);
-                let status = response.status;
-                tracing::debug!(host = host(), %method, status, bytes, redirects, "answered");
+            Ok(reply) => {
+                let (status, bytes) = (reply.response().status, reply.response().bytes());
+                tracing::debug!(host = host(), %method, status, bytes, "answered");
             }
             Err(failure) => {
                 let code = failure.error.kind.code().id;
@@ -270,59 +314,36 @@ impl Outbound {
         self.upstreams.iter().find(|(domain, _)| domain.covers(url)).map(|(_, base)| base)
     }
 
-    /// Follows redirects from the first request to the answer.
-    async fn exchange(
-        &self,
-        request: &PreparedRequest,
-        wire: &Wire,
-        max_redirects: u32,
-    ) -> Result<RawResponse, Failure> {
-        let mut method = request.method().clone();
-        let mut url = Cow::Borrowed(request.url());
-        let mut headers = Cow::Borrowed(request.headers());
-        let mut body = request.body();
-        for redirects in 0..=max_redirects {
-            // Behind a redirect something was sent already, whatever fails now.
-            let was_sent =
-                |failure: Failure| Failure { sent: failure.sent || 0 < redirects, ..failure };
-            let (client, target) = self.route(&url).map_err(was_sent)?;
-            let mut outgoing = Request::new(method.clone(), wire.address(&url, &target));
-            let mut written = wire.headers(&url, &headers);
-            written.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            match wire.body(&url, body).filter(|body| !body.is_empty()) {
-                Some(body) => *outgoing.body_mut() = Some(body.into()),
-                None if has_body_by_nature(&method) => {
-                    written.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-                }
-                None => {}
+    /// Sends one request, and reads the answer or the next request that it asks for.
+    async fn exchange(&self, request: &PreparedRequest, wire: &Wire) -> Result<Reply, Failure> {
+        let (method, url) = (request.method(), request.url());
+        let (client, target) = self.route(url)?;
+        let mut outgoing = Request::new(method.clone(), wire.address(url, &target));
+        let mut written = wire.headers(url, request.headers());
+        written.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        match wire.body(url, request.body()).filter(|body| !body.is_empty()) {
+            Some(body) => *outgoing.body_mut() = Some(body.into()),
+            None if has_body_by_nature(method) => {
+                written.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
             }
-            *outgoing.headers_mut() = written;
-            let sent = client.execute(outgoing).await;
-            let mut response = sent.map_err(|error| was_sent(explain(&error, &url)))?;
-            let status = response.status();
-            let answered = std::mem::take(response.headers_mut());
-            let base = self.upstream(&url).map(|base| (base, &target));
-            let next = redirect::next(status, answered.get(LOCATION), &method, &url, base)
-                .map_err(|reason| Failure::sent(Kind::RedirectRefused, reason))?;
-            match next {
-                None => {
-                    let listener = request.listens().then(|| Listener::of(&answered)).flatten();
-                    let head = (&answered, &method, &*url);
-                    let body = self.read_body(head, response, listener).await?;
-                    let (status, headers) = (status.as_u16(), answered);
-                    return Ok(RawResponse { status, headers, body, redirects });
-                }
-                Some(hop) => {
-                    if !hop.keeps_body {
-                        body = None;
-                        headers.to_mut().remove(CONTENT_TYPE);
-                    }
-                    (method, url) = (hop.method, Cow::Owned(hop.url));
-                }
-            }
+            None => {}
         }
-        let message = format!("{} redirects more than {max_redirects} times", authority(&url));
-        Err(Failure::sent(Kind::RedirectRefused, message))
+        *outgoing.headers_mut() = written;
+        let sent = client.execute(outgoing).await;
+        let mut response = sent.map_err(|error| explain(&error, url))?;
+        let status = response.status();
+        let headers = std::mem::take(response.headers_mut());
+        let base = self.upstream(url).map(|base| (base, &target));
+        let next = redirect::next(status, headers.get(LOCATION), method, url, base)
+            .map_err(|reason| Failure::sent(Kind::RedirectRefused, reason))?;
+        let status = status.as_u16();
+        if let Some(hop) = next {
+            let response = RawResponse { status, headers, body: Bytes::new(), redirects: 0 };
+            return Ok(Reply::Redirect(response, Box::new(hop)));
+        }
+        let listener = request.listens().then(|| Listener::of(&headers)).flatten();
+        let body = self.read_body((&headers, method, url), response, listener).await?;
+        Ok(Reply::Answer(RawResponse { status, headers, body, redirects: 0 }))
     }
 
     /// The client and the address for a connection to the host of `url`.

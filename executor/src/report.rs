@@ -192,6 +192,7 @@ mod tests {
             upstream: None,
             request_digest: Digest::of_bytes(b""),
             repeat_safe: true,
+            redirect: None,
         };
         let host = |name: &str| HostHealth { host: Domain::new(name).unwrap(), health: 0.5 };
         let known = vec![host("other.example"), host("api.example:8443")];

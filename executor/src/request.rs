@@ -8,6 +8,7 @@
 mod contract;
 mod excerpt;
 mod graphql;
+mod hop;
 mod mcp;
 mod openapi;
 mod response;
@@ -33,6 +34,7 @@ use crate::telemetry::is_trace_header;
 
 pub(crate) use contract::{Contract, Contracts, declared_status, media_types_of};
 pub(crate) use excerpt::{is_shown, one_line};
+pub(crate) use hop::Hop;
 pub(crate) use mcp::{
     Listener, Message, Session, call as mcp_call, message_of, read_message, read_session,
     wants_session,
@@ -65,6 +67,8 @@ pub(crate) struct PreparedRequest {
     repeat_safe: bool,
     own_trace: bool,
     access: Option<Arc<Access>>,
+    /// The inputs as guardians see them, where one of them has changed some.
+    shown: Option<Arc<IndexMap<Place, Value>>>,
 }
 
 impl PreparedRequest {
@@ -101,6 +105,39 @@ impl PreparedRequest {
     /// The same, with the credentials that it wants.
     pub(crate) fn with_access(self, access: Option<Access>) -> Self {
         Self { access: access.map(Arc::new), ..self }
+    }
+
+    /// The same, made of inputs that a guardian has changed; as guardians see them.
+    pub(crate) fn with_shown_inputs(self, shown: IndexMap<Place, Value>) -> Self {
+        Self { shown: Some(Arc::new(shown)), ..self }
+    }
+
+    /// The inputs as guardians see them, where one of them has changed some.
+    pub(crate) fn shown_inputs(&self) -> Option<&IndexMap<Place, Value>> {
+        self.shown.as_deref()
+    }
+
+    /// All of the body that may be sent: a part stands for its whole.
+    pub(crate) fn full_body(&self) -> Option<&Bytes> {
+        self.whole_body.as_ref().or(self.body.as_ref())
+    }
+
+    /// The request that a redirect of this one asks for.
+    pub(crate) fn redirected(&self, hop: &Hop) -> Self {
+        let mut next = Self {
+            method: hop.method.clone(),
+            url: hop.url.clone(),
+            whole_body: None,
+            session_body: None,
+            ..self.clone()
+        };
+        if !hop.keeps_body {
+            next.body = None;
+            next.headers.remove(http::header::CONTENT_TYPE);
+            // It has become a `GET`.
+            next.repeat_safe = true;
+        }
+        next
     }
 
     /// Whether the service may know a part of it already: a persisted query is named by its hash
@@ -250,6 +287,20 @@ pub(crate) fn prepare(
     check_sizes(&request)?;
     contract.check_inputs(inputs)?;
     Ok(request)
+}
+
+/// The request as a guardian sees it: made of inputs from which secrets were taken out, which need
+/// not fit their schemas any more. `None` when they fit no request at all.
+pub(crate) fn prepare_shown(
+    contract: &Contract,
+    shown: &IndexMap<Place, Value>,
+) -> Option<PreparedRequest> {
+    let prepared = match contract.task() {
+        Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), shown),
+        Task::Graphql(task) => graphql::prepare(task, shown),
+        Task::Mcp(task) => mcp::prepare(task, shown),
+    };
+    prepared.ok()
 }
 
 /// Whether an operation has a parameter for the trace that it belongs to.

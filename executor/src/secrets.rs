@@ -201,7 +201,9 @@ impl Secrets {
                 *session = self.mask_text(session);
             }
             EventKind::Decided { decision, .. } => self.mask_decision(decision),
-            EventKind::Sending { url, .. } => *url = self.mask_text(url),
+            EventKind::Sending { url, .. } | EventKind::Requesting { url, .. } => {
+                *url = self.mask_text(url)
+            }
             EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
                 *reason = self.mask_text(reason);
             }

@@ -24,6 +24,7 @@ mod memory;
 mod planning;
 mod poison;
 mod previewing;
+mod redirects;
 mod remembering;
 mod replaying;
 mod reporting;

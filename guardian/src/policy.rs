@@ -98,6 +98,7 @@ mod memory;
 mod modification;
 mod path;
 mod redaction;
+mod request_facts;
 mod rule;
 
 use std::borrow::Cow;

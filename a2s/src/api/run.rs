@@ -548,7 +548,22 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Warning>,
     },
-    /// A request is about to leave; from here on its effect is possible.
+    /// A request beside the step's own is about to leave, which the step needs: for a token, or for
+    /// a session of MCP.
+    Requesting {
+        /// Path of the step.
+        step: String,
+        /// The attempt that it is for, from 1.
+        attempt: u32,
+        /// What the request is for.
+        purpose: RequestPurpose,
+        /// `POST` or `DELETE`.
+        method: String,
+        /// The address.
+        url: String,
+    },
+    /// A request is about to leave; from here on its effect is possible. A redirect is a request of
+    /// its own, and has an event of its own.
     Sending {
         /// Path of the step.
         step: String,
@@ -566,8 +581,12 @@ pub enum EventKind {
         /// SHA-256 over method, address, headers and body.
         #[schema(value_type = String)]
         request_digest: Digest,
-        /// Whether repeating it is safe.
+        /// Whether repeating it is safe, and every request of this attempt before it.
         repeat_safe: bool,
+        /// The number of the redirect that led to it, from 1; absent for the first request of an
+        /// attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redirect: Option<u32>,
     },
     /// An answer came.
     Received {
@@ -653,6 +672,16 @@ pub enum EventKind {
         /// How long it took, in milliseconds.
         duration_ms: u64,
     },
+}
+
+/// The purpose of a request that a step needs beside its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestPurpose {
+    /// A token of OAuth 2.0, from an authorization server.
+    Token,
+    /// A session of MCP: opened, confirmed or ended.
+    Session,
 }
 
 /// A guardian's decision. Where several are asked, there is one of each that was, in order: the first

@@ -4,24 +4,51 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use a2s::api::{Decision, EventKind};
+use a2s::api::{Decision, EventKind, RequestPurpose};
 use a2s::{Action, Retry, Step, Task};
+use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::answer::{Answer, Head};
+use super::redirect::{Chain, Departure};
 use super::{Engine, Halt, Question, Services, Stop, Way};
-use crate::clock::{execution_id, milliseconds_between};
+use crate::clock::execution_id;
 use crate::config::CheckAnswers;
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
-use crate::outbound::{Failure, Fetch, NoSession, Opening, Pause, Wait};
+use crate::outbound::{Announce, Failure, Fetch, NoSession, Opening, Pause, Reply, Wait};
 use crate::plan::{Filled, Unit};
 use crate::request::{
     self, Contract, PreparedRequest, RawResponse, asks_for_query, join_misfits, message_of,
     read_response, wants_session,
 };
 use crate::run::exchange::{Asked, Exchange, Kept};
+use crate::run::journal::Journal;
 use crate::scope::Scope;
+
+/// Records the requests that a step needs beside its own, before they leave.
+pub(super) struct Announcer<'a> {
+    journal: &'a Journal,
+    path: &'a str,
+    attempt: u32,
+}
+
+impl Announce for Announcer<'_> {
+    fn announce<'a>(
+        &'a self,
+        purpose: RequestPurpose,
+        request: &PreparedRequest,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let requesting = EventKind::Requesting {
+            step: self.path.to_owned(),
+            attempt: self.attempt,
+            purpose,
+            method: request.method().as_str().to_owned(),
+            url: request.url().as_str().to_owned(),
+        };
+        Box::pin(self.journal.commit(requesting))
+    }
+}
 
 impl<'r> Engine<'r> {
     /// Runs the task of a step and gives what its outputs are taken from.
@@ -110,7 +137,8 @@ impl<'r> Engine<'r> {
 
         let address = filled.hides_address.then(|| request::address(task).1);
         let retry = step.control.retry.as_ref();
-        let (outcome, attempt) = self.send(way, &asker, &request, address, retry, halt).await?;
+        let sent = self.send(way, &asker, &question, &request, address, retry, halt).await;
+        let (outcome, attempt) = sent?;
         let (answer, mut head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
@@ -214,10 +242,12 @@ impl<'r> Engine<'r> {
 
     /// Sends a request, again where that is safe and of use. Each attempt is on the disk before its
     /// connection is made. `address` is told instead of the true one, if there is one.
+    #[expect(clippy::too_many_arguments, reason = "a request, and whose it is")]
     async fn send(
         &self,
         way: Way<'_>,
         asker: &Asker<'_>,
+        question: &Question<'_>,
         request: &Permitted<PreparedRequest>,
         address: Option<String>,
         retry: Option<&Retry>,
@@ -226,12 +256,14 @@ impl<'r> Engine<'r> {
         let path = asker.step;
         let Way { outbound, retries, .. } = way;
         let retries = retries.for_step(retry);
+        let hides_address = address.is_some();
         let url = address.unwrap_or_else(|| request.url().as_str().to_owned());
         let repeat_safe = request.repeat_safe();
         let effect = usize::from(!repeat_safe);
         let mut whole: Option<Permitted<PreparedRequest>> = None;
         let mut attempt = self.progress.steps.get(path).map_or(0, |recorded| recorded.attempts);
         let mut renewed = false;
+        let mut verdicts = Vec::new();
         // What a server of MCP has said to a call outside of a session.
         let mut refusal: Option<RawResponse> = None;
         loop {
@@ -245,11 +277,14 @@ impl<'r> Engine<'r> {
             };
             authorization.follow(way.trace_headers(|trace| trace.attempt(path, attempt)));
             let on_fetch = |fetch: Fetch| self.note_fetch(path, attempt, fetch);
+            let announcer = self.announcer(path, attempt);
             let (going, time) = (&mut authorization, halt.remaining());
             let equipped = tokio::select! {
                 biased;
                 why = halt.halted() => return Err(Stop::Halted(why)),
-                equipped = Box::pin(outbound.equip(request, going, time, &on_fetch)) => equipped,
+                equipped = Box::pin(
+                    outbound.equip(request, going, time, &announcer, &on_fetch)
+                ) => equipped,
             };
             if let Err(failure) = equipped {
                 // Nothing of the step's own request has left.
@@ -267,7 +302,9 @@ impl<'r> Engine<'r> {
                     biased;
                     why = halt.halted() => return Err(Stop::Halted(why)),
                     opened = Box::pin(
-                        outbound.open_session(request, &authorization, time, &on_opening)
+                        outbound.open_session(
+                            request, &authorization, time, &announcer, &on_opening
+                        )
                     ) => opened,
                 };
                 match opened {
@@ -303,52 +340,27 @@ impl<'r> Engine<'r> {
                 Ok(turn) => turn,
                 Err(failure) => return Ok((Err(failure), attempt)),
             };
-            let size = request.body().map_or(0, |body| body.len());
-            self.budget.send(size).map_err(|error| self.failed(path, error))?;
-            let sending = EventKind::Sending {
-                step: path.to_owned(),
+            let chain = Chain { way, asker, question, attempt, hides_address, halt };
+            let departure = Departure {
+                request,
+                authorization: &authorization,
                 execution_id: asker.execution_id,
-                attempt,
-                method: request.method().as_str().to_owned(),
                 url: url.clone(),
-                upstream: outbound.upstream_of(request.url()),
-                request_digest: self.secrets.blind(request.digest()),
+                digest: request.digest(),
                 repeat_safe,
+                redirect: None,
             };
-            self.journal.commit(sending).await.map_err(Stop::Broken)?;
-            self.effects.fetch_add(effect, Ordering::Relaxed);
-            let began = self.clock.now();
-            let outcome = if repeat_safe {
-                tokio::select! {
-                    outcome = outbound.send(request, turn, &authorization, None) => outcome,
-                    why = halt.halted() => return Err(Stop::Halted(why)),
+            let reply = self.dispatch(&chain, turn, departure).await?;
+            let outcome = match reply {
+                Ok(Reply::Answer(response)) => Ok(response),
+                Ok(reply) => {
+                    let followed = self.follow_redirects(&chain, request, reply, &mut verdicts);
+                    Box::pin(followed).await?
                 }
-            } else {
-                // Never aborted: the service may be at work already. It has its own timeout, and
-                // no more time than the step has.
-                outbound.send(request, turn, &authorization, halt.remaining()).await
+                Err(failure) => Err(failure),
             };
-            match &outcome {
-                Ok(response) => {
-                    self.metrics.request_ended(Some(response.status));
-                    self.budget.receive(response.body.len());
-                    self.journal.note(EventKind::Received {
-                        step: path.to_owned(),
-                        attempt,
-                        status: response.status,
-                        bytes: response.bytes(),
-                        duration_ms: milliseconds_between(began, self.clock.now()),
-                    });
-                }
-                Err(failure) => {
-                    self.metrics.request_ended(None);
-                    if !failure.sent {
-                        self.effects.fetch_sub(effect, Ordering::Relaxed);
-                    }
-                }
-            }
             if let Some(session) = &session {
-                outbound.close_session(request, session, &authorization).await;
+                outbound.close_session(request, session, &authorization, &announcer).await;
             }
             let is_refused = matches!(&outcome, Ok(response) if response.status == 401);
             // A token that was kept may have been taken back meanwhile: once a new one is tried.
@@ -361,6 +373,7 @@ impl<'r> Engine<'r> {
                 && request.may_need_session()
                 && refusal.is_none()
                 && let Ok(response) = &outcome
+                && response.redirects == 0
                 && wants_session(response)
             {
                 // It was refused before any tool was run: nothing has been done.
@@ -371,6 +384,7 @@ impl<'r> Engine<'r> {
             }
             if let Ok(response) = &outcome
                 && request.is_part()
+                && (repeat_safe || response.redirects == 0)
                 && asks_for_query(response)
             {
                 // The service knows the hash of the query only: it has done nothing.
@@ -428,7 +442,7 @@ impl<'r> Engine<'r> {
     }
 
     /// A token was asked for.
-    fn note_fetch(&self, path: &str, attempt: u32, fetch: Fetch) {
+    pub(super) fn note_fetch(&self, path: &str, attempt: u32, fetch: Fetch) {
         let Fetch { host, scheme, renewed, duration_ms, failure } = fetch;
         let failure = failure.map(Error::into_warning);
         self.journal.note(EventKind::TokenRequested {
@@ -443,7 +457,7 @@ impl<'r> Engine<'r> {
     }
 
     /// A request has to wait for its turn.
-    fn note_wait(&self, path: &str, wait: Wait) {
+    pub(super) fn note_wait(&self, path: &str, wait: Wait) {
         self.metrics.waited(wait.reason);
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.journal.note(EventKind::Throttled {
@@ -454,7 +468,11 @@ impl<'r> Engine<'r> {
         });
     }
 
-    fn record_decisions(&self, asker: &Asker<'_>, decisions: Vec<Decision>) {
+    pub(super) fn announcer<'a>(&'a self, path: &'a str, attempt: u32) -> Announcer<'a> {
+        Announcer { journal: self.journal, path, attempt }
+    }
+
+    pub(super) fn record_decisions(&self, asker: &Asker<'_>, decisions: Vec<Decision>) {
         for decision in decisions {
             self.journal.note(EventKind::Decided {
                 step: asker.step.to_owned(),

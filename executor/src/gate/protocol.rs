@@ -21,6 +21,8 @@ pub(super) struct Outbound<'a> {
     pub(super) inputs: Inputs<'a>,
     /// Whether there were secrets among those of the step.
     pub(super) has_secrets: bool,
+    /// The request that carries it, as guardians see it.
+    pub(super) sent: Map<String, Value>,
 }
 
 impl Gate {
@@ -35,13 +37,13 @@ impl Gate {
         occasion: Occasion,
         prepare: impl Fn(&IndexMap<Place, Value>) -> Result<PreparedRequest, request::Error>,
     ) -> Judged<Option<PreparedRequest>> {
-        let Outbound { tool, inputs, has_secrets } = call;
+        let Outbound { tool, inputs, has_secrets, sent } = call;
         let message = match request::mcp_call(tool, inputs.shown) {
             Ok(message) => message,
             Err(error) => return Judged { decisions: Vec::new(), verdict: Err(error.into()) },
         };
         let now = self.clock.now();
-        let call = question::about_message(asker, task, message.clone(), occasion, now);
+        let call = question::about_message(asker, task, message.clone(), Some(sent), occasion, now);
         let (mut truth, mut shown) = (inputs.truth.clone(), inputs.shown.clone());
         let mut prepared = None;
         let follow = |modified: &_| {
@@ -50,7 +52,8 @@ impl Gate {
             let inputs = Inputs { truth: &truth, shown: &shown };
             let restored = restore_inputs(inputs, made.clone(), has_secrets)?;
             let request = prepare(&restored)
-                .map_err(|error| format!("the arguments fit no request: {error}"))?;
+                .map_err(|error| format!("the arguments fit no request: {error}"))?
+                .with_shown_inputs(made.clone());
             (prepared, truth, shown) = (Some(request), restored, made);
             Ok(changes)
         };
@@ -76,7 +79,7 @@ impl Gate {
         let mut shown = asker.secrets.mask(&truth);
         let asked = shown.as_object().cloned().unwrap_or_default();
         let now = self.clock.now();
-        let call = question::about_message(asker, task, asked, Occasion::Run, now);
+        let call = question::about_message(asker, task, asked, None, Occasion::Run, now);
         let follow = |modified: &_| {
             let made = Value::Object(modified_answer(&shown, modified)?);
             let mut changes = Vec::new();

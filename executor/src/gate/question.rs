@@ -18,6 +18,7 @@ pub(super) fn about_request(
     asker: &Asker<'_>,
     task: &Task,
     inputs: &IndexMap<Place, Value>,
+    sent: Map<String, Value>,
     occasion: Occasion,
     now: Timestamp,
 ) -> Call {
@@ -29,7 +30,9 @@ pub(super) fn about_request(
         tool_id(&asker.capability.name, asker.step),
         inputs.collect::<Vec<_>>(),
     );
-    let mut step = ToolCallRequestStep::new(context(asker, task, occasion, now), request);
+    let mut context = context(asker, task, occasion, now);
+    context.extra.insert("request".to_owned(), sent);
+    let mut step = ToolCallRequestStep::new(context, request);
     step.reasoning = Some(match occasion {
         Occasion::Run => reasoning(asker),
         Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),
@@ -43,11 +46,16 @@ pub(super) fn about_message(
     asker: &Asker<'_>,
     task: &Task,
     message: Message,
+    sent: Option<Map<String, Value>>,
     occasion: Occasion,
     now: Timestamp,
 ) -> Call {
     let mut step = McpStep::new(message);
-    step.context = Some(context(asker, task, occasion, now));
+    let mut context = context(asker, task, occasion, now);
+    if let Some(sent) = sent {
+        context.extra.insert("request".to_owned(), sent);
+    }
+    step.context = Some(context);
     step.reasoning = Some(match occasion {
         Occasion::Run => reasoning(asker),
         Occasion::Preview => format!("Preview, nothing is sent. {}", reasoning(asker)),

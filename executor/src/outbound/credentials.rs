@@ -121,6 +121,30 @@ impl Outbound {
         Ok(authorization)
     }
 
+    /// Chooses and opens the credentials for a request that a redirect of `first` led to. Another
+    /// scheme, host or port gets none.
+    ///
+    /// # Errors
+    /// As [`Self::authorize`].
+    pub(crate) async fn authorize_redirect<'s>(
+        &self,
+        request: &Permitted<PreparedRequest>,
+        first: &PreparedRequest,
+        secrets: &'s Secrets,
+    ) -> Result<Authorization<'s>, Error> {
+        if request.url().origin() == first.url().origin() {
+            return self.authorize(request, secrets).await;
+        }
+        Ok(Authorization {
+            known: Wire::to(request.url()),
+            equipped: None,
+            needs: Vec::new(),
+            used: Vec::new(),
+            secrets,
+            may_follow: false,
+        })
+    }
+
     /// Refuses to send a credential where others could read it on its way. An upstream is somebody's
     /// choice.
     pub(super) fn check_target(&self, url: &Url) -> Result<(), Error> {

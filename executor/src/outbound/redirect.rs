@@ -4,6 +4,7 @@ use http::{HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::authority;
+use crate::request::Hop;
 
 /// The longest `Location` that is read.
 const MAX_LOCATION: usize = 4 * 1024;
@@ -12,13 +13,8 @@ const MAX_LOCATION: usize = 4 * 1024;
 /// perhaps a port.
 const MAX_QUOTED: usize = 260;
 
-/// The next request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Hop {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) keeps_body: bool,
-}
+/// The longest address that a redirect leads to.
+const MAX_URL: usize = 16 * 1024;
 
 /// The next request after an answer, if the answer redirects (RFC 9110, section 15.4).
 ///
@@ -27,7 +23,7 @@ pub(super) struct Hop {
 ///
 /// # Errors
 /// Why the redirect is not followed: only the same host is, and never from https to http.
-pub(super) fn next(
+pub(crate) fn next(
     status: StatusCode,
     location: Option<&HeaderValue>,
     method: &Method,
@@ -53,6 +49,9 @@ pub(super) fn next(
         next = documented;
     }
     next.set_fragment(None);
+    if MAX_URL < next.as_str().len() {
+        return Err(format!("{host} redirects to an address of more than {MAX_URL} bytes"));
+    }
     check_next(url, &next)?;
     let method = if becomes_get { Method::GET } else { method.clone() };
     Ok(Some(Hop { method, url: next, keeps_body: !becomes_get }))
@@ -199,6 +198,25 @@ mod tests {
         let nowhere =
             next(StatusCode::FOUND, None, &Method::GET, &url("https://api.example/a"), None);
         assert_eq!(nowhere, Ok(None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_chain_leads_off_the_host_or_grows_without_end(
+            status in proptest::sample::select(&[301_u16, 302, 303, 307, 308][..]),
+            locations in proptest::collection::vec("[ -~]{0,60}|(//|\\\\|https:)?[a-z@:./?#%]{0,40}", 0..8),
+        ) {
+            let status = StatusCode::from_u16(status).unwrap();
+            let mut from = url("https://api.example/a");
+            for location in locations {
+                let location = HeaderValue::from_str(&location).unwrap();
+                let Ok(hop) = next(status, Some(&location), &Method::GET, &from, None) else { break };
+                from = hop.unwrap().url;
+                proptest::prop_assert_eq!(from.origin(), url("https://api.example").origin());
+                proptest::prop_assert!(from.as_str().len() <= MAX_URL && from.fragment().is_none());
+                proptest::prop_assert!(from.username().is_empty() && from.password().is_none());
+            }
+        }
     }
 
     #[test]

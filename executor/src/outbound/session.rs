@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use a2s::api::RequestPurpose;
 use tokio::time::timeout;
 
 use super::credentials::Authorization;
 use super::retry::retry_after;
-use super::{Failure, MAX_REDIRECTS, Outbound, authority};
+use super::{Announce, Failure, Outbound, authority};
 use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
 use crate::gate::Permitted;
@@ -75,11 +76,12 @@ impl Outbound {
         request: &Permitted<PreparedRequest>,
         authorization: &Authorization<'_>,
         time: Option<Duration>,
+        announce: &dyn Announce,
         on_opening: &(dyn Fn(Opening) + Sync),
     ) -> Result<Session, NoSession> {
         let began = self.clock.now();
         let time = self.bounded(time);
-        let opened = timeout(time, self.negotiate(request, authorization)).await;
+        let opened = timeout(time, self.negotiate(request, authorization, announce)).await;
         let opened = opened.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("{host} opened no session within {} s", time.as_secs_f32());
@@ -106,6 +108,7 @@ impl Outbound {
         &self,
         request: &Permitted<PreparedRequest>,
         authorization: &Authorization<'_>,
+        announce: &dyn Announce,
     ) -> Result<Session, NoSession> {
         let none = |failure: Failure| {
             let error = failure.error.at("the session");
@@ -114,7 +117,7 @@ impl Outbound {
         let unneeded =
             || none(Failure::unsent(Kind::Internal, "a session was opened for no call of a tool"));
         let opening = request.opening().ok_or_else(unneeded)?;
-        let response = self.pass(&opening, authorization).await.map_err(none)?;
+        let response = self.pass(&opening, authorization, announce).await.map_err(none)?;
         let session = read_session(&response).map_err(|error| {
             let busy = matches!(response.status, 429 | 503);
             let busy =
@@ -124,7 +127,7 @@ impl Outbound {
         })?;
         // A server that does not take the notification says so to the call.
         let opened = request.opened(&session).ok_or_else(unneeded)?;
-        self.pass(&opened, authorization).await.map_err(none)?;
+        self.pass(&opened, authorization, announce).await.map_err(none)?;
         Ok(session)
     }
 
@@ -134,9 +137,10 @@ impl Outbound {
         request: &Permitted<PreparedRequest>,
         session: &Session,
         authorization: &Authorization<'_>,
+        announce: &dyn Announce,
     ) {
         let Some(closing) = request.closing(session) else { return };
-        let closed = timeout(GOODBYE, self.pass(&closing, authorization)).await;
+        let closed = timeout(GOODBYE, self.pass(&closing, authorization, announce)).await;
         if !matches!(closed, Ok(Ok(_))) {
             let host = authority(request.url());
             tracing::debug!(%host, "a session was not ended in time");
@@ -147,10 +151,14 @@ impl Outbound {
         &self,
         request: &Permitted<PreparedRequest>,
         authorization: &Authorization<'_>,
+        announce: &dyn Announce,
     ) -> Result<RawResponse, Failure> {
         let turn = self.turn(request.url(), None, &|_| {}).await?;
+        let announced = announce.announce(RequestPurpose::Session, request).await;
+        announced.map_err(Failure::before)?;
         let wire = authorization.wire();
-        let answer = Box::pin(self.transmit(request, turn, wire, None, MAX_REDIRECTS)).await;
+        let reply = Box::pin(self.transmit(request, turn, wire, None)).await;
+        let answer = reply.and_then(|reply| reply.into_answer(request.url()));
         answer.map(|response| authorization.secrets.scrub(response))
     }
 }

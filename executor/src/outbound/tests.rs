@@ -55,8 +55,13 @@ impl Outbound {
         &self,
         request: &Permitted<PreparedRequest>,
     ) -> Result<RawResponse, Failure> {
+        self.reply_now(request).await.and_then(|reply| reply.into_answer(request.url()))
+    }
+
+    /// Sends a request in the next turn, and gives what it replies.
+    async fn reply_now(&self, request: &Permitted<PreparedRequest>) -> Result<Reply, Failure> {
         let turn = self.turn(request.url(), None, &|_| {}).await?;
-        self.transmit(request, turn, &Wire::default(), None, MAX_REDIRECTS).await
+        self.transmit(request, turn, &Wire::default(), None).await
     }
 }
 
@@ -370,50 +375,39 @@ async fn loopback_is_reached_when_the_configuration_says_so() {
 }
 
 #[tokio::test]
-async fn redirects_on_the_same_host_are_followed_and_others_are_not() {
+async fn a_redirect_is_given_back_and_not_followed() {
     let leads = |status: u16, to: &str| {
         let (status, to) = (StatusCode::from_u16(status).unwrap(), to.to_owned());
         any(async move || (status, [("location", to)]))
     };
-    let elsewhere = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&elsewhere);
-    let other = serve(
-        Router::new().fallback(async move || count.fetch_add(1, Ordering::SeqCst).to_string()),
-    )
-    .await;
+    let followed = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&followed);
     let server = serve(
         Router::new()
             .route("/found", leads(302, "/told?x=1"))
             .route("/kept", leads(307, "told"))
             .route("/seen", leads(303, "/told"))
-            .route("/loop", leads(302, "/loop"))
-            .route("/chain", leads(301, "/found"))
-            .route("/away", leads(302, &format!("http://{other}/secret")))
+            .route("/away", leads(302, "http://127.0.0.1:1/secret"))
             .route("/metadata", leads(302, "http://169.254.169.254/"))
             .route("/downgrade", leads(302, "http://api.example/told"))
-            .route("/told", any(tell)),
+            .fallback(async move || count.fetch_add(1, Ordering::SeqCst).to_string()),
     )
     .await;
     let outbound = open(&config(Some(server), "")).unwrap();
     let post = async |path: &str| {
         let task = openapi(Method::Post, "https://api.example", path, &["body"]);
-        outbound.send_now(&permit(&task, &[("body", json!(1))]).await).await
+        outbound.reply_now(&permit(&task, &[("body", json!(1))]).await).await
     };
-    let told = async |path: &str| {
-        let response = post(path).await.unwrap();
-        let told = json_of(&response);
-        let text = |name: &str| told[name].as_str().map(str::to_owned);
-        (response.redirects, text("method"), text("target"), text("type"), text("body"))
-    };
-    let some = |text: &str| Some(text.to_owned());
-    let expected = (1, some("GET"), some("/told?x=1"), None, some(""));
-    assert_eq!(told("/found").await, expected);
-    assert_eq!(told("/chain").await, (2, some("GET"), some("/told?x=1"), None, some("")));
-    assert_eq!(told("/seen").await, (1, some("GET"), some("/told"), None, some("")));
-    let expected = (1, some("POST"), some("/told"), some("application/json"), some("1"));
-    assert_eq!(told("/kept").await, expected);
+    for (path, method, url, keeps_body) in [
+        ("/found", "GET", "https://api.example/told?x=1", false),
+        ("/seen", "GET", "https://api.example/told", false),
+        ("/kept", "POST", "https://api.example/told", true),
+    ] {
+        let Reply::Redirect(_, hop) = post(path).await.unwrap() else { panic!("{path}") };
+        let told = (hop.method.as_str(), hop.url.as_str(), hop.keeps_body);
+        assert_eq!(told, (method, url, keeps_body), "{path}");
+    }
     for (path, reason) in [
-        ("/loop", "more than 5 times"),
         ("/away", "another host"),
         ("/metadata", "another host"),
         ("/downgrade", "from https to http"),
@@ -421,9 +415,8 @@ async fn redirects_on_the_same_host_are_followed_and_others_are_not() {
         let failure = post(path).await.unwrap_err();
         assert_eq!((failure.error.kind, failure.sent), (Kind::RedirectRefused, true), "{path}");
         assert!(failure.error.message.contains(reason), "{}", failure.error.message);
-        assert!(!failure.error.message.contains("secret"));
     }
-    assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
+    assert_eq!(followed.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -558,24 +551,6 @@ async fn an_answer_that_announces_too_much_is_not_read() {
     let outbound = open(&config(Some(server), "")).unwrap();
     let failure = get(&outbound, "https://api.example/").await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (Kind::ResponseTooLarge, true));
-}
-
-#[tokio::test]
-async fn behind_a_redirect_something_was_sent_whatever_fails() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        // Nobody listens any more when the client follows.
-        drop(listener);
-        let _ = stream.read(&mut [0; 4096]).await;
-        let head =
-            b"HTTP/1.1 302 Found\r\nlocation: /b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        stream.write_all(head).await.unwrap();
-    });
-    let outbound = open(&config(Some(address), "")).unwrap();
-    let failure = get(&outbound, "https://api.example/a").await.unwrap_err();
-    assert_eq!((failure.error.kind, failure.sent), (Kind::ConnectFailed, true));
 }
 
 /// Two retries of the request later the host has a rest, and its answers tell for how long.

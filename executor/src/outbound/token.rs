@@ -14,7 +14,7 @@ mod kept;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use a2s::api::{ClientAuthentication, Credential};
+use a2s::api::{ClientAuthentication, Credential, RequestPurpose};
 use a2s::{Domain, Secret, SecurityRequirement};
 use http::header::AUTHORIZATION;
 use jiff::SignedDuration;
@@ -23,7 +23,7 @@ use url::form_urlencoded::byte_serialize;
 
 use super::credentials::{Authorization, Wire, basic, gone, learn};
 use super::retry::retry_after;
-use super::{Failure, Outbound, authority};
+use super::{Announce, Failure, Outbound, authority};
 use crate::access::{Grant, client_command};
 use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
@@ -104,11 +104,14 @@ impl Outbound {
         self: &Arc<Self>,
         request: &Permitted<PreparedRequest>,
         authorization: &mut Authorization<'_>,
+        announce: &dyn Announce,
         on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<(), Failure> {
         let mut used = Vec::new();
         for need in &authorization.needs {
-            used.push(self.get_token(request, need, authorization.secrets, on_fetch).await?);
+            used.push(
+                self.get_token(request, need, authorization.secrets, announce, on_fetch).await?,
+            );
         }
         authorization.equip(used).map_err(Failure::before)
     }
@@ -119,6 +122,7 @@ impl Outbound {
         permitted: &Permitted<PreparedRequest>,
         need: &Need,
         secrets: &Secrets,
+        announce: &dyn Announce,
         on_fetch: &(dyn Fn(Fetch) + Sync),
     ) -> Result<Used, Failure> {
         let (request, _) = self.prepare(permitted, need, secrets).map_err(Failure::before)?;
@@ -159,6 +163,8 @@ impl Outbound {
         let (request, wire) = self.prepare(permitted, &need, secrets).map_err(Failure::before)?;
         let (host, scheme) = (authority(request.url()), need.wanted.name.clone());
         let renewed = state.had_one;
+        let announced = announce.announce(RequestPurpose::Token, &request).await;
+        announced.map_err(Failure::before)?;
         let (this, counted) = (Arc::clone(self), Arc::clone(&slot));
         let fetching = tokio::spawn(async move {
             let fetched = this.fetch(&request, &wire, &need).await;
@@ -244,7 +250,8 @@ impl Outbound {
             Failure { error: failure.error.at(place), sent: false, ..failure }
         };
         let turn = self.turn(request.url(), None, &|_| {}).await.map_err(at)?;
-        let response = self.transmit(request, turn, wire, None, 0).await.map_err(at)?;
+        let reply = self.transmit(request, turn, wire, None).await;
+        let response = reply.and_then(|reply| reply.into_answer(request.url())).map_err(at)?;
         let now = self.clock.now();
         let granted = read_grant(&response).map_err(|refusal| Failure {
             error: explain(&refusal, need, &host),

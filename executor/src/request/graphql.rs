@@ -67,6 +67,7 @@ pub(super) fn prepare(
         session_body: None,
         repeat_safe: false,
         own_trace: false,
+        shown: None,
         access: None,
     })
 }

@@ -73,6 +73,7 @@ pub(super) fn prepare(
         session_body: Some(in_session),
         repeat_safe: false,
         own_trace: false,
+        shown: None,
         access: None,
     })
 }

@@ -136,6 +136,7 @@ impl RunState {
             EventKind::RunStarted(_)
             | EventKind::BranchTaken { .. }
             | EventKind::Throttled { .. }
+            | EventKind::Requesting { .. }
             | EventKind::TokenRequested { .. }
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
@@ -371,6 +372,7 @@ impl Progress {
             | EventKind::RunResumed {}
             | EventKind::Decided { .. }
             | EventKind::Throttled { .. }
+            | EventKind::Requesting { .. }
             | EventKind::TokenRequested { .. }
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }

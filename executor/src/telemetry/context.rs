@@ -69,6 +69,11 @@ impl RunTrace {
         self.span(&format!("attempt {attempt} {path}"))
     }
 
+    /// The span of the request that a redirect led to, by its number from 1.
+    pub(crate) fn redirect(&self, path: &str, attempt: u32, number: u32) -> SpanId {
+        self.span(&format!("attempt {attempt}.{number} {path}"))
+    }
+
     /// The span in which a result is judged.
     pub(super) fn result(&self, path: &str) -> SpanId {
         self.span(&format!("result {path}"))

@@ -225,6 +225,7 @@ impl<'e> Folding<'e> {
             | EventKind::StepStarted { .. }
             | EventKind::BranchTaken { .. }
             | EventKind::Throttled { .. }
+            | EventKind::Requesting { .. }
             | EventKind::TokenRequested { .. }
             | EventKind::SessionOpened { .. }
             | EventKind::Warned { .. }

@@ -21,8 +21,8 @@
 mod alone;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, Resolution,
-    RunError, RunStarted,
+    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, RequestPurpose,
+    Resolution, RunError, RunStarted,
 };
 use jiff::Timestamp;
 
@@ -113,8 +113,8 @@ struct Folding<'e> {
 /// A step: where its spans are among all.
 struct Open {
     span: usize,
-    /// Requests that were sent.
-    sent: u32,
+    /// The last request that was sent: its attempt, and the number of its redirect.
+    sent: (u32, u32),
     /// The last of them, while it has no answer.
     attempt: Option<usize>,
     result: Option<usize>,
@@ -165,6 +165,20 @@ impl<'e> Folding<'e> {
                 told.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
                 self.span(step).tell(at, "a2s.throttled", told);
             }
+            EventKind::Requesting { step, purpose, method, url, .. } => {
+                let host = url::Url::parse(url).ok();
+                let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
+                let purpose = match purpose {
+                    RequestPurpose::Token => "token",
+                    RequestPurpose::Session => "session",
+                };
+                let told = vec![
+                    ("server.address", text(host)),
+                    ("http.request.method", text(method)),
+                    ("a2s.purpose", text(purpose)),
+                ];
+                self.span(step).tell(at, "a2s.requesting", told);
+            }
             EventKind::TokenRequested {
                 step, host, scheme, renewed, duration_ms, failure, ..
             } => {
@@ -187,16 +201,32 @@ impl<'e> Folding<'e> {
                 told.extend(failure.map(|failure| ("error.type", text(&failure.code))));
                 self.span(step).tell(at, "a2s.session", told);
             }
-            EventKind::Sending { step, attempt, method, url, upstream, request_digest, .. } => {
+            EventKind::Sending {
+                step,
+                attempt,
+                method,
+                url,
+                upstream,
+                request_digest,
+                redirect,
+                ..
+            } => {
                 let next = self.spans.len();
                 let Some(open) = self.steps.get_mut(step) else { return };
                 // Attempts are numbered on behind a restart: one number is one request.
-                if *attempt <= open.sent {
+                if (*attempt, redirect.unwrap_or(0)) <= open.sent {
                     return;
                 }
-                (open.sent, open.attempt) = (*attempt, Some(next));
+                (open.sent, open.attempt) = ((*attempt, redirect.unwrap_or(0)), Some(next));
                 let parent = Some(self.spans[open.span].id);
-                let mut span = Span::new(self.context.attempt(step, *attempt), parent, method, at);
+                let id = match redirect {
+                    None => self.context.attempt(step, *attempt),
+                    Some(hop) => self.context.redirect(step, *attempt, *hop),
+                };
+                let mut span = Span::new(id, parent, method, at);
+                if let Some(hop) = redirect {
+                    span.put("a2s.redirect", number(*hop));
+                }
                 span.request(*attempt, method, url, upstream.as_deref());
                 span.put("a2s.request_digest", text(request_digest));
                 self.spans.push(span);
@@ -299,8 +329,13 @@ impl<'e> Folding<'e> {
         if let Some(uses) = uses {
             span.describe(uses);
         }
-        let open =
-            Open { span: self.spans.len(), sent: 0, attempt: None, result: None, answered: None };
+        let open = Open {
+            span: self.spans.len(),
+            sent: (0, 0),
+            attempt: None,
+            result: None,
+            answered: None,
+        };
         self.spans.push(span);
         self.steps.begin(path, uses, open);
     }

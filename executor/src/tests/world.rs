@@ -331,8 +331,13 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
             let phase = serde_json::to_value(decision.phase).unwrap();
             format!("{step}: {} {}", phase.as_str().unwrap(), decision.decision)
         }
-        EventKind::Sending { step, attempt, method, url, .. } => {
-            format!("{step}: {attempt} {method} {url}")
+        EventKind::Sending { step, attempt, method, url, redirect, .. } => {
+            let hop = redirect.map_or_else(String::new, |hop| format!(", redirect {hop}"));
+            format!("{step}: {attempt} {method} {url}{hop}")
+        }
+        EventKind::Requesting { step, attempt, purpose, method, url } => {
+            let purpose = format!("{purpose:?}").to_lowercase();
+            format!("{step}: {attempt} {method} {url} for a {purpose}")
         }
         EventKind::Received { step, attempt, status, .. } => {
             format!("{step}: {attempt} got {status}")
@@ -740,7 +745,7 @@ impl Drop for Busy {
 
 /// Answers by path: `/echo/X` gives X, `/hold/X` waits until it is released, `/meet/X` until all
 /// have come, `/status/N` fails with that status, `/script` gives what was scripted, `/even/N` fails
-/// for odd numbers, `/mcp` is a server of MCP whose tools give their arguments, and `/mcp/X` one
+/// for odd numbers, `/hop/N/X` redirects to `/X` with status N, `/mcp` is a server of MCP whose tools give their arguments, and `/mcp/X` one
 /// that waits until `X` is released. Each answer has the number of the request in `X-Number`.
 async fn answer_task(
     State(service): State<Arc<ServiceDouble>>,
@@ -778,6 +783,11 @@ async fn answer_task(
             let result = json!({"content": [], "structuredContent": content});
             let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
             return axum::Json(answer).into_response();
+        }
+        "hop" => {
+            let (status, location) = name.split_once('/').unwrap();
+            let status = StatusCode::from_u16(status.parse().unwrap()).unwrap();
+            return (status, [("location", format!("/{location}"))]).into_response();
         }
         "page" => return axum::response::Html("<h1>Welcome</h1>").into_response(),
         "script" => {

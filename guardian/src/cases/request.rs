@@ -160,5 +160,8 @@ fn context(text: &RequestText) -> Value {
         members.insert("host".to_owned(), host.as_str().into());
     }
     context["capability"] = capability;
+    if let Some(request) = &text.request {
+        context["request"] = Value::Object(request.clone());
+    }
     context
 }

@@ -56,6 +56,8 @@ pub(super) struct RequestText {
     /// A name, or an object.
     pub(super) capability: Option<Value>,
     pub(super) host: Option<String>,
+    /// The prepared request, as `context.request` has it.
+    pub(super) request: Option<Map<String, Value>>,
     pub(super) aos: Option<Value>,
 }
 

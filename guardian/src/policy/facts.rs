@@ -7,6 +7,7 @@ use aos::message::{Agent, Call, Data, Object, Part, StepContext};
 use serde_json::Value;
 
 use super::expression::{Expression, Operand, Variables};
+use super::request_facts;
 
 /// The variables of `when`, in the order in which they are documented.
 pub(super) const VARIABLES: [&str; 16] = [
@@ -23,6 +24,7 @@ pub(super) const VARIABLES: [&str; 16] = [
     "user",
     "caller",
     "capability",
+    "request",
     "turn",
     "step",
     "params",
@@ -208,6 +210,7 @@ fn make<'c>(call: &'c Call, name: &str) -> Operand<'c> {
         "user" => user(call),
         "caller" => Operand::object([("id", caller_of(call).unwrap_or_default())]),
         "capability" => capability(context),
+        "request" => request_facts::request(context),
         "turn" => context.map_or("", |c| &c.turn_id).into(),
         "step" => context.map_or("", |c| &c.step_id).into(),
         _ => call.to_params().into(),

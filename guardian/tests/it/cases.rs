@@ -123,11 +123,33 @@ fn what_is_no_case_is_told() {
     let faults = |text: &str| Cases::parse(text).unwrap_err().to_string();
     assert_snapshot!(faults("cases:\n  - name: a\n"), @r#"line 2: case "a": needs either request and expect, or steps"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {}, expect: perhaps}\n"), @"line 2: expect: unknown variant `perhaps`, expected one of `allow`, `deny`, `modify`");
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {tol: x}, expect: deny}\n"), @"line 2: unknown field `tol`, expected one of hook, tool, inputs, outputs, is_error, texts, role, query, reasoning, message, user, caller, session, agent, capability, host, aos; did you mean `tool`?");
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {tol: x}, expect: deny}\n"), @"line 2: unknown field `tol`, expected one of hook, tool, inputs, outputs, is_error, texts, role, query, reasoning, message, user, caller, session, agent, capability, host, request, aos; did you mean `tool`?");
     assert_snapshot!(faults("cases:\n  - {name: a, request: {outputs: [x]}, expect: deny}\n"), @r#"line 2: case "a": step 1: outputs has no place in steps/toolCallRequest"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: toolCall}, expect: deny}\n"), @r#"line 2: case "a": step 1: hook "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: message, role: robot}, expect: deny}\n"), @r#"line 2: case "a": step 1: the request is none: params.message.role: must be one of user, agent, system"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {aos: {id: 1}}, expect: deny}\n"), @r#"line 2: case "a": step 1: the request is none: not a JSON-RPC 2.0 request: jsonrpc must be "2.0""#);
     assert_snapshot!(faults("cases:\n  - {name: a, steps: [{after: soon, request: {}, expect: deny}]}\n"), @r#"line 2: case "a": step 1: after "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(faults("cases:\n  - {name: a, steps: [{times: 0, request: {}, expect: deny}]}\n"), @r#"line 2: case "a": step 1: times is not from 1 to 10000"#);
+}
+
+/// A rule on the path that is sent holds for every spelling of it.
+#[test]
+fn a_case_states_the_request_that_is_sent() {
+    let policy = Policy::parse(
+        "version: 1\ndefault: allow\nrules:\n  - {id: admin, on: toolCallRequest, decision: deny, \
+         when: 'request.host == \"api.example\" && request.path.startsWith(\"/admin\")'}\n",
+    )
+    .unwrap();
+    let cases = ["/admin", "/%61dmin", "//admin", "/x/../admin", "/%2e/admin"].map(|path| {
+        format!(
+            "  - {{name: '{path}', request: {{request: {{host: API.Example., path: '{path}'}}}}, \
+             expect: deny}}\n"
+        )
+    });
+    let other = "  - {name: other, request: {request: {host: api.example, path: /x}}, \
+                 expect: allow}\n  - {name: none, request: {}, expect: allow}\n";
+    let cases = format!("cases:\n{}{other}", cases.concat());
+    for outcome in Cases::parse(&cases).unwrap().run(&policy, None) {
+        assert!(outcome.passed(), "{outcome:#?}");
+    }
 }

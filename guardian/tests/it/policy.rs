@@ -641,7 +641,7 @@ rules:
     line 5: rule first: on "steps/toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
     line 5: rule first: on "ping" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
     line 6: rule first: tool is empty, so it would never match
-    line 7: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, turn, step, params
+    line 7: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
     line 9: rule first: the id is there twice
     line 9: rule first: decision modify needs modify
     line 11: rule "two words": an id has 1 to 64 letters, digits, dots, dashes or underscores
@@ -667,7 +667,7 @@ fn faults_of_limits_and_approvals_are_told() {
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4: rule r: limit needs either calls, or spend and most");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4: rule r: limit spend needs most");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a, most: -1}"), @"line 4: rule r: limit most is not between 0 and 10^12");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, turn, step, params");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4: rule r: limit within "32d" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4: rule r: limit within "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4: unknown variant `day`, expected one of all, session, user, agent, capability, tool");

@@ -196,6 +196,10 @@ impl View {
                 }
                 Vec::new()
             }
+            EventKind::Sending { step, method, url, redirect: Some(number), .. } => {
+                self.note(step, format!("→ {method} {} (redirect {number})", plain(url)));
+                Vec::new()
+            }
             EventKind::Sending { step, method, url, attempt, .. } => {
                 let again =
                     if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };

@@ -101,6 +101,9 @@ impl Tree {
                 let doing = format!("waits{time} for {why}: {host}");
                 self.change(step, |step| step.doing = Some(doing));
             }
+            EventKind::Requesting { step, method, url, .. } => {
+                self.change(step, |step| step.doing = Some(format!("{method} {url}")));
+            }
             EventKind::TokenRequested { step, scheme, failure, .. } => {
                 let doing = match failure {
                     None => format!("has a token for {scheme}"),

@@ -1,8 +1,8 @@
 //! A run as a person watches it: one line for each thing that happens.
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Handler, Phase, Resolution, Run, RunError,
-    RunStarted, RunStatus, TriggerEvent, WaitReason, Warning,
+    Decision, DecisionSource, Event, EventKind, Handler, Phase, RequestPurpose, Resolution, Run,
+    RunError, RunStarted, RunStatus, TriggerEvent, WaitReason, Warning,
 };
 use serde_json::Value;
 
@@ -81,6 +81,20 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             output.line(format_args!("  {}  {DIM}for each of {items}{DIM:#}", indent(step)));
         }
         EventKind::Decided { step, decision, .. } => print_decision(step, decision, output),
+        EventKind::Requesting { step, purpose, method, url, .. } => {
+            let purpose = match purpose {
+                RequestPurpose::Token => "for a token",
+                RequestPurpose::Session => "for a session",
+            };
+            output.line(format_args!("  {}  {DIM}→ {method} {url} {purpose}{DIM:#}", indent(step)));
+        }
+        EventKind::Sending { step, method, url, upstream, redirect: Some(number), .. } => {
+            let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
+            output.line(format_args!(
+                "  {}  → {method} {url}{DIM}{elsewhere} (redirect {number}){DIM:#}",
+                indent(step)
+            ));
+        }
         EventKind::Sending { step, attempt, method, url, upstream, .. } => {
             let again = if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
             let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));

@@ -130,6 +130,7 @@ fn sending(step: &str, attempt: u32, repeat_safe: bool) -> EventKind {
         upstream: None,
         request_digest: a2s::Digest::of_bytes(b""),
         repeat_safe,
+        redirect: None,
     }
 }
 

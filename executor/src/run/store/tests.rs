@@ -170,6 +170,7 @@ fn sending() -> EventKind {
         upstream: None,
         request_digest: Digest::of_bytes(b""),
         repeat_safe: true,
+        redirect: None,
     }
 }
 

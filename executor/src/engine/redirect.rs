@@ -1,0 +1,262 @@
+//! Redirects of a step's request. Each is a request of its own: shown to the guardians, recorded,
+//! and sent with credentials that are selected for it.
+
+use std::sync::atomic::Ordering;
+
+use a2s::Digest;
+use a2s::api::EventKind;
+use uuid::Uuid;
+
+use super::{Engine, Halt, Question, Stop, Way};
+use crate::clock::{milliseconds_between, redirect_id};
+use crate::error::{Error, Kind};
+use crate::gate::{Asker, Permitted};
+use crate::outbound::{Authorization, Failure, MAX_REDIRECTS, Reply, Turn, authority};
+use crate::request::{Hop, PreparedRequest, RawResponse};
+
+/// A call of which one request is sent after the other.
+pub(super) struct Chain<'c, 'a> {
+    pub(super) way: Way<'c>,
+    pub(super) asker: &'c Asker<'a>,
+    pub(super) question: &'c Question<'c>,
+    pub(super) attempt: u32,
+    /// Whether the address holds a secret that cannot be found in a text.
+    pub(super) hides_address: bool,
+    pub(super) halt: &'c Halt,
+}
+
+/// One request that is about to leave.
+pub(super) struct Departure<'d> {
+    pub(super) request: &'d Permitted<PreparedRequest>,
+    pub(super) authorization: &'d Authorization<'d>,
+    pub(super) execution_id: Uuid,
+    /// The address as the journal names it.
+    pub(super) url: String,
+    pub(super) digest: Digest,
+    /// Whether all requests of the attempt so far are safe to repeat, with this one.
+    pub(super) repeat_safe: bool,
+    pub(super) redirect: Option<u32>,
+}
+
+/// A redirect that a guardian has allowed.
+pub(super) struct Verdict {
+    digest: Digest,
+    request: Permitted<PreparedRequest>,
+}
+
+impl<'r> Engine<'r> {
+    /// Records that a request leaves, sends it in its turn, and records what came. The record is on
+    /// the disk before a connection is made.
+    pub(super) async fn dispatch(
+        &self,
+        chain: &Chain<'_, '_>,
+        turn: Turn,
+        departure: Departure<'_>,
+    ) -> Result<Result<Reply, Failure>, Stop> {
+        let Chain { way, asker, attempt, halt, .. } = chain;
+        let (path, outbound) = (asker.step, way.outbound);
+        let Departure { request, authorization, execution_id, url, digest, .. } = departure;
+        let size = request.body().map_or(0, |body| body.len());
+        self.budget.send(size).map_err(|error| self.failed(path, error))?;
+        let sending = EventKind::Sending {
+            step: path.to_owned(),
+            execution_id,
+            attempt: *attempt,
+            method: request.method().as_str().to_owned(),
+            url,
+            upstream: outbound.upstream_of(request.url()),
+            request_digest: self.secrets.blind(digest),
+            repeat_safe: departure.repeat_safe,
+            redirect: departure.redirect,
+        };
+        self.journal.commit(sending).await.map_err(Stop::Broken)?;
+        let effect = usize::from(!request.repeat_safe());
+        self.effects.fetch_add(effect, Ordering::Relaxed);
+        let began = self.clock.now();
+        let outcome = if request.repeat_safe() {
+            tokio::select! {
+                outcome = outbound.send(request, turn, authorization, None) => outcome,
+                why = halt.halted() => return Err(Stop::Halted(why)),
+            }
+        } else {
+            // Never aborted: the service may be at work already. It has its own timeout, and
+            // no more time than the step has.
+            outbound.send(request, turn, authorization, halt.remaining()).await
+        };
+        match &outcome {
+            Ok(reply) => {
+                let response = reply.response();
+                self.metrics.request_ended(Some(response.status));
+                self.budget.receive(response.body.len());
+                self.journal.note(EventKind::Received {
+                    step: path.to_owned(),
+                    attempt: *attempt,
+                    status: response.status,
+                    bytes: response.bytes(),
+                    duration_ms: milliseconds_between(began, self.clock.now()),
+                });
+            }
+            Err(failure) => {
+                self.metrics.request_ended(None);
+                if !failure.sent {
+                    self.effects.fetch_sub(effect, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Goes from the reply to `first` to the answer, through at most [`MAX_REDIRECTS`] redirects.
+    /// `verdicts` has those of earlier attempts: a redirect to the same request shares one.
+    pub(super) async fn follow_redirects(
+        &self,
+        chain: &Chain<'_, '_>,
+        first: &Permitted<PreparedRequest>,
+        mut reply: Reply,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<Result<RawResponse, Failure>, Stop> {
+        let mut number = 0;
+        let mut request = first.clone();
+        let mut repeat_safe = first.repeat_safe();
+        loop {
+            let (response, hop) = match reply {
+                Reply::Answer(response) => {
+                    return Ok(Ok(RawResponse { redirects: number, ..response }));
+                }
+                Reply::Redirect(response, hop) => (response, hop),
+            };
+            number += 1;
+            if let Err(reason) = check_hop(&request, &hop, number, chain.hides_address) {
+                return Ok(Err(refused(&reason)));
+            }
+            request =
+                self.admit_redirect(chain, &request, (&hop, number), &response, verdicts).await?;
+            repeat_safe &= request.repeat_safe();
+            let sent = self.send_redirect(chain, first, &request, (number, repeat_safe)).await?;
+            reply = match sent {
+                Ok(reply) => reply,
+                // The first request was sent, whatever fails now.
+                Err(failure) => return Ok(Err(Failure { sent: true, ..failure })),
+            };
+        }
+    }
+
+    /// Asks the guardians about a redirect, unless they have allowed the same request already.
+    async fn admit_redirect(
+        &self,
+        chain: &Chain<'_, '_>,
+        request: &Permitted<PreparedRequest>,
+        (hop, number): (&Hop, u32),
+        response: &RawResponse,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<Permitted<PreparedRequest>, Stop> {
+        let Chain { way, asker, question, attempt, halt, .. } = chain;
+        let digest = request.redirected(hop).digest();
+        if let Some(known) = verdicts.iter().find(|known| known.digest == digest) {
+            return Ok(known.request.clone());
+        }
+        let execution_id = redirect_id(self.run, asker.step, number);
+        let asker = Asker { execution_id, ..**asker };
+        let (contract, inputs) = (question.contract, question.inputs);
+        let asked = tokio::select! {
+            asked = way.gate.ask_redirect(&asker, contract, inputs, request, (hop, number)) => asked,
+            why = halt.halted() => return Err(Stop::Halted(why)),
+        };
+        self.record_decisions(&asker, asked.decisions);
+        let request = asked.verdict.map_err(|error| {
+            let error = error.at(format_args!("redirect {number}"));
+            self.failed_at(asker.step, error, Some(*attempt), Some(response.status))
+        })?;
+        verdicts.push(Verdict { digest, request: request.clone() });
+        Ok(request)
+    }
+
+    /// Sends the request that a redirect led to, with its own credentials and in its own turn.
+    async fn send_redirect(
+        &self,
+        chain: &Chain<'_, '_>,
+        first: &Permitted<PreparedRequest>,
+        request: &Permitted<PreparedRequest>,
+        (number, repeat_safe): (u32, bool),
+    ) -> Result<Result<Reply, Failure>, Stop> {
+        let Chain { way, asker, attempt, halt, .. } = chain;
+        let (path, outbound) = (asker.step, way.outbound);
+        let authorized = Box::pin(outbound.authorize_redirect(request, first, self.secrets)).await;
+        let mut authorization = match authorized {
+            Ok(authorization) => authorization,
+            Err(error) => return Ok(Err(Failure::before(error))),
+        };
+        authorization.follow(way.trace_headers(|trace| trace.redirect(path, *attempt, number)));
+        let on_fetch = |fetch| self.note_fetch(path, *attempt, fetch);
+        let announcer = self.announcer(path, *attempt);
+        let (going, time) = (&mut authorization, halt.remaining());
+        let equipped = tokio::select! {
+            biased;
+            why = halt.halted() => return Err(Stop::Halted(why)),
+            equipped = Box::pin(
+                outbound.equip(request, going, time, &announcer, &on_fetch)
+            ) => equipped,
+        };
+        if let Err(failure) = equipped {
+            return Ok(Err(failure));
+        }
+        let on_wait = |wait| self.note_wait(path, wait);
+        let turn = tokio::select! {
+            biased;
+            why = halt.halted() => return Err(Stop::Halted(why)),
+            turn = outbound.turn(request.url(), halt.remaining(), &on_wait) => turn,
+        };
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        // The service chose the address: it may have put a credential into it, and no digest is
+        // taken of those.
+        let url = self.secrets.mask_text(request.url().as_str());
+        let digest = match url == request.url().as_str() {
+            true => request.digest(),
+            false => Digest::of_bytes(format!("{} {url}", request.method()).as_bytes()),
+        };
+        let departure = Departure {
+            request,
+            authorization: &authorization,
+            execution_id: redirect_id(self.run, path, number),
+            url,
+            digest,
+            repeat_safe,
+            redirect: Some(number),
+        };
+        self.dispatch(chain, turn, departure).await
+    }
+}
+
+/// Whether a redirect may be followed at all.
+fn check_hop(
+    request: &PreparedRequest,
+    hop: &Hop,
+    number: u32,
+    hides_address: bool,
+) -> Result<(), String> {
+    let host = authority(request.url());
+    if MAX_REDIRECTS < number {
+        return Err(format!("{host} redirects more than {MAX_REDIRECTS} times"));
+    }
+    if hides_address {
+        return Err(format!(
+            "{host} redirects a request whose address holds a secret, which the next address may \
+             hold as well"
+        ));
+    }
+    if hop.keeps_body && !request.repeat_safe() {
+        return Err(format!(
+            "{host} redirects in a way that repeats the {} request, and repeating it is not safe: \
+             it has no idempotency key",
+            request.method()
+        ));
+    }
+    Ok(())
+}
+
+fn refused(reason: &str) -> Failure {
+    Failure { error: Error::new(Kind::RedirectRefused, reason), sent: true, busy: None }
+}

@@ -1,0 +1,142 @@
+//! A prepared request as guardians see it: `context.request`. Pure.
+//!
+//! It is made of inputs without secrets, and masked once more. Credentials are no part of it: they
+//! are added on the wire.
+
+use a2s::{Digest, Task};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::Inputs;
+use crate::request::{self, Contract, Hop, PreparedRequest};
+use crate::secrets::Secrets;
+
+/// The most bytes of a body that a question shows.
+pub(super) const MAX_SHOWN_BODY: usize = 8 * 1024;
+
+/// The members of `context.request` for `prepared`, which was made of `inputs`. `redirect` is the
+/// number of the redirect that led to it.
+pub(super) fn describe_request(
+    contract: &Contract,
+    inputs: Inputs<'_>,
+    prepared: &PreparedRequest,
+    redirect: Option<u32>,
+    secrets: &Secrets,
+) -> Map<String, Value> {
+    // A secret of a few characters cannot be found in a text, so the request is made anew of what
+    // guardians may see.
+    let remade =
+        (inputs.shown != inputs.truth).then(|| request::prepare_shown(contract, inputs.shown));
+    let remade = match (remade, redirect) {
+        (None, _) => None,
+        (Some(None), _) => return describe_template(contract.task(), prepared, redirect),
+        (Some(Some(remade)), None) => Some(remade),
+        (Some(Some(remade)), Some(_)) => {
+            let (method, url) = (prepared.method().clone(), prepared.url().clone());
+            let keeps_body = prepared.body().is_some();
+            Some(remade.redirected(&Hop { method, url, keeps_body }))
+        }
+    };
+    let request = remade.as_ref().unwrap_or(prepared);
+    let url = request.url();
+    let mut members = Map::new();
+    members.insert("method".to_owned(), json!(request.method().as_str()));
+    members.insert("url".to_owned(), json!(secrets.mask_text(url.as_str())));
+    members.insert("host".to_owned(), json!(host_of(url)));
+    members.insert("path".to_owned(), json!(secrets.mask_text(url.path())));
+    members.insert("query".to_owned(), json!(secrets.mask_text(url.query().unwrap_or_default())));
+    members.insert("headers".to_owned(), describe_headers(request, secrets));
+    if let Some(body) = request.full_body() {
+        members.insert("body".to_owned(), describe_body(body, secrets));
+    }
+    if let Some(redirect) = redirect {
+        members.insert("redirect".to_owned(), json!(redirect));
+    }
+    members
+}
+
+/// What is known without the inputs.
+fn describe_template(
+    task: &Task,
+    prepared: &PreparedRequest,
+    redirect: Option<u32>,
+) -> Map<String, Value> {
+    let (_, template) = request::address(task);
+    let path = Url::parse(&template).map(|url| url.path().to_owned()).unwrap_or_default();
+    let members = json!({
+        "method": prepared.method().as_str(),
+        "url": template,
+        "host": host_of(prepared.url()),
+        "path": path,
+        "query": "",
+        "headers": {},
+    });
+    let mut members = members.as_object().cloned().unwrap_or_default();
+    if let Some(redirect) = redirect {
+        members.insert("redirect".to_owned(), json!(redirect));
+    }
+    members
+}
+
+/// Headers by name; several of one name in one text, as HTTP joins them.
+fn describe_headers(request: &PreparedRequest, secrets: &Secrets) -> Value {
+    let mut headers = Map::new();
+    for name in request.headers().keys() {
+        let values = request.headers().get_all(name).iter();
+        let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let joined = values.collect::<Vec<_>>().join(", ");
+        headers.insert(name.as_str().to_owned(), json!(secrets.mask_text(&joined)));
+    }
+    Value::Object(headers)
+}
+
+/// Checksum and size of the masked body, and its beginning where it is text. The checksum is of the
+/// masked body, so that a secret cannot be guessed from it.
+fn describe_body(body: &[u8], secrets: &Secrets) -> Value {
+    let text = String::from_utf8_lossy(body);
+    let masked = secrets.mask_text(&text);
+    let is_text = std::str::from_utf8(body).is_ok();
+    // Bytes that are no text are hashed as they are, unless something was masked in them.
+    let hashed = if is_text || masked != text { masked.as_bytes() } else { body };
+    let mut members = Map::new();
+    members.insert("checksum".to_owned(), json!(Digest::of_bytes(hashed)));
+    members.insert("bytes".to_owned(), json!(hashed.len()));
+    if is_text {
+        let mut end = masked.len().min(MAX_SHOWN_BODY);
+        while !masked.is_char_boundary(end) {
+            end -= 1;
+        }
+        members.insert("text".to_owned(), json!(&masked[..end]));
+        members.insert("truncated".to_owned(), json!(end < masked.len()));
+    } else {
+        members.insert("truncated".to_owned(), json!(true));
+    }
+    Value::Object(members)
+}
+
+fn host_of(url: &Url) -> String {
+    crate::outbound::authority(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_masked_before_it_is_hashed_and_cut() {
+        let secrets = Secrets::new([1; 16]);
+        secrets.learn(&json!("canary-0123456789")).unwrap();
+        let shown = describe_body(b"{\"pin\":\"canary-0123456789\"}", &secrets);
+        assert!(!shown.to_string().contains("canary"), "{shown}");
+        let text = shown["text"].as_str().unwrap();
+        assert_eq!(shown["checksum"], json!(Digest::of_bytes(text.as_bytes())));
+        assert_eq!((&shown["bytes"], &shown["truncated"]), (&json!(text.len()), &json!(false)));
+        let large = "ä".repeat(MAX_SHOWN_BODY);
+        let shown = describe_body(large.as_bytes(), &secrets);
+        assert_eq!(shown["text"].as_str().unwrap().len(), MAX_SHOWN_BODY);
+        assert_eq!(shown["bytes"], json!(2 * MAX_SHOWN_BODY));
+        assert_eq!(shown["truncated"], json!(true));
+        let binary = describe_body(&[0xff, 0xfe, 0], &secrets);
+        assert_eq!((&binary["bytes"], binary.get("text")), (&json!(3), None));
+    }
+}
