@@ -28,6 +28,7 @@ codes! {
     DUPLICATE_KEY = "A2S005", "key written twice", "Keep one of the two.";
     YAML_FEATURE = "A2S006", "YAML feature that documents may not use", "Write the value out: tags, merge keys, several documents and complex keys are refused.";
     NUMBER = "A2S007", "number without canonical form", "Write it as a string, or use a number between -(2^53 - 1) and 2^53 - 1.";
+    TOO_MANY_FINDINGS = "A2S008", "more findings than are listed", "Fix the listed ones, then compile the document again.";
     // Shape: tree to model.
     MISSING_FIELD = "A2S010", "required field missing", "Add the field.";
     UNKNOWN_FIELD = "A2S011", "unknown field", "Remove it, mend its spelling, or begin its name with `x-`.";

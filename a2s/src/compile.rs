@@ -44,7 +44,7 @@ pub fn compile_with_checksum(source: &[u8]) -> Compilation {
 pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> {
     match tree::parse(source) {
         (Some(root), diagnostics) if diagnostics.is_empty() => Ok(root.to_value()),
-        (_, diagnostics) => Err(diagnostics),
+        (_, diagnostics) => Err(diagnostics.into_vec()),
     }
 }
 
@@ -56,7 +56,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
             digest: None,
             stated: None,
             name: None,
-            diagnostics: findings.diagnostics,
+            diagnostics: findings.diagnostics.into_vec(),
             document: None,
         };
     };
@@ -71,13 +71,12 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
         check_types(capability, &root, &mut findings);
     }
     let Findings { mut diagnostics, incomplete, older: _ } = findings;
-    for diagnostic in &mut diagnostics {
+    for diagnostic in diagnostics.iter_mut() {
         if diagnostic.position == Position::default() {
             diagnostic.position = root.position;
         }
     }
-    diagnostics.sort_by(|a, b| a.position.cmp(&b.position).then(a.code.cmp(&b.code)));
-    diagnostics.dedup();
+    let diagnostics = diagnostics.into_sorted();
     let document = match (capability, digest, stated) {
         (Some(capability), Some(digest), Some(stated))
             if !incomplete && !diagnostics.iter().any(Diagnostic::is_error) =>

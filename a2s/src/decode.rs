@@ -10,7 +10,7 @@ mod steps;
 use semver::Version;
 
 use crate::code::{self, Code};
-use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, Related, did_you_mean};
+use crate::diagnostic::{Diagnostic, Diagnostics, MAX_RELATED, Position, Related, did_you_mean};
 use crate::document::Capability;
 use crate::name::CapabilityName;
 use crate::template::Template;
@@ -39,7 +39,7 @@ pub(crate) struct Site {
 /// What was found wrong so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) diagnostics: Diagnostics,
     /// Whether something required is missing. The error that says so may follow.
     pub(crate) incomplete: bool,
     /// Whether the document says that it is written in a2s 1.0, without the fields of 1.1.
@@ -168,7 +168,7 @@ impl Findings {
 
     /// Whether an error is among the findings.
     pub(crate) fn has_errors(&self) -> bool {
-        self.diagnostics.iter().any(Diagnostic::is_error)
+        self.diagnostics.error_count() > 0
     }
 }
 

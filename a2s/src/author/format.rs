@@ -42,7 +42,7 @@ pub enum FormatError {
 pub fn format_document(source: &[u8]) -> Result<String, FormatError> {
     let content = match tree::parse(source) {
         (Some(root), diagnostics) if diagnostics.is_empty() => root.to_value(),
-        (_, diagnostics) => return Err(FormatError::Unreadable(diagnostics)),
+        (_, diagnostics) => return Err(FormatError::Unreadable(diagnostics.into_vec())),
     };
     let text = String::from_utf8_lossy(source).replace("\r\n", "\n");
     let text = text.trim_start_matches('\u{feff}');
@@ -152,7 +152,7 @@ mod tests {
         for source in ["a: [1", "a: 1\na: 2", "a: !x 1"] {
             assert!(matches!(
                 format_document(source.as_bytes()),
-                Err(FormatError::Unreadable(diagnostics)) if !diagnostics.is_empty()
+                Err(FormatError::Unreadable(diagnostics.into_vec())) if !diagnostics.is_empty()
             ));
         }
     }

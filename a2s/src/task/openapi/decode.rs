@@ -31,10 +31,10 @@ pub(crate) fn decode_openapi(
     field: &Taken<'_>,
     findings: &mut Findings,
 ) -> Option<(OpenApiTask, Site)> {
-    let before = findings.diagnostics.len();
+    let before = findings.diagnostics.error_count();
     let version = OpenApiVersion::V3_0;
     let task = Decoder { root: Spot::of(field), version, findings, weight: MAX_WEIGHT }.decode();
-    task.filter(|_| !findings.diagnostics[before..].iter().any(|d| d.is_error()))
+    task.filter(|_| findings.diagnostics.error_count() == before)
 }
 
 pub(super) struct Decoder<'n, 'f> {
