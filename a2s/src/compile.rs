@@ -60,7 +60,10 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
             document: None,
         };
     };
+    // What people see has the order of the author. The model is read from the canonical form, so
+    // that the checksum determines it: the order of keys is in neither.
     let content = root.to_value();
+    let root = root.into_canonical();
     // A tree with a refused number or a lost key has no digest that means anything.
     let digest = if findings.has_errors() { None } else { Digest::of_document(&content).ok() };
     let name = root.get("name").and_then(Node::as_str).map(str::to_owned);

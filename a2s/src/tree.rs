@@ -7,6 +7,7 @@
 mod json;
 mod yaml;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
@@ -66,6 +67,24 @@ impl Node {
                     .map(|member| (member.key.clone(), member.value.to_value()))
                     .collect::<Map<_, _>>(),
             ),
+        }
+    }
+
+    /// The canonical form: the members of every object in the order of RFC 8785, which compares
+    /// names by their UTF-16 code units. Positions stay those of the text.
+    pub(crate) fn into_canonical(mut self) -> Self {
+        self.sort_members();
+        self
+    }
+
+    fn sort_members(&mut self) {
+        match &mut self.kind {
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
+            Kind::Array(items) => items.iter_mut().for_each(Self::sort_members),
+            Kind::Object(members) => {
+                members.sort_by(|a, b| compare_names(&a.key, &b.key));
+                members.iter_mut().for_each(|member| member.value.sort_members());
+            }
         }
     }
 
@@ -165,8 +184,11 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
     match json::parse(text) {
         Some(mut tree) => {
             // The JSON reader knows no positions; the same text read as YAML has them.
-            if let (Some(placed), _) = yaml::parse(text) {
-                json::take_positions(&mut tree, &placed);
+            match yaml::parse(text) {
+                (Some(placed), _) => json::take_positions(&mut tree, &placed),
+                // The YAML reader stopped at that key, so it knows the position.
+                (None, found) if long_key(&tree).is_some() => return (None, found),
+                (None, _) => {}
             }
             let mut diagnostics = Diagnostics::default();
             json::check(&tree, &mut diagnostics);
@@ -200,6 +222,12 @@ pub(crate) fn member_path(path: &str, key: &str) -> String {
         (true, false) => format!("{path}.{key}"),
         (false, _) => format!("{path}[{key:?}]"),
     }
+}
+
+/// The order of two names in canonical JSON: that of their UTF-16 code units (RFC 8785, section
+/// 3.2.3).
+pub(crate) fn compare_names(one: &str, other: &str) -> Ordering {
+    one.encode_utf16().cmp(other.encode_utf16())
 }
 
 /// The place of a key that is too long, when there is one.

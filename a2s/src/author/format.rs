@@ -152,7 +152,7 @@ mod tests {
         for source in ["a: [1", "a: 1\na: 2", "a: !x 1"] {
             assert!(matches!(
                 format_document(source.as_bytes()),
-                Err(FormatError::Unreadable(diagnostics.into_vec())) if !diagnostics.is_empty()
+                Err(FormatError::Unreadable(diagnostics)) if !diagnostics.is_empty()
             ));
         }
     }
