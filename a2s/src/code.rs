@@ -42,6 +42,7 @@ codes! {
     BAD_REF = "A2S019", "`$ref` that leads nowhere", "Point `$ref` at `#/tasks/NAME`, and define that task.";
     TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
     NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
+    TEXT_CONTROL = "A2S022", "control character that changes how text is shown", "Remove the character; text of any script needs no such control here.";
     // Checksum.
     CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Run `a2s checksum --write FILE`.";
     CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If the change is meant, give it a new version and run `a2s checksum --write FILE`; if not, get the original.";

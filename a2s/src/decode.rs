@@ -25,8 +25,10 @@ pub(crate) use steps::MAX_STEPS;
 pub(crate) enum Mode {
     /// While writing: a placeholder is a warning.
     Draft,
-    /// To publish or run: a placeholder is an error.
+    /// To run: a placeholder is an error.
     Final,
+    /// To publish: what a new version may not have is an error as well.
+    Publish,
 }
 
 /// A place in a document: its path, and where that stands in the text.

@@ -68,7 +68,7 @@ pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};
 pub use crate::compile::{
-    Compilation, compile, compile_with_checksum, parse_value,
+    Compilation, compile, compile_to_publish, compile_with_checksum, parse_value,
 };
 pub use crate::condition::{Condition, ConditionError};
 pub use crate::diagnostic::{Diagnostic, Position, Related, Severity};

@@ -108,6 +108,14 @@ impl Node {
         }
     }
 
+    /// The items, when it is a list.
+    pub(crate) fn items(&self) -> Option<&[Self]> {
+        match &self.kind {
+            Kind::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
     /// The member `key`.
     pub(crate) fn member(&self, key: &str) -> Option<&Member> {
         self.members()?.iter().find(|member| member.key == key)

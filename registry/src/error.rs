@@ -40,6 +40,7 @@ codes! {
     TOO_MANY_BELOW = "A2S213", "too many capabilities below one document", "Use fewer dependencies, or ones that use fewer themselves.";
     NOT_OWNER = "A2S214", "name belongs to others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
     BAD_DEPRECATION = "A2S215", "deprecation that makes no sense", "Correct the member that the message names.";
+    LOOKALIKE_NAME = "A2S216", "name that looks like a published one", "Choose a name that differs in more, or let an owner of the published one publish it.";
     // Reading.
     CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
     VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
@@ -137,6 +138,16 @@ pub enum Error {
         id: String,
         /// The capability that has it.
         owner: String,
+    },
+    /// The name looks like that of another owner.
+    #[error(
+        "`{name}` differs from the published `{other}` only by case or letters that look alike"
+    )]
+    LookAlike {
+        /// The name.
+        name: CapabilityName,
+        /// The published one.
+        other: CapabilityName,
     },
     /// The name was claimed before.
     #[error("`{name}` belongs to {}", listed(.owners))]
@@ -285,6 +296,7 @@ impl Error {
             Self::Refused(_) => (&DOCUMENT_REFUSED, 422),
             Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
             Self::NameTaken { .. } => (&NAME_TAKEN, 409),
+            Self::LookAlike { .. } => (&LOOKALIKE_NAME, 409),
             Self::NotOwner { .. } => (&NOT_OWNER, 403),
             Self::NotExact(_) => (&MALFORMED_PARAMETER, 400),
             Self::BadDeprecation(_) => (&BAD_DEPRECATION, 422),

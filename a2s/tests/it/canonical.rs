@@ -348,7 +348,14 @@ fn of_two_media_types_of_one_rank_the_same_is_sent_in_either_order() {
     assert_ne!(one.to_string(), other.to_string());
     assert_eq!(digest(&one), digest(&other));
     assert_eq!(model(&one), model(&other));
-    assert!(model(&one).contains(merge) && !model(&one).contains(strategic));
+    for content in [one, other] {
+        let document = compile(content.to_string().as_bytes()).document.unwrap();
+        document.capability().for_each_step(|step| {
+            let a2s::Action::Task { task, .. } = &step.action else { panic!("it is a task") };
+            let a2s::Task::OpenApi(task) = &**task else { panic!("it is an OpenAPI task") };
+            assert_eq!(task.body.as_ref().unwrap().media_type.as_str(), merge);
+        });
+    }
 }
 
 #[test]
@@ -384,4 +391,26 @@ fn a_list_states_the_order_of_fields_and_names_only_what_there_is() {
         let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();
         assert!(errors.len() == 1 && errors[0].message.contains(message), "{order}: {found:?}");
     }
+}
+
+#[test]
+fn controls_of_direction_are_refused_when_publishing_and_still_run() {
+    let mut content = json!({
+        "a2s": "1.0.0", "name": "Tester", "description": "Sends \u{202e}money", "version": "1.0.0",
+        "domains": ["api.example.com"], "authors": [{"name": "A\u{2066}da"}],
+        "execution": {"type": "sequence", "steps": [{
+            "id": "ask", "format": "GraphQL", "output_mapping": {"given": "$.data"},
+            "task": {"endpoint": "https://api.example.com/", "query": "{ x }"}
+        }]}
+    });
+    content["checksum"] = json!(digest(&content).to_string());
+    let text = content.to_string();
+    let refused = a2s::compile_to_publish(text.as_bytes());
+    assert!(refused.document.is_none());
+    let mut paths: Vec<_> = refused.diagnostics.iter().map(|d| (&*d.code, &*d.path)).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, [("A2S022", "authors[0].name"), ("A2S022", "description")]);
+    assert!(refused.diagnostics.iter().all(|d| d.position.column > 1));
+    assert!(a2s::compile_with_checksum(text.as_bytes()).document.is_some());
+    assert!(compile(text.as_bytes()).diagnostics.iter().any(|d| d.code == "A2S022"));
 }
