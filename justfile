@@ -46,6 +46,11 @@ release:
 bench:
     cargo bench --locked
 
+# Fuzz the compiler with documents of every size, within a bound of memory.
+fuzz-compile seconds="600":
+    cd a2s && cargo fuzz run -s none compile fuzz/corpus/compile fuzz/seeds/compile ../capabilities \
+        -- -dict=fuzz/seeds/words.dict -max_total_time={{seconds}} -timeout=60 -rss_limit_mb=512 -malloc_limit_mb=64 -max_len=1048576
+
 # Fuzz the answers of embeddings APIs; needs cargo-fuzz and a C++ compiler.
 fuzz-answers seconds="600":
     cd registry && cargo fuzz run -s none answer fuzz/corpus/answer fuzz/seeds/answer \

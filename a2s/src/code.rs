@@ -28,6 +28,7 @@ codes! {
     DUPLICATE_KEY = "A2S005", "key written twice", "Keep one of the two.";
     YAML_FEATURE = "A2S006", "YAML feature that documents may not use", "Write the value out: tags, merge keys, several documents and complex keys are refused.";
     NUMBER = "A2S007", "number without canonical form", "Write it as a string, or use a number between -(2^53 - 1) and 2^53 - 1.";
+    TOO_MANY_FINDINGS = "A2S008", "more findings than are listed", "Fix the listed ones, then compile the document again.";
     // Shape: tree to model.
     MISSING_FIELD = "A2S010", "required field missing", "Add the field.";
     UNKNOWN_FIELD = "A2S011", "unknown field", "Remove it, mend its spelling, or begin its name with `x-`.";
@@ -41,6 +42,7 @@ codes! {
     BAD_REF = "A2S019", "`$ref` that leads nowhere", "Point `$ref` at `#/tasks/NAME`, and define that task.";
     TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
     NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
+    TEXT_CONTROL = "A2S022", "control character that changes how text is shown", "Remove the character; text of any script needs no such control here.";
     // Checksum.
     CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Run `a2s checksum --write FILE`.";
     CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If the change is meant, give it a new version and run `a2s checksum --write FILE`; if not, get the original.";

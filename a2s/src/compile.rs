@@ -6,6 +6,7 @@ use crate::code;
 use crate::decode::{Findings, Mode, Taken, decode_capability, decode_digest, is_placeholder};
 use crate::diagnostic::{Diagnostic, Position};
 use crate::document::{Document, Gathered, StatedChecksum};
+use crate::foreign::is_format_control;
 use crate::tree::{self, Kind, Node};
 use crate::types::check_types;
 
@@ -31,7 +32,15 @@ pub fn compile(source: &[u8]) -> Compilation {
     compile_in(source, Mode::Draft)
 }
 
-/// Compiles a document that is to be published or run: every checksum has to be filled in.
+/// Compiles a document that is to be published: every checksum has to be filled in, and what a new
+/// version may not have is refused. A version that was published before is still read and run by
+/// [`compile_with_checksum`].
+#[must_use]
+pub fn compile_to_publish(source: &[u8]) -> Compilation {
+    compile_in(source, Mode::Publish)
+}
+
+/// Compiles a document that is to be run: every checksum has to be filled in.
 #[must_use]
 pub fn compile_with_checksum(source: &[u8]) -> Compilation {
     compile_in(source, Mode::Final)
@@ -44,7 +53,7 @@ pub fn compile_with_checksum(source: &[u8]) -> Compilation {
 pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> {
     match tree::parse(source) {
         (Some(root), diagnostics) if diagnostics.is_empty() => Ok(root.to_value()),
-        (_, diagnostics) => Err(diagnostics),
+        (_, diagnostics) => Err(diagnostics.into_vec()),
     }
 }
 
@@ -56,28 +65,31 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
             digest: None,
             stated: None,
             name: None,
-            diagnostics: findings.diagnostics,
+            diagnostics: findings.diagnostics.into_vec(),
             document: None,
         };
     };
+    // What people see has the order of the author. The model is read from the canonical form, so
+    // that the checksum determines it: the order of keys is in neither.
     let content = root.to_value();
+    let root = root.into_canonical();
     // A tree with a refused number or a lost key has no digest that means anything.
     let digest = if findings.has_errors() { None } else { Digest::of_document(&content).ok() };
     let name = root.get("name").and_then(Node::as_str).map(str::to_owned);
     let stated = check_checksum(&root, digest, mode, &mut findings);
+    check_shown_text(&root, mode, &mut findings);
     let capability = decode_capability(&root, mode, &mut findings);
     if let Some(capability) = &capability {
         check_data_flow(capability, &root, &mut findings);
         check_types(capability, &root, &mut findings);
     }
     let Findings { mut diagnostics, incomplete, older: _ } = findings;
-    for diagnostic in &mut diagnostics {
+    for diagnostic in diagnostics.iter_mut() {
         if diagnostic.position == Position::default() {
             diagnostic.position = root.position;
         }
     }
-    diagnostics.sort_by(|a, b| a.position.cmp(&b.position).then(a.code.cmp(&b.code)));
-    diagnostics.dedup();
+    let diagnostics = diagnostics.into_sorted();
     let document = match (capability, digest, stated) {
         (Some(capability), Some(digest), Some(stated))
             if !incomplete && !diagnostics.iter().any(Diagnostic::is_error) =>
@@ -88,6 +100,56 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
         _ => None,
     };
     Compilation { digest, stated, name, diagnostics, document }
+}
+
+/// Reports controls that change how text is shown in the text that people choose capabilities by.
+fn check_shown_text(root: &Node, mode: Mode, findings: &mut Findings) {
+    if mode == Mode::Final {
+        return;
+    }
+    let parameters = root.get("parameters").and_then(Node::items).unwrap_or_default();
+    let fields = ["name", "description", "patterns"];
+    let parameter = |at: usize| format!("parameters[{at}]");
+    let described = parameters.iter().enumerate().flat_map(|(at, node)| {
+        fields.map(|field| (format!("{}.{field}", parameter(at)), node.get(field)))
+    });
+    let header =
+        ["name", "description", "authors"].map(|field| (field.to_owned(), root.get(field)));
+    for (path, node) in header.into_iter().chain(described) {
+        if let Some(node) = node {
+            check_text(&path, node, mode, findings);
+        }
+    }
+}
+
+fn check_text(path: &str, node: &Node, mode: Mode, findings: &mut Findings) {
+    match &node.kind {
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
+        Kind::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                check_text(&tree::item_path(path, at), item, mode, findings);
+            }
+        }
+        Kind::Object(members) => {
+            for member in members {
+                let path = tree::member_path(path, &member.key);
+                check_text(&path, &member.value, mode, findings);
+            }
+        }
+        Kind::String(text) => {
+            let Some(control) = text.chars().find(|c| is_format_control(*c)) else { return };
+            let code = code::TEXT_CONTROL;
+            let message = format!(
+                "the text has the invisible control U+{:04X}, which changes how it is shown",
+                u32::from(control)
+            );
+            if mode == Mode::Publish {
+                findings.error(code, path, node.position, message);
+            } else {
+                findings.warning(code, path, node.position, message);
+            }
+        }
+    }
 }
 
 fn check_checksum(
@@ -114,7 +176,9 @@ fn check_checksum(
         };
         match mode {
             Mode::Draft => findings.warning(code::CHECKSUM_MISSING, "checksum", at, message),
-            Mode::Final => findings.error(code::CHECKSUM_MISSING, "checksum", at, message),
+            Mode::Final | Mode::Publish => {
+                findings.error(code::CHECKSUM_MISSING, "checksum", at, message)
+            }
         }
         return Some(StatedChecksum::Missing);
     };

@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use self::cost::Repeated;
+use crate::evaluation_cost::EvaluationCost;
 use crate::template::{MissingReference, Reference, Variables};
 
 /// The longest condition, in bytes.
@@ -108,6 +109,17 @@ impl Condition {
     #[must_use]
     pub fn references(&self) -> &[Reference] {
         &self.references
+    }
+
+    /// The cost of an evaluation over these variables, by an estimate that evaluates nothing. A
+    /// missing variable ends an evaluation at once.
+    #[must_use]
+    pub fn evaluation_cost(&self, variables: &dyn Variables) -> EvaluationCost {
+        let values = self.references.iter().map(|reference| reference.resolve(variables));
+        let Ok(values) = values.collect::<Result<Vec<&Value>, _>>() else {
+            return EvaluationCost::Cheap;
+        };
+        EvaluationCost::of_visits(self.repeated.steps_over(values.into_iter()) / cost::VISIT)
     }
 
     /// Whether the condition holds.

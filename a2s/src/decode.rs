@@ -10,7 +10,7 @@ mod steps;
 use semver::Version;
 
 use crate::code::{self, Code};
-use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, Related, did_you_mean};
+use crate::diagnostic::{Diagnostic, Diagnostics, MAX_RELATED, Position, Related, did_you_mean};
 use crate::document::Capability;
 use crate::name::CapabilityName;
 use crate::template::Template;
@@ -25,8 +25,10 @@ pub(crate) use steps::MAX_STEPS;
 pub(crate) enum Mode {
     /// While writing: a placeholder is a warning.
     Draft,
-    /// To publish or run: a placeholder is an error.
+    /// To run: a placeholder is an error.
     Final,
+    /// To publish: what a new version may not have is an error as well.
+    Publish,
 }
 
 /// A place in a document: its path, and where that stands in the text.
@@ -39,7 +41,7 @@ pub(crate) struct Site {
 /// What was found wrong so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) diagnostics: Diagnostics,
     /// Whether something required is missing. The error that says so may follow.
     pub(crate) incomplete: bool,
     /// Whether the document says that it is written in a2s 1.0, without the fields of 1.1.
@@ -168,7 +170,7 @@ impl Findings {
 
     /// Whether an error is among the findings.
     pub(crate) fn has_errors(&self) -> bool {
-        self.diagnostics.iter().any(Diagnostic::is_error)
+        self.diagnostics.error_count() > 0
     }
 }
 

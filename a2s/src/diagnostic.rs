@@ -1,11 +1,15 @@
 //! What is wrong with a document, where, and how to mend it.
 
+mod bounded;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::code::Code;
+
+pub(crate) use bounded::{Diagnostics, MAX_NAME_CHARS};
 
 /// One remark about a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -124,8 +128,13 @@ pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    let letters = word.chars().count();
+    let is_near = |candidate: &&str| {
+        letters.abs_diff(candidate.len()) <= 1 + candidate.len().min(letters) / 4
+    };
     candidates
         .into_iter()
+        .filter(is_near)
         .map(|candidate| {
             let distance = strsim::damerau_levenshtein(
                 &word.to_ascii_lowercase(),

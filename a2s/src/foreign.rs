@@ -45,6 +45,17 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
+/// Whether a character is a control of direction, or another that shows nothing and changes what
+/// is shown. The two joiners are letters' business in many scripts and are none.
+pub(crate) fn is_format_control(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0001}'..='\u{e007f}'
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,6 +44,7 @@ mod condition;
 mod decode;
 mod diagnostic;
 mod document;
+mod evaluation_cost;
 mod foreign;
 mod interface;
 mod link;
@@ -66,7 +67,9 @@ pub use crate::access::{
 pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::code::{CODES, Code};
-pub use crate::compile::{Compilation, compile, compile_with_checksum, parse_value};
+pub use crate::compile::{
+    Compilation, compile, compile_to_publish, compile_with_checksum, parse_value,
+};
 pub use crate::condition::{Condition, ConditionError};
 pub use crate::diagnostic::{Diagnostic, Position, Related, Severity};
 pub use crate::document::{
@@ -74,6 +77,7 @@ pub use crate::document::{
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
     StepPath, StepPiece, TaskInputs, ValueType,
 };
+pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost};
 pub use crate::foreign::{is_shown, one_line};
 pub use crate::interface::{Complexity, Field, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};

@@ -88,6 +88,25 @@ impl CapabilityName {
         }
         kebab
     }
+
+    /// Whether a reader may take this name for the other one: they differ only by case, or by
+    /// letters that look alike (`0` and `O`, `1`, `l` and `I`, `rn` and `m`). No name is a
+    /// look-alike of itself.
+    #[must_use]
+    pub fn is_lookalike(&self, other: &Self) -> bool {
+        self != other
+            && (self.0.eq_ignore_ascii_case(&other.0) || self.skeleton() == other.skeleton())
+    }
+
+    /// The name with one letter for all that look like it.
+    fn skeleton(&self) -> String {
+        let letter = |c: char| match c {
+            '1' | 'l' | 'I' => 'l',
+            '0' | 'O' => 'o',
+            other => other.to_ascii_lowercase(),
+        };
+        self.0.chars().map(letter).collect::<String>().replace("rn", "m")
+    }
 }
 
 impl StepId {
@@ -312,6 +331,21 @@ mod tests {
     #[track_caller]
     fn check_name(name: &str, expected: &str) {
         assert_eq!(split_name(name), expected, "{name:?}");
+    }
+
+    #[test]
+    fn names_that_a_reader_may_confuse_are_lookalikes() {
+        let name = |text: &str| CapabilityName::new(text).unwrap();
+        for other in ["GETJOKE", "GetJ0ke", "GetJoKe", "Getjoke"] {
+            assert!(name("GetJoke").is_lookalike(&name(other)), "{other}");
+        }
+        for (one, other) in [("GetMail", "GetMaiI"), ("Sort", "S0rt"), ("Modern", "Modem")] {
+            assert!(name(one).is_lookalike(&name(other)), "{one} {other}");
+        }
+        assert!(name("GetMall").is_lookalike(&name("GetMa1l")));
+        for (one, other) in [("GetJoke", "GetJoke"), ("GetJoke", "GetJokes"), ("Mail", "Mall")] {
+            assert!(!name(one).is_lookalike(&name(other)), "{one} {other}");
+        }
     }
 
     #[test]

@@ -11,8 +11,9 @@ use jsonpath_rust::query::{Queried, QueryRef, js_path_process};
 use serde_json::Value;
 
 use self::cost::Size;
+use crate::evaluation_cost::EvaluationCost;
 
-pub(crate) use self::cost::pattern_visits;
+pub(crate) use self::cost::{pattern_states, pattern_visits};
 
 /// The longest query, in bytes.
 const MAX_BYTES: usize = 1_000;
@@ -191,6 +192,17 @@ impl Query {
             room = room.checked_sub(weight(value)).ok_or_else(too_much)?;
         }
         Ok(selected.into_iter().cloned().collect())
+    }
+
+    /// The cost of an evaluation over this answer, by an estimate that evaluates nothing.
+    #[must_use]
+    pub fn evaluation_cost(&self, answer: &Value) -> EvaluationCost {
+        match &self.way {
+            Way::Keys(_) => EvaluationCost::Cheap,
+            Way::Selectors(parsed) | Way::InOrder(_, parsed) => {
+                EvaluationCost::of_visits(cost::visits_over(parsed, &Size::of(answer)))
+            }
+        }
     }
 
     fn nothing(&self, there: String) -> QueryMiss {

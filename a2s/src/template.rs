@@ -379,7 +379,7 @@ mod tests {
         let mut findings = Findings::default();
         let (tree, _) = crate::tree::parse(format!("{{\"t\": {source}}}").as_bytes());
         let template = Template::decode(tree.unwrap().get("t").unwrap(), "", &mut findings);
-        if let Some(diagnostic) = findings.diagnostics.first() {
+        if let Some(diagnostic) = findings.diagnostics.iter().next() {
             return Err(diagnostic.message.clone());
         }
         template.render(variables.as_object().unwrap()).map_err(|e| e.to_string())

@@ -7,12 +7,13 @@
 mod json;
 mod yaml;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
 use crate::code;
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, Diagnostics, MAX_NAME_CHARS, Position};
 
 /// The largest document, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -22,8 +23,8 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub(crate) const MAX_NODES: usize = 100_000;
 /// The most text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 4 << 20;
-/// Past so many errors in one document, more do not help.
-const MAX_DIAGNOSTICS: usize = 200;
+/// The longest key of a mapping, in bytes; YAML has the same bound for keys without `? `.
+const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// A value and where it begins.
 #[derive(Debug, Clone)]
@@ -69,6 +70,24 @@ impl Node {
         }
     }
 
+    /// The canonical form: the members of every object in the order of RFC 8785, which compares
+    /// names by their UTF-16 code units. Positions stay those of the text.
+    pub(crate) fn into_canonical(mut self) -> Self {
+        self.sort_members();
+        self
+    }
+
+    fn sort_members(&mut self) {
+        match &mut self.kind {
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
+            Kind::Array(items) => items.iter_mut().for_each(Self::sort_members),
+            Kind::Object(members) => {
+                members.sort_by(|a, b| compare_names(&a.key, &b.key));
+                members.iter_mut().for_each(|member| member.value.sort_members());
+            }
+        }
+    }
+
     /// The kind of value with its article, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self.kind {
@@ -85,6 +104,14 @@ impl Node {
     pub(crate) fn members(&self) -> Option<&[Member]> {
         match &self.kind {
             Kind::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// The items, when it is a list.
+    pub(crate) fn items(&self) -> Option<&[Self]> {
+        match &self.kind {
+            Kind::Array(items) => Some(items),
             _ => None,
         }
     }
@@ -145,11 +172,11 @@ impl Node {
 }
 
 /// Reads a document. Gives the tree when there is one to speak of, and every error found.
-pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Vec<Diagnostic>) {
+pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
     let start = Position { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
         let message = format!("the document has {} bytes; {MAX_BYTES} is the most", source.len());
-        return (None, vec![Diagnostic::error(code::TOO_LARGE, "", start, message)]);
+        return (None, Diagnostic::error(code::TOO_LARGE, "", start, message).into());
     }
     let text = match std::str::from_utf8(source) {
         Ok(text) => text,
@@ -158,24 +185,25 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Vec<Diagnostic>) {
             let message = "a byte here is not UTF-8".to_owned();
             let diagnostic =
                 Diagnostic::error(code::NOT_UTF8, "", position_after(&before), message);
-            return (None, vec![diagnostic]);
+            return (None, diagnostic.into());
         }
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (tree, mut diagnostics) = match json::parse(text) {
+    match json::parse(text) {
         Some(mut tree) => {
             // The JSON reader knows no positions; the same text read as YAML has them.
-            if let (Some(placed), _) = yaml::parse(text) {
-                json::take_positions(&mut tree, &placed);
+            match yaml::parse(text) {
+                (Some(placed), _) => json::take_positions(&mut tree, &placed),
+                // The YAML reader stopped at that key, so it knows the position.
+                (None, found) if long_key(&tree).is_some() => return (None, found),
+                (None, _) => {}
             }
-            let mut diagnostics = Vec::new();
+            let mut diagnostics = Diagnostics::default();
             json::check(&tree, &mut diagnostics);
             (Some(tree), diagnostics)
         }
         None => yaml::parse(text),
-    };
-    diagnostics.truncate(MAX_DIAGNOSTICS);
-    (tree, diagnostics)
+    }
 }
 
 /// The place right after `text`.
@@ -187,6 +215,14 @@ fn position_after(text: &str) -> Position {
 
 /// The path of a member below `path`: `a.b`, or `a["b c"]` when the key is no plain word.
 pub(crate) fn member_path(path: &str, key: &str) -> String {
+    let cut;
+    let key = match key.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => {
+            cut = format!("{}…", &key[..end]);
+            &cut
+        }
+        None => key,
+    };
     let plain =
         !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
     match (plain, path.is_empty()) {
@@ -196,6 +232,28 @@ pub(crate) fn member_path(path: &str, key: &str) -> String {
     }
 }
 
+/// The order of two names in canonical JSON: that of their UTF-16 code units (RFC 8785, section
+/// 3.2.3).
+pub(crate) fn compare_names(one: &str, other: &str) -> Ordering {
+    one.encode_utf16().cmp(other.encode_utf16())
+}
+
+/// The place of a key that is too long, when there is one.
+fn long_key(node: &Node) -> Option<Position> {
+    match &node.kind {
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => None,
+        Kind::Array(items) => items.iter().find_map(long_key),
+        Kind::Object(members) => members.iter().find_map(|member| {
+            let is_long = member.key.len() > MAX_KEY_BYTES;
+            is_long.then_some(member.position).or_else(|| long_key(&member.value))
+        }),
+    }
+}
+
+fn long_key_message() -> String {
+    format!("a key has more than {MAX_KEY_BYTES} bytes")
+}
+
 /// The path of an item below `path`: `a[0]`.
 pub(crate) fn item_path(path: &str, index: usize) -> String {
     format!("{path}[{index}]")
@@ -203,7 +261,7 @@ pub(crate) fn item_path(path: &str, index: usize) -> String {
 
 /// Reports every key that stands twice in `members`. Both stay: the error keeps the tree from
 /// meaning anything.
-fn refuse_duplicates(members: &[Member], path: &str, diagnostics: &mut Vec<Diagnostic>) {
+fn refuse_duplicates(members: &[Member], path: &str, diagnostics: &mut Diagnostics) {
     let mut seen = BTreeMap::<&str, Position>::new();
     for member in members {
         let Some(first) = seen.insert(&member.key, member.position) else { continue };
@@ -226,13 +284,13 @@ mod tests {
 
     fn check(source: &str, expected: &Value) {
         let (tree, diagnostics) = parse(source.as_bytes());
-        assert_eq!(diagnostics, [], "{source}");
+        assert!(diagnostics.is_empty(), "{source}");
         assert_eq!(tree.unwrap().to_value(), *expected, "{source}");
     }
 
     #[track_caller]
     fn check_refused(source: &[u8], code: &str) -> Vec<Diagnostic> {
-        let (_, diagnostics) = parse(source);
+        let diagnostics = parse(source).1.into_vec();
         let codes: Vec<_> = diagnostics.iter().map(|d| d.code.as_str()).collect();
         assert!(codes.contains(&code), "{codes:?}");
         diagnostics

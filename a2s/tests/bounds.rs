@@ -401,3 +401,69 @@ fn an_answer_that_is_made_to_be_expensive_is_not_evaluated() {
     let (outcome, most) = measure(|| condition.evaluate(variables.as_object().unwrap()));
     assert!(outcome.is_err() && most <= 16 * MIB);
 }
+
+/// The answer to `source` as JSON, and the most memory that compiling took, in bytes.
+fn answer(source: &[u8]) -> (String, u64) {
+    let (compilation, most) = measure(|| compile(source));
+    assert!(compilation.document.is_none(), "it has errors");
+    (serde_json::to_string(&compilation.diagnostics).unwrap(), most)
+}
+
+#[test]
+fn the_answer_to_a_document_full_of_errors_is_small() {
+    let members = |n: usize, value: &str| {
+        (0..n).map(|k| format!("\"k{k}\": \"{value}\"")).collect::<Vec<_>>().join(", ")
+    };
+    let header = "a2s: 1.0.0\nname: Many\ndescription: Many errors\ndomains: [a.example]\nversion: 1.0.0\nauthors: [{name: A}]\nexecution: {type: sequence, steps: []}\n";
+    let long = |letters: usize, n: usize| {
+        let body = members(n, "${");
+        format!("{{\"output\": {{\"{}\": {{{body}}}}}}}", "L".repeat(letters))
+    };
+    let nested = |letters: usize, n: usize| {
+        let key = "L".repeat(letters);
+        let open = format!("{{\"{key}\": ").repeat(50);
+        format!("{header}output: {open}{{{}}}{}", members(n, "${"), "}".repeat(50))
+    };
+    let fields: String = (0..49_000).map(|k| format!("field{k}: 1\n")).collect();
+    let twice = "name: x\n".repeat(40_000);
+    let tags = format!("a: [{}]", "!x 1,".repeat(80_000));
+    for (title, source) in [
+        ("a long key over many templates", long(200_000, 4_000)),
+        ("the longest keys over many templates", nested(1_000, 30_000)),
+        ("many unknown fields", format!("{header}{fields}")),
+        ("one key many times", twice),
+        ("many tags", tags),
+        ("the most templates", format!("{header}output: {{{}}}", members(45_000, "${"))),
+    ] {
+        assert!(source.len() <= 1 << 20, "{title}: {}", source.len());
+        let (answer, most) = answer(source.as_bytes());
+        assert!(answer.len() <= 256 << 10, "{title}: {} bytes", answer.len());
+        assert!(most <= 64 * MIB, "{title}: {} MiB", most / MIB);
+    }
+}
+
+#[test]
+fn the_most_values_of_a_document_take_bounded_memory() {
+    let numbers = "1,".repeat(99_000);
+    let pairs = (0..49_000).map(|k| format!("\"k{k}\":{{}}")).collect::<Vec<_>>().join(",");
+    let words = "\"w\",".repeat(99_000);
+    let mut anchored = "[1]".to_owned();
+    for level in 0..40 {
+        anchored = format!("&a{level} [{anchored}, {}]", "1,".repeat(2_000));
+    }
+    let example = |value: &str| {
+        let mut document = document();
+        document["x-own"] = json!("HERE");
+        document.to_string().replace("\"HERE\"", value)
+    };
+    for (title, source) in [
+        ("numbers", example(&format!("[{}1]", numbers))),
+        ("words", example(&format!("[{}1]", words))),
+        ("members", example(&format!("{{{pairs}}}"))),
+        ("anchors in anchors", format!("x-own: {anchored}")),
+    ] {
+        assert!(source.len() <= 1 << 20, "{title}: {}", source.len());
+        let (_, most) = measure(|| compile(source.as_bytes()));
+        assert!(most <= 64 * MIB, "{title}: {} MiB", most / MIB);
+    }
+}

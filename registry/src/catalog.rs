@@ -75,7 +75,9 @@ impl Catalog {
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
             Ok(_) => PublishResult::same,
-            Err(Error::VersionTaken(_) | Error::NameTaken { .. }) => PublishResult::conflict,
+            Err(Error::VersionTaken(_) | Error::NameTaken { .. } | Error::LookAlike { .. }) => {
+                PublishResult::conflict
+            }
             Err(_) => PublishResult::refused,
         };
         self.metrics.publishes.get_or_create(&PublishLabels { result: label }).inc();
@@ -141,6 +143,9 @@ impl Catalog {
                 let id = new.name.to_kebab();
                 return Err(Error::NameTaken { name: new.name, id, owner });
             }
+            Publication::LookAlike(other) => {
+                return Err(Error::LookAlike { name: new.name, other });
+            }
             Publication::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: new.name, owners });
             }
@@ -165,7 +170,7 @@ impl Catalog {
     ) -> Result<(Vec<u8>, Option<Document>, Vec<Diagnostic>), Error> {
         self.documents
             .compute(move || {
-                let compilation = a2s::compile_with_checksum(&source);
+                let compilation = a2s::compile_to_publish(&source);
                 let document = compilation.document.or_else(|| a2s::compile(&source).document);
                 (source, document, compilation.diagnostics)
             })

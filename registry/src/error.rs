@@ -42,6 +42,7 @@ codes! {
     BAD_DEPRECATION = "A2S215", "deprecation that makes no sense", "Correct the member that the message names.";
     NOT_MIRRORED = "A2S216", "not this mirror's", "What is published here under this name stays as it is. `docs/registry.md` tells how a name is handed over to a mirror.";
     MIRROR_PRIVILEGED = "A2S217", "token that is too much for a mirror", "Make a token for the mirror, and give it as A2S_TOKEN: `a2s tokens create mirror --scope publish`.";
+    LOOKALIKE_NAME = "A2S218", "name that looks like a published one", "Choose a name that differs in more, or let an owner of the published one publish it.";
     // Reading.
     CAPABILITY_MISSING = "A2S220", "no such capability", "Check the name; names are case-sensitive PascalCase.";
     VERSION_MISSING = "A2S221", "no such version", "Ask for a version or range that `/v1/capabilities/{name}` lists.";
@@ -139,6 +140,16 @@ pub enum Error {
         id: String,
         /// The capability that has it.
         owner: String,
+    },
+    /// The name looks like that of another owner.
+    #[error(
+        "`{name}` differs from the published `{other}` only by case or letters that look alike"
+    )]
+    LookAlike {
+        /// The name.
+        name: CapabilityName,
+        /// The published one.
+        other: CapabilityName,
     },
     /// The name was claimed before.
     #[error("`{name}` belongs to {}", listed(.owners))]
@@ -302,6 +313,7 @@ impl Error {
             Self::Refused(_) => (&DOCUMENT_REFUSED, 422),
             Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
             Self::NameTaken { .. } => (&NAME_TAKEN, 409),
+            Self::LookAlike { .. } => (&LOOKALIKE_NAME, 409),
             Self::NotOwner { .. } => (&NOT_OWNER, 403),
             Self::NotMirrored { .. } => (&NOT_MIRRORED, 403),
             Self::MirrorPrivileged(_) => (&MIRROR_PRIVILEGED, 403),

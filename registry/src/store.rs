@@ -161,6 +161,8 @@ pub(crate) enum Publication {
     Conflict(Digest),
     /// The kebab-case form of the name belongs to this capability; nothing changed.
     NameTaken(String),
+    /// The name looks like this one, which belongs to others; nothing changed.
+    LookAlike(CapabilityName),
     /// The name belongs to these; nothing changed.
     NotOwner(Vec<Subject>),
     /// A mirror has not created this name; nothing changed. Where the name came from.

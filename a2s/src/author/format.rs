@@ -42,7 +42,7 @@ pub enum FormatError {
 pub fn format_document(source: &[u8]) -> Result<String, FormatError> {
     let content = match tree::parse(source) {
         (Some(root), diagnostics) if diagnostics.is_empty() => root.to_value(),
-        (_, diagnostics) => return Err(FormatError::Unreadable(diagnostics)),
+        (_, diagnostics) => return Err(FormatError::Unreadable(diagnostics.into_vec())),
     };
     let text = String::from_utf8_lossy(source).replace("\r\n", "\n");
     let text = text.trim_start_matches('\u{feff}');

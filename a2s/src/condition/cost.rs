@@ -11,7 +11,7 @@ use crate::query::pattern_visits;
 /// makes text, eight bytes.
 const MAX_STEPS: f64 = 2e7;
 /// A visit of a query is worth so many steps.
-const VISIT: f64 = 5.0;
+pub(super) const VISIT: f64 = 5.0;
 
 /// What a condition does for each item of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -61,13 +61,16 @@ impl Repeated {
 
     /// Whether this is too much to do with these values.
     pub(super) fn is_too_costly_over<'v>(&self, values: impl Iterator<Item = &'v Value>) -> bool {
-        if self.expressions == 0.0 {
-            return false;
-        }
+        self.expressions > 0.0 && self.steps_over(values) > MAX_STEPS
+    }
+
+    /// The steps of an evaluation with these values: each may be copied and compared once, and
+    /// what is repeated is done for each item.
+    pub(super) fn steps_over<'v>(&self, values: impl Iterator<Item = &'v Value>) -> f64 {
         let (items, size) = values
             .map(measure)
             .fold((8.0, 8.0), |(items, size), (i, s)| (f64::max(items, i), size + s));
-        items * (self.expressions + self.references * size + self.patterns) > MAX_STEPS
+        items * (self.expressions + self.references * size + self.patterns) + size
     }
 }
 

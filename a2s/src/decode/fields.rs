@@ -136,6 +136,10 @@ impl<'n> Fields<'n> {
             if self.known.contains(&key) || is_extension(key) {
                 continue;
             }
+            if findings.diagnostics.is_full() {
+                findings.diagnostics.count_error();
+                continue;
+            }
             let path = member_path(&self.path, key);
             let message = format!("{} has no field `{key}`", self.what);
             let explained = self.hints.iter().find(|(name, _)| *name == key);

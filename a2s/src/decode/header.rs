@@ -186,7 +186,7 @@ fn decode_pin(field: &Taken<'_>, mode: Mode, findings: &mut Findings) -> Option<
             Mode::Draft => {
                 findings.warning(code::DEPENDENCY_PIN, &field.path, field.node.position, message);
             }
-            Mode::Final => {
+            Mode::Final | Mode::Publish => {
                 findings.error(code::DEPENDENCY_PIN, &field.path, field.node.position, message);
             }
         }

@@ -189,13 +189,13 @@ fn graphql_inputs_and_outputs_are_what_the_query_says() {
     assert_eq!(
         outputs,
         [
-            ("found", &json!({"properties": {"id": {}, "owner": {"properties": {"name": {}}}}})),
             (
                 "first",
                 &json!({
                     "type": "object", "properties": {"id": {}}, "required": ["id"], "additionalProperties": false,
                 })
             ),
+            ("found", &json!({"properties": {"id": {}, "owner": {"properties": {"name": {}}}}})),
             ("text", &json!({"type": "string"})),
         ]
     );

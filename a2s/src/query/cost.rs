@@ -8,6 +8,7 @@ use jsonpath_rust::parser::model::{
     Comparable, Filter, FilterAtom, FnArg, JpQuery, Literal, Segment, Selector, SingularQuery,
     Test, TestFunction,
 };
+use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
 /// The most values that a query may visit; a visit takes about half a microsecond.
@@ -24,6 +25,12 @@ const PATTERN: f64 = 100.0;
 const PATTERN_BYTE: f64 = 8.0;
 const PATTERN_CLASS: f64 = 400.0;
 const MAX_PATTERN: f64 = 50_000.0;
+
+/// A pattern is run over each byte of a text with each of its states at the worst; one of these
+/// in visits.
+const STATE_BYTE: f64 = 0.03;
+/// The states that a pattern has which is not known before.
+const UNKNOWN_STATES: f64 = 1_000.0;
 
 /// How large an answer is.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +90,11 @@ pub(super) fn is_too_costly(query: &JpQuery) -> bool {
 pub(super) fn is_too_costly_over(query: &JpQuery, answer: &Size) -> bool {
     let (visits, times) = query_visits(query, answer);
     visits > MAX_VISITS || times * answer.paths > MAX_PATHS
+}
+
+/// The most values that a query visits in an answer of this size.
+pub(super) fn visits_over(query: &JpQuery, answer: &Size) -> f64 {
+    query_visits(query, answer).0
 }
 
 /// The most values that a query visits in an answer, and how often it may select the same one.
@@ -273,7 +285,15 @@ fn function_visits(function: &TestFunction, answer: &Size) -> Visits {
                 FnArg::Literal(_) => 1.0,
                 FnArg::Test(_) | FnArg::Filter(_) => pattern_visits(None),
             };
-            argument(text) + argument(pattern) + Visits::fixed(compile)
+            let states = match pattern {
+                FnArg::Literal(Literal::String(pattern)) => pattern_states(pattern),
+                FnArg::Literal(_) => 1.0,
+                FnArg::Test(_) | FnArg::Filter(_) => UNKNOWN_STATES,
+            };
+            argument(text)
+                + argument(pattern)
+                + Visits::fixed(compile)
+                + match_visits(text, states, answer)
         }
     }
 }
@@ -285,6 +305,38 @@ fn text_visits(argument: &Test, answer: &Size) -> Visits {
         Test::AbsQuery(_) => Visits::fixed(all),
         Test::RelQuery(_) => Visits { fixed: 0.0, inside: all / answer.values },
         Test::Function(_) => Visits::fixed(0.0),
+    }
+}
+
+/// What running a pattern of so many states over the text of an argument is worth.
+fn match_visits(text: &FnArg, states: f64, answer: &Size) -> Visits {
+    let all = answer.text * states * STATE_BYTE;
+    match text {
+        FnArg::Test(test) if matches!(**test, Test::RelQuery(_)) => {
+            Visits { fixed: 0.0, inside: all / answer.values }
+        }
+        FnArg::Test(_) => Visits::fixed(all),
+        FnArg::Literal(_) | FnArg::Filter(_) => Visits::fixed(0.0),
+    }
+}
+
+/// The states of a compiled pattern: its parts, with every repetition written out.
+pub(crate) fn pattern_states(pattern: &str) -> f64 {
+    regex_syntax::parse(pattern).map_or(UNKNOWN_STATES, |hir| hir_states(&hir))
+}
+
+fn hir_states(hir: &Hir) -> f64 {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1.0,
+        HirKind::Literal(literal) => literal.0.len() as f64,
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len() as f64,
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len() as f64,
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min.saturating_add(1)).max(1);
+            f64::from(times) * hir_states(&repetition.sub)
+        }
+        HirKind::Capture(capture) => hir_states(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().map(hir_states).sum(),
     }
 }
 

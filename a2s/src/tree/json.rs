@@ -6,10 +6,13 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use super::{Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, member_path, refuse_duplicates};
+use super::{
+    Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, long_key, long_key_message, member_path,
+    refuse_duplicates,
+};
 use crate::checksum::canonical_json;
 use crate::code;
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, Diagnostics, Position};
 
 /// The tree, when `text` is one JSON object. A flow mapping of YAML begins alike and is not.
 pub(super) fn parse(text: &str) -> Option<Node> {
@@ -39,7 +42,11 @@ pub(super) fn take_positions(tree: &mut Node, placed: &Node) {
 }
 
 /// Reports what JSON allows and a document does not.
-pub(super) fn check(tree: &Node, diagnostics: &mut Vec<Diagnostic>) {
+pub(super) fn check(tree: &Node, diagnostics: &mut Diagnostics) {
+    if let Some(position) = long_key(tree) {
+        diagnostics.push(Diagnostic::error(code::BUDGET, "", position, long_key_message()));
+        return;
+    }
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
         let message =
             format!("values are nested more than {MAX_DEPTH} deep, or are more than {MAX_NODES}");
@@ -49,7 +56,7 @@ pub(super) fn check(tree: &Node, diagnostics: &mut Vec<Diagnostic>) {
     check_node(tree, "", diagnostics);
 }
 
-fn check_node(node: &Node, path: &str, diagnostics: &mut Vec<Diagnostic>) {
+fn check_node(node: &Node, path: &str, diagnostics: &mut Diagnostics) {
     match &node.kind {
         Kind::Number(_) => {
             if let Err(error) = canonical_json(&node.to_value()) {

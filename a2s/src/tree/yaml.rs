@@ -6,14 +6,15 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use serde_json::Number;
 
 use super::{
-    Kind, MAX_DEPTH, MAX_NODES, MAX_TEXT, Member, Node, item_path, member_path, refuse_duplicates,
+    Kind, MAX_DEPTH, MAX_KEY_BYTES, MAX_NODES, MAX_TEXT, Member, Node, item_path, long_key_message,
+    member_path, refuse_duplicates,
 };
 use crate::checksum::MAX_SAFE_INTEGER;
 use crate::code;
-use crate::diagnostic::{Diagnostic, Position};
+use crate::diagnostic::{Diagnostic, Diagnostics, Position};
 
 /// The tree, as far as the text goes, and every error.
-pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Diagnostic>) {
+pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_comments: false,
@@ -107,6 +108,9 @@ fn explain(
     (complaint.to_owned(), None)
 }
 
+/// The way out of a key that is too long.
+const LONG_KEY_HINT: &str = "Shorten it; write long text as a value.";
+
 /// Too much was asked for; reading stops.
 struct OverBudget;
 
@@ -118,7 +122,7 @@ struct Builder {
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
     text: usize,
-    diagnostics: Vec<Diagnostic>,
+    diagnostics: Diagnostics,
 }
 
 /// A collection whose end has not come yet.
@@ -155,6 +159,10 @@ impl Builder {
                 self.spend(1, text.len(), position)?;
                 let plain = style == ScalarStyle::Plain;
                 if self.expects_key() {
+                    if text.len() > MAX_KEY_BYTES {
+                        self.refuse(code::BUDGET, position, &long_key_message(), LONG_KEY_HINT);
+                        return Err(OverBudget);
+                    }
                     let key = if plain && text == "<<" {
                         self.refuse(
                             code::YAML_FEATURE,
@@ -181,7 +189,7 @@ impl Builder {
                     } else {
                         Kind::String(text.into_owned())
                     };
-                    self.add(Node { kind, position }, anchor);
+                    self.add(Node { kind, position }, anchor)?;
                 }
             }
             Event::SequenceStart(_, anchor, tag) => {
@@ -192,7 +200,7 @@ impl Builder {
                 self.refuse_tag(tag.as_deref(), position);
                 self.open(anchor, position, Items::Object(Vec::new(), None))?;
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::SequenceEnd | Event::MappingEnd => self.close()?,
             Event::Alias(anchor) => {
                 // A collection that contains itself has no end yet and so is not known here.
                 let Some(node) = self.anchors.get(&anchor) else {
@@ -218,7 +226,7 @@ impl Builder {
                     );
                     self.set_key(None);
                 } else {
-                    self.add(node, 0);
+                    self.add(node, 0)?;
                 }
             }
             _ => {}
@@ -283,9 +291,9 @@ impl Builder {
         Ok(())
     }
 
-    fn close(&mut self) {
+    fn close(&mut self) -> Result<(), OverBudget> {
         let path = self.path_of_open();
-        let Some(Open { anchor, position, items }) = self.open.pop() else { return };
+        let Some(Open { anchor, position, items }) = self.open.pop() else { return Ok(()) };
         let kind = match items {
             Items::Array(items) => Kind::Array(items),
             Items::Object(members, _) => {
@@ -301,13 +309,17 @@ impl Builder {
                 "Put templates and other text with brackets in quotes.",
             );
             self.set_key(None);
+            Ok(())
         } else {
-            self.add(Node { kind, position }, anchor);
+            self.add(Node { kind, position }, anchor)
         }
     }
 
-    fn add(&mut self, node: Node, anchor: usize) {
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), OverBudget> {
         if anchor > 0 {
+            // Each anchor has a copy of its value, so anchors inside anchors count again.
+            let (nodes, text) = node.size();
+            self.spend(nodes, text, node.position)?;
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.items) {
@@ -319,6 +331,7 @@ impl Builder {
             }
             None => self.root = Some(node),
         }
+        Ok(())
     }
 
     /// The path of the value that is being read.

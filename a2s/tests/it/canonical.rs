@@ -274,3 +274,143 @@ fn the_vectors_of_the_page_come_out() {
         assert_eq!(compilation.digest.unwrap().to_string(), vector["digest"], "{name}");
     }
 }
+
+/// `value` with the members of every object in an order that `seed` chooses.
+fn shuffle(value: &Value, seed: &mut u64) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(|item| shuffle(item, seed)).collect(),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            for at in (1..members.len()).rev() {
+                *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                members.swap(at, (*seed >> 33) as usize % (at + 1));
+            }
+            let member = |(name, value): (&String, &Value)| (name.clone(), shuffle(value, seed));
+            Value::Object(members.into_iter().map(member).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The model of a document, without the positions in its text. Requests are prepared from it and
+/// from inputs alone, so equal models send equal bytes.
+fn model(content: &Value) -> String {
+    let compilation = compile(content.to_string().as_bytes());
+    let document = compilation.document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
+    let mut model = format!("{:?}", document.capability());
+    while let Some(from) = model.find("position: Position {") {
+        let end = model[from..].find('}').unwrap();
+        model.replace_range(from..=from + end, "");
+    }
+    model
+}
+
+#[test]
+fn the_order_of_keys_changes_no_shipped_capability() {
+    let documents = std::fs::read_dir(root().join("capabilities")).unwrap();
+    let mut seen = 0;
+    for entry in documents {
+        let path = entry.unwrap().path();
+        let content = parse_value(&std::fs::read(&path).unwrap()).unwrap();
+        let expected = model(&content);
+        for mut seed in 1..4 {
+            let shuffled = shuffle(&content, &mut seed);
+            assert_eq!(model(&shuffled), expected, "{}", path.display());
+        }
+        seen += 1;
+    }
+    assert!(seen >= 30, "{seen} documents");
+}
+
+#[test]
+fn of_two_media_types_of_one_rank_the_same_is_sent_in_either_order() {
+    let document = |content: Value| {
+        json!({
+            "a2s": "1.1.0", "name": "Patch", "description": "Patches", "domains": ["a.example"],
+            "version": "1.0.0", "authors": [{"name": "Tester"}],
+            "execution": {"type": "sequence", "steps": [{
+                "id": "patch", "format": "OpenAPI", "input_mapping": {"body": {"z": 1, "a": 2}},
+                "task": {
+                    "openapi": "3.0.3", "info": {"title": "T", "version": "1"},
+                    "servers": [{"url": "https://a.example"}],
+                    "paths": {"/x": {"patch": {
+                        "requestBody": {"content": content},
+                        "responses": {"200": {"description": "OK"}}
+                    }}}
+                }
+            }]}
+        })
+    };
+    let (merge, strategic) =
+        ("application/merge-patch+json", "application/strategic-merge-patch+json");
+    let one = document(json!({merge: {}, strategic: {}}));
+    let other = document(json!({strategic: {}, merge: {}}));
+    assert_ne!(one.to_string(), other.to_string());
+    assert_eq!(digest(&one), digest(&other));
+    assert_eq!(model(&one), model(&other));
+    for content in [one, other] {
+        let document = compile(content.to_string().as_bytes()).document.unwrap();
+        document.capability().for_each_step(|step| {
+            let a2s::Action::Task { task, .. } = &step.action else { panic!("it is a task") };
+            let a2s::Task::OpenApi(task) = &**task else { panic!("it is an OpenAPI task") };
+            assert_eq!(task.body.as_ref().unwrap().media_type.as_str(), merge);
+        });
+    }
+}
+
+#[test]
+fn a_list_states_the_order_of_fields_and_names_only_what_there_is() {
+    let compiled = |order: Value| {
+        let content = json!({
+            "a2s": "1.1.0", "name": "Send", "description": "Sends", "domains": ["a.example"],
+            "version": "1.0.0", "authors": [{"name": "Tester"}],
+            "execution": {"type": "sequence", "steps": [{
+                "id": "send", "format": "OpenAPI", "input_mapping": {"body": {"key": 1, "file": 2}},
+                "task": {
+                    "openapi": "3.0.3", "info": {"title": "T", "version": "1"},
+                    "servers": [{"url": "https://a.example"}],
+                    "paths": {"/x": {"post": {
+                        "requestBody": {"content": {"multipart/form-data": {
+                            "schema": {"properties": {"key": {}, "file": {}}}, "x-a2s-order": order
+                        }}},
+                        "responses": {"200": {"description": "OK"}}
+                    }}}
+                }
+            }]}
+        });
+        compile(content.to_string().as_bytes())
+    };
+    assert!(compiled(json!(["key", "file"])).document.is_some());
+    for (order, message) in [
+        (json!(["key", "key"]), "names `key` twice"),
+        (json!(["key", "fiel"]), "names `fiel`"),
+        (json!("key"), "is a list"),
+        (json!([1]), "is a list"),
+    ] {
+        let found = compiled(order.clone()).diagnostics;
+        let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();
+        assert!(errors.len() == 1 && errors[0].message.contains(message), "{order}: {found:?}");
+    }
+}
+
+#[test]
+fn controls_of_direction_are_refused_when_publishing_and_still_run() {
+    let mut content = json!({
+        "a2s": "1.0.0", "name": "Tester", "description": "Sends \u{202e}money", "version": "1.0.0",
+        "domains": ["api.example.com"], "authors": [{"name": "A\u{2066}da"}],
+        "execution": {"type": "sequence", "steps": [{
+            "id": "ask", "format": "GraphQL", "output_mapping": {"given": "$.data"},
+            "task": {"endpoint": "https://api.example.com/", "query": "{ x }"}
+        }]}
+    });
+    content["checksum"] = json!(digest(&content).to_string());
+    let text = content.to_string();
+    let refused = a2s::compile_to_publish(text.as_bytes());
+    assert!(refused.document.is_none());
+    let mut paths: Vec<_> = refused.diagnostics.iter().map(|d| (&*d.code, &*d.path)).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, [("A2S022", "authors[0].name"), ("A2S022", "description")]);
+    assert!(refused.diagnostics.iter().all(|d| d.position.column > 1));
+    assert!(a2s::compile_with_checksum(text.as_bytes()).document.is_some());
+    assert!(compile(text.as_bytes()).diagnostics.iter().any(|d| d.code == "A2S022"));
+}

@@ -49,6 +49,7 @@ pub(crate) fn operation(method: Method, server: &str, path: &str, places: &[&str
         media_type: MediaType::parse("application/json").unwrap(),
         format: BodyFormat::Json,
         fields: BTreeMap::new(),
+        order: Vec::new(),
         schema: json!({}),
     };
     OpenApiTask {

@@ -302,3 +302,30 @@ async fn of_many_that_claim_a_name_at_once_exactly_one_gets_it() {
     let versions = world.get("/v1/capabilities/Dogs").await.json();
     assert_eq!(versions["versions"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_name_that_looks_like_that_of_another_owner_is_refused() {
+    let world = World::new().await;
+    let (ann, bob) =
+        (world.token("ann", &["publish"]).await, world.token("bob", &["publish"]).await);
+    let joke = |name: &str| document(name, "1.0.0", "Tells a joke");
+    assert_eq!(world.publish_as(&ann, &joke("GetJoke")).await.status, 201);
+    for name in ["GETJOKE", "GetJ0ke", "GetJoKe"] {
+        let answer = world.publish_as(&bob, &joke(name)).await;
+        assert_eq!((answer.status.as_u16(), answer.code().as_str()), (409, "A2S216"), "{name}");
+        assert!(answer.json()["detail"].as_str().unwrap().contains("`GetJoke`"), "{name}");
+    }
+    // One owner may have both, and other names are free.
+    assert_eq!(world.publish_as(&ann, &joke("GetJoKe")).await.status, 201);
+    assert_eq!(world.publish_as(&bob, &joke("GetJokes")).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_description_that_turns_text_around_is_refused() {
+    let world = World::new().await;
+    let ann = world.token("ann", &["publish"]).await;
+    let turned = document("Turned", "1.0.0", "Sends \u{202e}money");
+    let answer = world.publish_as(&ann, &turned).await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (422, "A2S210"));
+    assert_eq!(answer.json()["diagnostics"][0]["code"], "A2S022", "{}", answer.text());
+}

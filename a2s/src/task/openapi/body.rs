@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use openapiv3 as oas;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::decode::{Decoder, outside_schemas};
 use super::field::BodyField;
@@ -11,6 +11,7 @@ use super::{Method, OpenApiVersion};
 use crate::decode::short;
 use crate::task::MediaType;
 use crate::task::spot::Spot;
+use crate::tree::compare_names;
 
 /// The most media types of a body.
 const MAX_MEDIA_TYPES: usize = 100;
@@ -31,6 +32,9 @@ pub struct RequestBody {
     /// How the fields of a form or multipart body are written, by name. Fields that are not here
     /// are [plain](BodyField::default).
     pub fields: BTreeMap<String, BodyField>,
+    /// The names of the fields of a form or multipart body that are sent first, in this order; the
+    /// others follow in the order of their names.
+    pub order: Vec<String>,
     /// JSON Schema of the body, as written; null when there is none. It describes the value that
     /// is given only where that is sent as JSON: see [`RequestBody::value_schema`].
     pub schema: Value,
@@ -47,8 +51,7 @@ pub enum BodyFormat {
     Json,
     /// An object whose members become the fields of `application/x-www-form-urlencoded`.
     Form,
-    /// An object whose members become parts, in the order given; items of an array become parts
-    /// of one name each.
+    /// An object whose members become parts; items of an array become parts of one name each.
     Multipart,
     /// Text, XML, YAML and the like: a string, sent as it is.
     Text,
@@ -58,6 +61,19 @@ pub enum BodyFormat {
 }
 
 impl RequestBody {
+    /// The members of a form or multipart body in the order in which they are sent.
+    #[must_use]
+    pub fn order_fields<'v>(&self, fields: &'v Map<String, Value>) -> Vec<(&'v String, &'v Value)> {
+        let rank = |name: &str| {
+            self.order.iter().position(|listed| listed == name).unwrap_or(self.order.len())
+        };
+        let mut ordered: Vec<_> = fields.iter().collect();
+        ordered.sort_by(|(one, _), (other, _)| {
+            rank(one).cmp(&rank(other)).then_with(|| compare_names(one, other))
+        });
+        ordered
+    }
+
     /// The schema that the value of the body has to fit: that of a JSON body. The values of other
     /// bodies hold files, or text in place of what the schema describes.
     #[must_use]
@@ -132,9 +148,20 @@ impl<'n> Decoder<'n, '_> {
             BodyFormat::Form | BodyFormat::Multipart => self.decode_fields(&media_type, &media)?,
             BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => BTreeMap::new(),
         };
+        let order = match format {
+            BodyFormat::Form | BodyFormat::Multipart => self.decode_order(&media)?,
+            BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => Vec::new(),
+        };
         let schema = media.get("schema").map_or(Value::Null, |schema| self.keep(&schema));
         let media_type = concrete(media_type, format);
-        Some(Some(RequestBody { required: typed.required, media_type, format, fields, schema }))
+        Some(Some(RequestBody {
+            required: typed.required,
+            media_type,
+            format,
+            fields,
+            order,
+            schema,
+        }))
     }
 
     /// The media type that is sent; the inner `None` means that an error was reported.

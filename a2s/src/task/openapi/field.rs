@@ -1,6 +1,6 @@
 //! The fields of forms and multipart bodies: what their schemas and `encoding` say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -8,10 +8,13 @@ use super::OpenApiVersion;
 use super::decode::Decoder;
 use super::parameter::{Style, ValueStyle};
 use crate::decode::short;
+use crate::diagnostic::did_you_mean;
 use crate::task::spot::Spot;
 use crate::task::{MediaType, is_header_name};
 use crate::tree::{Kind, Node};
 
+/// The extension of a media type that states the order of the fields of a form or multipart body.
+const ORDER: &str = "x-a2s-order";
 /// The most fields of a body that are looked at.
 const MAX_FIELDS: usize = 1000;
 /// The most schemas that are looked at to find the fields of a body.
@@ -97,6 +100,61 @@ impl<'n> Decoder<'n, '_> {
             }
         }
         whole.map(|()| fields)
+    }
+
+    /// The fields that `x-a2s-order` of a media type names, in its order.
+    pub(super) fn decode_order(&mut self, media: &Spot<'n>) -> Option<Vec<String>> {
+        let Some(order) = media.get(ORDER) else { return Some(Vec::new()) };
+        let Kind::Array(items) = &order.node.kind else {
+            let message = format!("`{ORDER}` is a list of the names of fields");
+            self.error(&order, message, "Write one such as `[key, policy, file]`.");
+            return None;
+        };
+        if items.len() > MAX_FIELDS {
+            let message = format!("`{ORDER}` has {} names; {MAX_FIELDS} is the most", items.len());
+            self.error(&order, message, "Keep the fields whose order matters.");
+            return None;
+        }
+        let known = self.known_fields(media);
+        let mut names = Vec::<String>::new();
+        for item in items {
+            let Some(name) = item.as_str() else {
+                let message = format!("`{ORDER}` is a list of the names of fields");
+                self.error(&order, message, "Write each name as a text.");
+                return None;
+            };
+            if names.iter().any(|listed| listed == name) {
+                let message = format!("`{ORDER}` names `{}` twice", short(name));
+                self.error(&order, message, "Keep one of the two.");
+                return None;
+            }
+            if !known.is_empty() && !known.contains(name) {
+                let message = format!("`{ORDER}` names `{}`, which the body has not", short(name));
+                let hint = match did_you_mean(name, known.iter().copied()) {
+                    Some(close) => format!("Did you mean `{close}`?"),
+                    None => "Name a property of the schema, or a field of `encoding`.".to_owned(),
+                };
+                self.error(&order, message, &hint);
+                return None;
+            }
+            names.push(name.to_owned());
+        }
+        Some(names)
+    }
+
+    /// The fields that the schema or `encoding` of a media type names.
+    fn known_fields(&self, media: &Spot<'n>) -> BTreeSet<&'n str> {
+        let mut search =
+            Search { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
+        let mut properties = BTreeMap::new();
+        if let Some(schema) = media.get("schema") {
+            search.properties(&schema, &mut properties);
+        }
+        let mut known: BTreeSet<&'n str> = properties.into_keys().collect();
+        if let Some(encoding) = media.get("encoding") {
+            known.extend(encoding.entries().into_iter().map(|(name, _)| name));
+        }
+        known
     }
 
     fn decode_encoding(

@@ -72,7 +72,8 @@ fn taking(media_type: &str, schema: Value, fields: &[(&str, BodyField)]) -> Cont
     };
     let fields = fields.iter().map(|(name, field)| ((*name).to_owned(), field.clone()));
     let fields = fields.collect();
-    task.body = Some(RequestBody { required: true, media_type, format, fields, schema });
+    task.body =
+        Some(RequestBody { required: true, media_type, format, fields, order: Vec::new(), schema });
     task.components = Arc::new(json!({"schemas": {"Short": {"type": "string", "maxLength": 3}}}));
     of(task)
 }

@@ -8,11 +8,11 @@ use super::body::refused_field;
 use crate::request::Error;
 use crate::request::style::{self, Escape, Reason, encode, plain};
 
-/// Writes an object as the fields of a form, in its order. Null fields are left out.
+/// Writes an object as the fields of a form, in the order that the task states. Null fields are left out.
 pub(super) fn write(declared: &RequestBody, fields: &Map<String, Value>) -> Result<String, Error> {
     let by_default = BodyField::default();
     let mut pairs = Vec::new();
-    for (name, value) in fields {
+    for (name, value) in declared.order_fields(fields) {
         let field = declared.fields.get(name).unwrap_or(&by_default);
         let written = write_field(name, value, field);
         pairs.extend(written.map_err(|reason| refused_field(declared, name, reason))?);

@@ -21,7 +21,7 @@ struct Part {
     bytes: Vec<u8>,
 }
 
-/// The media type with its boundary, and the body: a part for each field in its order, and for
+/// The media type with its boundary, and the body: a part for each field in the order that the task states, and for
 /// each item of an array. Null fields and items are left out.
 ///
 /// The boundary is made of the digest of all parts: the same inputs give the same bytes, and no
@@ -32,7 +32,7 @@ pub(super) fn write(
 ) -> Result<(String, Vec<u8>), Error> {
     let by_default = BodyField::default();
     let mut parts = Vec::new();
-    for (name, value) in fields {
+    for (name, value) in declared.order_fields(fields) {
         let field = declared.fields.get(name).unwrap_or(&by_default);
         let refused = |reason| refused_field(declared, name, reason);
         parts.extend(write_field(name, value, field).map_err(refused)?);

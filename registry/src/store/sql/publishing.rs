@@ -1,9 +1,11 @@
 //! Publishing, in SQL that every engine reads alike.
 
-use a2s::Digest;
 use a2s::api::Action;
+use a2s::{CapabilityName, Digest};
 
-use super::{Engine, life, relations};
+use sqlx::Transaction;
+
+use super::{Backend, Engine, life, relations};
 use crate::store::life::{Actor, Deed};
 use crate::store::rows::{Columns as _, number_of};
 use crate::store::{Error, NewVersion, Publication};
@@ -27,6 +29,9 @@ impl Engine {
                 (row.number("id")?, row.optional_text("origin")?)
             }
             None => {
+                if let Some(other) = find_lookalike(&mut transaction, new, by).await? {
+                    return Ok(Publication::LookAlike(other));
+                }
                 let capability = sqlx::query_scalar(
                     "INSERT INTO capability (name, slug, origin) VALUES ($1, $2, $3) RETURNING id",
                 )
@@ -87,4 +92,26 @@ impl Engine {
         transaction.commit().await?;
         Ok(Publication::Created(change))
     }
+}
+
+/// A published name of other owners that a reader may take for the new one. All names are compared:
+/// that happens once in the life of a name.
+async fn find_lookalike(
+    transaction: &mut Transaction<'static, Backend>,
+    new: &NewVersion,
+    by: &Actor,
+) -> Result<Option<CapabilityName>, Error> {
+    let rows = sqlx::query("SELECT id, name FROM capability").fetch_all(&mut **transaction).await?;
+    for row in rows {
+        // A name that cannot be read is reported where it is read.
+        let Ok(name) = CapabilityName::new(&row.text("name")?) else { continue };
+        if !new.name.is_lookalike(&name) {
+            continue;
+        }
+        let owners = life::owners_of(transaction, row.number("id")?).await?;
+        if !by.owns(&owners) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }

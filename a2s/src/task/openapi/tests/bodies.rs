@@ -142,9 +142,9 @@ fn schemas_and_encoding_tell_what_the_fields_are() {
     assert_eq!(
         fields["photo"].headers,
         [
-            header("X-Kind", true, Some("portrait")),
-            header("X-Id", false, Some("7")),
             header("X-Free", false, None),
+            header("X-Id", false, Some("7")),
+            header("X-Kind", true, Some("portrait")),
         ]
     );
     // Styles belong to forms, and since 3.1 to multipart forms.

@@ -114,6 +114,7 @@ fn body() -> impl Strategy<Value = RequestBody> {
             media_type,
             format,
             fields,
+            order: Vec::new(),
             schema: Value::Null,
         },
     )

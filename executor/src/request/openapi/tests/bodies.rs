@@ -20,8 +20,24 @@ fn declared(media_type: &str, format: BodyFormat, fields: &[(&str, BodyField)]) 
         media_type: media(media_type),
         format,
         fields: fields.iter().map(|(name, field)| ((*name).to_owned(), field.clone())).collect(),
+        order: Vec::new(),
         schema: json!({}),
     }
+}
+
+#[test]
+fn fields_are_sent_in_the_order_that_the_task_states_and_then_by_name() {
+    let value = json!({"z": 1, "file": 2, "b": 3, "key": 4});
+    let mut body = form(&[]);
+    let sent = |body: &RequestBody| send(body.clone(), value.clone()).unwrap().1;
+    assert_eq!(sent(&body), b"b=3&file=2&key=4&z=1");
+    body.order = vec!["key".to_owned(), "z".to_owned()];
+    assert_eq!(sent(&body), b"key=4&z=1&b=3&file=2");
+    let mut body = multipart(&[]);
+    body.order = ["key", "z", "b", "file"].map(str::to_owned).to_vec();
+    let text = String::from_utf8(sent(&body)).unwrap();
+    let places = ["key", "z", "b", "file"].map(|name| text.find(&format!("name=\"{name}\"")));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
 }
 
 /// The media type and the body that are sent.

@@ -1,0 +1,119 @@
+//! The cost of an expression over a value from a service: an estimate that evaluates nothing, so
+//! that a caller knows whether the expression may run on a thread that serves others.
+
+use serde_json::Value;
+
+use crate::query::pattern_states;
+
+/// The most visits of a cheap evaluation. A visit takes about half a microsecond in a release
+/// build, so a cheap evaluation takes about 10 ms at the most.
+pub const CHEAP_VISITS: f64 = 20_000.0;
+/// The deepest schema that is looked into.
+const MAX_SCHEMA_DEPTH: usize = 64;
+/// One state of a pattern over one byte of text, in visits.
+const STATE_BYTE: f64 = 0.03;
+
+/// Whether an evaluation may run beside others, or belongs on a bounded pool with a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvaluationCost {
+    /// At most [`CHEAP_VISITS`].
+    Cheap,
+    /// More.
+    Expensive,
+}
+
+impl EvaluationCost {
+    pub(crate) fn of_visits(visits: f64) -> Self {
+        // What is no number is not known to be cheap.
+        if visits <= CHEAP_VISITS { Self::Cheap } else { Self::Expensive }
+    }
+
+    /// Whether the evaluation belongs on a pool.
+    #[must_use]
+    pub fn is_expensive(self) -> bool {
+        self == Self::Expensive
+    }
+
+    /// The cost of the validation of `value` by a JSON Schema: each value meets each part of the
+    /// schema, and each byte of text each state of its patterns, at the worst.
+    #[must_use]
+    pub fn of_schema(schema: &Value, value: &Value) -> Self {
+        let (parts, states) = weigh_schema(schema, MAX_SCHEMA_DEPTH);
+        let (values, text) = weigh_value(value);
+        Self::of_visits(parts * values * 0.01 + values + states * text * STATE_BYTE)
+    }
+}
+
+/// The parts of a schema, and the states of all its patterns.
+fn weigh_schema(schema: &Value, depth: usize) -> (f64, f64) {
+    if depth == 0 {
+        return (f64::INFINITY, f64::INFINITY);
+    }
+    let add =
+        |(parts, states): (f64, f64), (more, further): (f64, f64)| (parts + more, states + further);
+    match schema {
+        Value::Array(items) => {
+            items.iter().map(|item| weigh_schema(item, depth - 1)).fold((1.0, 0.0), add)
+        }
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| match (name.as_str(), member) {
+                ("pattern", Value::String(pattern)) => (1.0, pattern_states(pattern)),
+                ("patternProperties", Value::Object(patterns)) => {
+                    let states = patterns.keys().map(|pattern| pattern_states(pattern)).sum();
+                    add((0.0, states), weigh_schema(member, depth - 1))
+                }
+                _ => weigh_schema(member, depth - 1),
+            })
+            .fold((1.0, 0.0), add),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (1.0, 0.0),
+    }
+}
+
+/// The values in a value, and the bytes of its text.
+fn weigh_value(value: &Value) -> (f64, f64) {
+    let add =
+        |(values, text): (f64, f64), (more, further): (f64, f64)| (values + more, text + further);
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => (1.0, 0.0),
+        Value::String(text) => (1.0, text.len() as f64),
+        Value::Array(items) => items.iter().map(weigh_value).fold((1.0, 0.0), add),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, member)| add((0.0, name.len() as f64), weigh_value(member)))
+            .fold((1.0, 0.0), add),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::query::{Query, QueryMiss};
+
+    #[test]
+    fn a_pattern_costs_its_states_for_each_byte() {
+        let query = Query::parse("$.l[?search(@,'(a{1,100}){1,100}b')]").unwrap();
+        let one = json!({"l": ["a".repeat(2_000)]});
+        assert!(query.evaluation_cost(&one).is_expensive());
+        let many = json!({"l": vec!["a".repeat(2_000); 20]});
+        assert!(matches!(query.evaluate(&many), Err(QueryMiss::TooMuch { .. })));
+        let plain = Query::parse("$.l[?search(@,'a+b')]").unwrap();
+        assert!(!plain.evaluation_cost(&one).is_expensive());
+    }
+
+    #[test]
+    fn ordinary_expressions_are_cheap_and_large_values_are_not() {
+        let one = Query::parse("$.data[0].id").unwrap();
+        let all = Query::parse("$..id").unwrap();
+        let small = json!({"data": vec![json!({"id": 1}); 50]});
+        let large = json!({"data": vec![json!({"id": 1}); 50_000]});
+        assert!(!one.evaluation_cost(&large).is_expensive());
+        assert!(!all.evaluation_cost(&small).is_expensive());
+        assert!(all.evaluation_cost(&large).is_expensive());
+        let schema = json!({"type": "array", "items": {"pattern": "^(a{1,100}){1,100}$"}});
+        assert!(EvaluationCost::of_schema(&schema, &json!(["a".repeat(2_000)])).is_expensive());
+        assert!(!EvaluationCost::of_schema(&schema, &json!(["a"])).is_expensive());
+    }
+}
