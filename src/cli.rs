@@ -480,6 +480,9 @@ pub(crate) struct ServeArgs {
     /// A host name that this service may be addressed by; loopback always may
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) allow_hosts: Vec<String>,
+    /// One limit of the server's connections: max-connections=200 (all are in docs/limits.md)
+    #[arg(long = "connection-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
+    pub(crate) connection_limits: Vec<(String, toml::Value)>,
     /// Settings in TOML; flags and environment win
     #[arg(long, env = "A2S_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::agent::AgentPart;
+use super::connections::ConnectionLimits;
 use super::guardians::{self, Guardians};
 use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
 use super::{agent, embedder, qdrant, telemetry};
@@ -55,6 +56,8 @@ pub(super) struct File {
     #[serde(default)]
     limits: toml::Table,
     #[serde(default)]
+    connections: toml::Table,
+    #[serde(default)]
     tenants: BTreeMap<Subject, TenantLimits>,
     #[serde(default)]
     host_limits: toml::Table,
@@ -88,6 +91,7 @@ pub(super) struct Common {
     pub(super) allow_hosts: Vec<String>,
     pub(super) log: String,
     pub(super) log_format: LogFormat,
+    pub(super) connections: ConnectionLimits,
 }
 
 impl File {
@@ -105,10 +109,12 @@ impl File {
         })
     }
 
-    pub(super) fn common(&self, arguments: &ServeArgs, port: u16) -> Common {
+    pub(super) fn common(&self, arguments: &ServeArgs, port: u16) -> Result<Common, Failure> {
         let default = SocketAddr::from(([127, 0, 0, 1], port));
         let hosts = arguments.allow_hosts.iter().chain(&self.allow_hosts);
-        Common {
+        let connections = merged(&self.connections, pairs(&arguments.connection_limits));
+        Ok(Common {
+            connections: read_limits("connections", connections)?,
             listen: arguments.listen.or(self.listen).unwrap_or(default),
             allow_hosts: hosts.map(|host| host.to_ascii_lowercase()).collect(),
             log: arguments
@@ -117,7 +123,7 @@ impl File {
                 .or_else(|| self.log.clone())
                 .unwrap_or_else(|| DEFAULT_LOG.to_owned()),
             log_format: arguments.log_format.or(self.log_format).unwrap_or(LogFormat::Text),
-        }
+        })
     }
 
     /// Where a service keeps what it is told, when that is not in its usual place.

@@ -23,6 +23,7 @@ use utoipa::OpenApi as _;
 
 use super::agent::{AgentPart, outside};
 use super::asking::Asking;
+use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
 use super::folder::Folder;
 use super::front::{Access, front, problem};
 use super::guardians::Guardians;
@@ -183,6 +184,7 @@ impl Stack {
         parts: Parts,
         token: String,
         allow_hosts: &[String],
+        limits: ConnectionLimits,
     ) -> Result<Self, Failure> {
         let listen = listener.local_addr().map_err(|error| cannot_serve(&error))?;
         let url = own_url(listen)?;
@@ -261,14 +263,10 @@ impl Stack {
         );
         let door = Door { owner: Some(Secret::new(token.as_str())), others };
         let access = Access::new(listen, allow_hosts, door);
+        let connections = ConnectionMetrics::register(&mut metrics);
         let router = front(routes, metrics, description, access);
-        let stopped = stop.clone().cancelled_owned();
-        let server = tokio::spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(stopped).await;
-            if let Err(error) = served {
-                tracing::error!(%error, "the listener failed");
-            }
-        });
+        let server = Server::new(router, limits, connections, stop.clone());
+        let server = tokio::spawn(server.serve(listener));
         let stack = Self { url, services, stop, server, _folder: folder };
         if parts.ship {
             stack.publish_shipped(token).await?;
