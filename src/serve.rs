@@ -168,6 +168,7 @@ fn local(port: u16, path: &str) -> Result<Url, Failure> {
 /// Serves until it is told to stop.
 async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
     logs::start(&common)?;
+    folder::set_private_umask();
     let folder =
         Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
     let token = folder.token(global.token.as_deref())?;
