@@ -508,9 +508,13 @@ pub(crate) struct OutboundArgs {
     /// Send connections for a host elsewhere: api.weather.com=http://127.0.0.1:9101
     #[arg(long = "upstream", value_name = "HOST=URL", value_parser = parse_upstream)]
     pub(crate) upstreams: Vec<(a2s::Domain, Url)>,
-    /// Let tasks address private, loopback and link-local networks
+    /// Let tasks address private, loopback and link-local networks, but for the metadata of clouds
     #[arg(long)]
     pub(crate) allow_private_addresses: bool,
+    /// Let tasks reach one address or network that is not of the public internet. The metadata of a
+    /// cloud (169.254.169.254) is reached only when its very address is named
+    #[arg(long = "allow-address", value_name = "ADDRESS")]
+    pub(crate) allow_addresses: Vec<String>,
     /// One bound of runs: max-attempts=5, request-timeout=90s (all are in docs/limits.md)
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) limits: Vec<(String, toml::Value)>,

@@ -54,6 +54,8 @@ pub(super) struct File {
     #[serde(default)]
     allow_private_addresses: bool,
     #[serde(default)]
+    allow_addresses: Vec<String>,
+    #[serde(default)]
     limits: toml::Table,
     #[serde(default)]
     connections: toml::Table,
@@ -185,6 +187,10 @@ impl File {
             upstreams: upstreams.collect(),
             allow_private_addresses: arguments.allow_private_addresses
                 || self.allow_private_addresses,
+            allow_addresses: {
+                let flags = arguments.allow_addresses.iter();
+                flags.chain(&self.allow_addresses).cloned().collect()
+            },
             limits: read_limits("limits", merged(&self.limits, pairs(&arguments.limits)))?,
             tenants: self.tenants.clone(),
             hosts: Hosts {

@@ -104,6 +104,8 @@ pub(crate) struct Journal {
 pub(crate) struct Outbound {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
     pub(crate) allow_private_addresses: bool,
+    /// Further addresses, networks and host names.
+    pub(crate) allow_addresses: Vec<String>,
     pub(crate) limits: executor::Limits,
     pub(crate) tenants: BTreeMap<Subject, executor::TenantLimits>,
     pub(crate) hosts: executor::Hosts,
@@ -379,6 +381,7 @@ async fn open_executor(
     let Outbound {
         upstreams,
         allow_private_addresses,
+        allow_addresses,
         limits,
         tenants,
         hosts,
@@ -411,7 +414,7 @@ async fn open_executor(
         client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
         registry_token: door.owner.clone(),
         upstreams,
-        allowed_addresses: private,
+        allowed_addresses: private.into_iter().chain(allow_addresses).collect(),
         limits,
         tenants,
         hosts,
@@ -428,7 +431,8 @@ async fn open_executor(
         .map_err(|error| executor_failed(&error))
 }
 
-/// Everything that `--allow-private-addresses` allows.
+/// Everything that `--allow-private-addresses` allows. The executor keeps the metadata addresses of
+/// clouds in them shut.
 const PRIVATE: [&str; 9] = [
     "10.0.0.0/8",
     "100.64.0.0/10",
