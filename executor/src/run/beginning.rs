@@ -34,11 +34,8 @@ pub(super) struct Guarded<'r> {
 impl<'r> Guarded<'r> {
     /// Nothing was said yet about a run of a caller who is in a trace.
     pub(super) fn new(runs: &'r Runs, run: Uuid, caller: Option<&'r TraceContext>) -> Self {
-        let headers = || {
-            let trace = RunTrace::of(run, caller, runs.listeners.take_spans());
-            trace.headers(trace.root())
-        };
-        let trace = runs.config.telemetry.propagate.then(headers).unwrap_or_default();
+        let trace = RunTrace::of(run, caller, runs.listeners.take_spans());
+        let trace = trace.headers(trace.root());
         Self { runs, run, caller, trace, decisions: Vec::new() }
     }
 
