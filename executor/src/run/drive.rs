@@ -20,6 +20,7 @@ use super::{Live, POLL, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
 use crate::engine::{Budget, Engine, Services, Stop, Way, Why};
 use crate::error::{Error, Kind};
+use crate::outbound::act_for;
 use crate::plan::Plan;
 use crate::request::Contracts;
 use crate::secrets::Secrets;
@@ -34,6 +35,8 @@ const FORGET_BATCH: usize = 500;
 /// A run that is about to be driven.
 pub(super) struct Drive {
     pub(super) run: Uuid,
+    /// The text form of its tenant.
+    pub(super) tenant: String,
     pub(super) live: Arc<Live>,
     pub(super) plan: Plan,
     pub(super) start: Start,
@@ -53,7 +56,7 @@ impl Runs {
 
     /// Drives a run until it ends or must be left.
     async fn drive(self: Arc<Self>, drive: Drive) {
-        let last_event = self.walk(&drive).await;
+        let last_event = act_for(drive.tenant.clone(), self.walk(&drive)).await;
         let Drive { run, live, place, .. } = drive;
         self.leave(run, live, last_event).await;
         self.metrics.run_left();
@@ -99,10 +102,9 @@ impl Runs {
 
     /// Walks the plan of a run, and gives what is to be recorded then.
     async fn walk(&self, drive: &Drive) -> Option<EventKind> {
-        let Drive { run, live, plan, start, progress, place: _ } = drive;
+        let Drive { run, live, plan, start, progress, .. } = drive;
         let exported = self.listeners.take_spans();
         let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
-        let trace = self.config.telemetry.propagate.then_some(trace);
         let engine = Engine {
             run: *run,
             session: &start.session,
@@ -116,7 +118,8 @@ impl Runs {
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
-                trace: trace.as_ref(),
+                trace: Some(&trace),
+                propagate: self.config.telemetry.propagate,
             }),
             clock: &self.clock,
             ids: &self.ids,
@@ -369,7 +372,11 @@ impl Runs {
             Err(error) => Err(secrets_lost(&error, &progress)),
         };
         match plan {
-            Ok(plan) => self.spawn(Drive { run, live, plan, start, progress, place }, has_begun),
+            Ok(plan) => {
+                let tenant = row.tenant.to_string();
+                let drive = Drive { run, tenant, live, plan, start, progress, place };
+                self.spawn(drive, has_begun);
+            }
             Err(error) => {
                 let repeat_safe = progress.effects() == 0;
                 let stop = match row.cancel_requested {

@@ -152,7 +152,8 @@ impl Runs {
         let start = Start { inputs, session: session.unwrap_or(start.session), ..start };
         let answer = state.to_run();
         let live = self.enter(state, Tenure::since(asked, lease, Epoch::FIRST), secrets);
-        self.spawn(Drive { run, live, plan, start, progress: Progress::of(&events), place }, false);
+        let (tenant, progress) = (tenant.to_string(), Progress::of(&events));
+        self.spawn(Drive { run, tenant, live, plan, start, progress, place }, false);
         Ok(answer)
     }
 
