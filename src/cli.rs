@@ -529,6 +529,9 @@ pub(crate) struct ServeArgs {
     /// A host name that this service may be addressed by; loopback always may
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) allow_hosts: Vec<String>,
+    /// One limit of the server's connections: max-connections=200 (all are in docs/limits.md)
+    #[arg(long = "connection-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
+    pub(crate) connection_limits: Vec<(String, toml::Value)>,
     /// Settings in TOML; flags and environment win
     #[arg(long, env = "A2S_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -554,9 +557,13 @@ pub(crate) struct OutboundArgs {
     /// Send connections for a host elsewhere: api.weather.com=http://127.0.0.1:9101
     #[arg(long = "upstream", value_name = "HOST=URL", value_parser = parse_upstream)]
     pub(crate) upstreams: Vec<(a2s::Domain, Url)>,
-    /// Let tasks address private, loopback and link-local networks
+    /// Let tasks address private, loopback and link-local networks, but for the metadata of clouds
     #[arg(long)]
     pub(crate) allow_private_addresses: bool,
+    /// Let tasks reach one address or network that is not of the public internet. The metadata of a
+    /// cloud (169.254.169.254) is reached only when its very address is named
+    #[arg(long = "allow-address", value_name = "ADDRESS")]
+    pub(crate) allow_addresses: Vec<String>,
     /// One bound of runs: max-attempts=5, request-timeout=90s (all are in docs/limits.md)
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) limits: Vec<(String, toml::Value)>,

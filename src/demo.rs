@@ -17,7 +17,8 @@ use crate::commands::{print_answer, print_plan, print_result, publish_one, start
 use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, count};
 use crate::serve::{
-    ExecutorPart, Folder, Guardians, Journal, Outbound, Parts, RegistryPart, Rules, Stack, shipped,
+    ConnectionLimits, ExecutorPart, Folder, Guardians, Journal, Outbound, Parts, RegistryPart,
+    Rules, Stack, shipped,
 };
 use crate::standin::{self, Standin};
 
@@ -126,7 +127,9 @@ impl<'o> Demo<'o> {
             ship: false,
             transport: TokenTransport::Protected,
         };
-        let stack = Stack::start(listener, Arc::new(data), parts, token.clone(), &[]).await?;
+        let limits = ConnectionLimits::default();
+        let starting = Stack::start(listener, Arc::new(data), parts, token.clone(), &[], limits);
+        let stack = Box::pin(starting).await?;
         let client = client(stack.url(), Some(token), None)?;
         Ok(Self { stack, client, weather, social, claims: Vec::new(), output })
     }

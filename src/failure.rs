@@ -60,6 +60,8 @@ codes! {
     AUDIT = "A2S511", "audit log broken", "Somebody has changed it, or it is no audit log: compare it with a copy.";
     NO_CHAIN = "A2S512", "no chain of capabilities", "Say what shall be done, one thing after another, and what goes where; docs/composition.md tells what links two.";
     NOT_READY = "A2S513", "service not ready", "See its log for why; what it waits for may come back by itself.";
+    TOO_MANY_CONNECTIONS = "A2S514", "too many connections", "Try again after the time in `Retry-After`; `max-connections` under `[connections]` allows more.";
+    SLOW_REQUEST = "A2S515", "request took too long to arrive", "Send the body at once; `body-timeout` under `[connections]` allows more time.";
 }
 
 impl Failure {

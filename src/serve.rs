@@ -1,6 +1,7 @@
 //! `a2s up` and `a2s serve`: the services behind a listener.
 
 mod agent;
+mod connections;
 mod embedder;
 mod folder;
 mod front;
@@ -29,6 +30,7 @@ use crate::commands::data_dir;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
 
+pub(crate) use connections::ConnectionLimits;
 pub(crate) use folder::Folder;
 pub(crate) use guardians::{Guardians, read_token};
 pub(crate) use shipped::shipped;
@@ -44,7 +46,7 @@ const GUARDIAN_PORT: u16 = 8743;
 /// Registry, executor and guardian on one port.
 pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
-    let common = file.common(&arguments.common, UP_PORT);
+    let common = file.common(&arguments.common, UP_PORT)?;
     let rules = file.rules(arguments.policy)?;
     let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
     if rules.is_some() && !guardians.has_builtin() {
@@ -79,7 +81,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
 /// The registry alone.
 pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
-    let common = file.common(&arguments.common, REGISTRY_PORT);
+    let common = file.common(&arguments.common, REGISTRY_PORT)?;
     let database = file.database(arguments.database);
     let part = file.registry_part(database, arguments.qdrant, &arguments.embedder)?;
     let (token, token_file) = (arguments.service_token, arguments.service_token_file);
@@ -98,7 +100,7 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
 /// The executor alone.
 pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
-    let common = file.common(&arguments.common, EXECUTOR_PORT);
+    let common = file.common(&arguments.common, EXECUTOR_PORT)?;
     let default = GuardianChoice::Url(local(GUARDIAN_PORT, "aos")?);
     let guardians = file.guardians(&arguments.guarding, default)?;
     if guardians.has_builtin() {
@@ -136,7 +138,7 @@ fn run_database(address: Option<String>) -> Result<Option<executor::Database>, F
 /// The reference guardian alone.
 pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result<(), Failure> {
     let file = File::read(&arguments.common)?;
-    let common = file.common(&arguments.common, GUARDIAN_PORT);
+    let common = file.common(&arguments.common, GUARDIAN_PORT)?;
     let guardian = Some(GuardianPart {
         rules: file.rules(arguments.policy)?,
         asking: identity::read_given(arguments.guardian_token, None)?,
@@ -183,6 +185,7 @@ fn local(port: u16, path: &str) -> Result<Url, Failure> {
 /// Serves until it is told to stop.
 async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
     logs::start(&common)?;
+    folder::set_private_umask();
     let folder =
         Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
     let token = folder.token(global.token.as_deref())?;
@@ -196,7 +199,8 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     })?;
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();
-    let starting = Stack::start(listener, Arc::new(folder), parts, token, &common.allow_hosts);
+    let (hosts, limits) = (&common.allow_hosts, common.connections.clone());
+    let starting = Stack::start(listener, Arc::new(folder), parts, token, hosts, limits);
     let stack = Box::pin(starting).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
     if unguarded {

@@ -131,22 +131,21 @@ pub struct Telemetry {
     pub ocsf_endpoint: Option<Export>,
     /// What receivers call this service (`service.name`).
     pub service: String,
-    /// Whether requests to services and questions to the guardian say which trace they belong to
-    /// (`traceparent`, `tracestate`). It tells a service the id of the run and what the run's caller
-    /// has put into its `tracestate`, and nothing else.
+    /// Whether requests to services carry their place in the trace (`traceparent`, `tracestate`). A
+    /// service then learns the id of the run, and what the run's caller has put into its `tracestate`.
+    /// Questions to guardians carry it always.
     pub propagate: bool,
 }
 
 impl Default for Telemetry {
-    /// Nothing is told to anybody; traces are propagated, so that what a service has in its log
-    /// leads to the run.
+    /// Nothing is exported, and no service learns of a trace.
     fn default() -> Self {
         Self {
             export: None,
             ocsf_file: None,
             ocsf_endpoint: None,
             service: "a2s".to_owned(),
-            propagate: true,
+            propagate: false,
         }
     }
 }

@@ -103,8 +103,10 @@ pub(crate) struct Way<'r> {
     pub(crate) outbound: &'r Arc<Outbound>,
     /// When to try again.
     pub(crate) retries: &'r Retries,
-    /// The trace that services and the guardian are told of; none when nobody is.
+    /// The trace that guardians are told of.
     pub(crate) trace: Option<&'r RunTrace>,
+    /// Whether services are told of it as well.
+    pub(crate) propagate: bool,
 }
 
 impl Way<'_> {

@@ -210,7 +210,8 @@ impl Outbound {
         on_wait: &(dyn Fn(Wait) + Sync),
     ) -> Result<Turn, Failure> {
         let is_redirected = self.upstream(url).is_some();
-        self.lanes.turn(url, is_redirected, self.bounded(time), on_wait).await
+        let (tenant, time) = (current_tenant(), self.bounded(time));
+        self.lanes.turn(&tenant, (url, is_redirected), time, on_wait).await
     }
 
     /// Gets the tokens that a request is to be sent with, within `time` if that is less than the
@@ -407,6 +408,21 @@ impl Outbound {
         }
         Ok(body.freeze())
     }
+}
+
+tokio::task_local! {
+    /// The tenant whose requests this task sends.
+    static TENANT: String;
+}
+
+/// Runs a future whose requests are those of a tenant: the failures of a host are counted for each.
+pub(crate) async fn act_for<F: Future>(tenant: String, future: F) -> F::Output {
+    TENANT.scope(tenant, future).await
+}
+
+/// The tenant whose requests this task sends; the empty name where there is none.
+fn current_tenant() -> String {
+    TENANT.try_with(Clone::clone).unwrap_or_default()
 }
 
 fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {

@@ -303,6 +303,8 @@ impl Known {
 }
 
 fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
+    let misread = texts.iter().flat_map(|text| spelling::misreadings(text));
+    let texts: BTreeSet<String> = misread.chain(texts.iter().cloned()).collect();
     let mut builder = AhoCorasick::builder();
     // Small, and quick to build, however long a secret is.
     builder.kind(Some(AhoCorasickKind::NoncontiguousNFA));

@@ -8,10 +8,13 @@ use a2s::api::{PROBLEM_JSON, Problem};
 use a2s::{CallerHeaders, Door, Identified, Refusal};
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
@@ -84,7 +87,37 @@ pub(super) fn front(
         .route("/errors/{code}", get(show_error))
         .route("/", get(async || Redirect::temporary("/docs/")))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
-    services.merge(own).fallback(no_route).layer(from_fn_with_state(Arc::new(access), check_caller))
+    services
+        .merge(own)
+        .fallback(no_route)
+        .layer(from_fn_with_state(Arc::new(access), check_caller))
+        .layer(from_fn(protect_browser))
+}
+
+/// The policy of pages and of everything else that a browser may show: nothing is loaded.
+const STRICT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                             form-action 'none'; frame-ancestors 'none'";
+/// The policy of Swagger UI, which styles by attributes, has its pictures in its own text, and sends
+/// requests to this service.
+const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                           img-src 'self' data:; font-src 'self' data:; connect-src 'self'; \
+                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Adds the headers that restrict what a browser does with a response.
+async fn protect_browser(request: Request, next: Next) -> Response {
+    let is_docs = request.uri().path().starts_with("/docs/");
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let policy = if is_docs { DOCS_POLICY } else { STRICT_POLICY };
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, policy),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 async fn check_caller(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
@@ -285,5 +318,51 @@ mod tests {
         assert_eq!(ask("127.0.0.1:1", Some("guest"), true).await, (vec![401; 4], 0));
         assert_eq!(ask("127.0.0.1:1", None, true).await, (vec![401; 4], 0));
         assert_eq!(ask("127.0.0.1:1", Some("owner"), false).await, (vec![200, 200, 200, 400], 0));
+    }
+
+    #[tokio::test]
+    async fn a_browser_is_told_what_it_may_do_with_every_response() {
+        let access = access("127.0.0.1:1", &[]);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access);
+        for (path, host, status, policy) in [
+            ("/docs/", "localhost", 200, DOCS_POLICY),
+            ("/docs/swagger-ui-bundle.js", "localhost", 200, DOCS_POLICY),
+            ("/errors", "localhost", 200, STRICT_POLICY),
+            ("/errors/A2S500", "localhost", 200, STRICT_POLICY),
+            ("/", "localhost", 307, STRICT_POLICY),
+            ("/no", "localhost", 404, STRICT_POLICY),
+            ("/docs/", "evil.example", 403, DOCS_POLICY),
+        ] {
+            let request = Request::builder().uri(path).header(HOST, host);
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            let response = app.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), status, "{path}");
+            let header = |name: &str| response.headers()[name].to_str().unwrap();
+            assert_eq!(header("content-security-policy"), policy, "{path}");
+            assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe-eval"));
+            assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
+            assert_eq!(header("x-frame-options"), "DENY", "{path}");
+            assert_eq!(header("referrer-policy"), "no-referrer", "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_page_of_the_description_needs_no_more_than_its_policy_allows() {
+        let access = access("127.0.0.1:1", &[]);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access);
+        let request = Request::builder().uri("/docs/").header(HOST, "localhost");
+        let response = app.oneshot(request.body(axum::body::Body::empty()).unwrap()).await;
+        let page = axum::body::to_bytes(response.unwrap().into_body(), 1 << 20).await.unwrap();
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        // Every script is a file of this service, and none stands in the page.
+        let scripts: Vec<&str> = page.split("<script").skip(1).collect();
+        assert!(!scripts.is_empty());
+        for script in scripts {
+            assert!(script.starts_with(" src=\"./"), "{script}");
+            let (_, text) = script.split_once('>').unwrap();
+            let (text, _) = text.split_once("</script>").unwrap();
+            assert!(text.trim().is_empty(), "{script}");
+        }
+        assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
     }
 }

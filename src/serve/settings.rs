@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::agent::AgentPart;
+use super::connections::ConnectionLimits;
 use super::guardians::{self, Guardians};
 use super::identity::{RegistryAccess, read_given};
 use super::stack::{Journal, Outbound, RegistryPart, Rules, SecretKey};
@@ -62,7 +63,11 @@ pub(super) struct File {
     #[serde(default)]
     allow_private_addresses: bool,
     #[serde(default)]
+    allow_addresses: Vec<String>,
+    #[serde(default)]
     limits: toml::Table,
+    #[serde(default)]
+    connections: toml::Table,
     #[serde(default)]
     tenants: BTreeMap<Subject, TenantLimits>,
     #[serde(default)]
@@ -97,6 +102,7 @@ pub(super) struct Common {
     pub(super) allow_hosts: Vec<String>,
     pub(super) log: String,
     pub(super) log_format: LogFormat,
+    pub(super) connections: ConnectionLimits,
 }
 
 impl File {
@@ -114,10 +120,12 @@ impl File {
         })
     }
 
-    pub(super) fn common(&self, arguments: &ServeArgs, port: u16) -> Common {
+    pub(super) fn common(&self, arguments: &ServeArgs, port: u16) -> Result<Common, Failure> {
         let default = SocketAddr::from(([127, 0, 0, 1], port));
         let hosts = arguments.allow_hosts.iter().chain(&self.allow_hosts);
-        Common {
+        let connections = merged(&self.connections, pairs(&arguments.connection_limits));
+        Ok(Common {
+            connections: read_limits("connections", connections)?,
             listen: arguments.listen.or(self.listen).unwrap_or(default),
             allow_hosts: hosts.map(|host| host.to_ascii_lowercase()).collect(),
             log: arguments
@@ -126,7 +134,7 @@ impl File {
                 .or_else(|| self.log.clone())
                 .unwrap_or_else(|| DEFAULT_LOG.to_owned()),
             log_format: arguments.log_format.or(self.log_format).unwrap_or(LogFormat::Text),
-        }
+        })
     }
 
     /// Where a service keeps what it is told, when that is not in its usual place.
@@ -224,6 +232,10 @@ impl File {
             upstreams: upstreams.collect(),
             allow_private_addresses: arguments.allow_private_addresses
                 || self.allow_private_addresses,
+            allow_addresses: {
+                let flags = arguments.allow_addresses.iter();
+                flags.chain(&self.allow_addresses).cloned().collect()
+            },
             limits: read_limits("limits", merged(&self.limits, pairs(&arguments.limits)))?,
             tenants: self.tenants.clone(),
             hosts: Hosts {

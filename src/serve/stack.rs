@@ -22,6 +22,7 @@ use url::Url;
 use utoipa::OpenApi as _;
 
 use super::agent::AgentPart;
+use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
 use super::folder::Folder;
 use super::front::{Access, front, problem};
 use super::guardians::Guardians;
@@ -108,6 +109,8 @@ pub(crate) struct Journal {
 pub(crate) struct Outbound {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
     pub(crate) allow_private_addresses: bool,
+    /// Further addresses, networks and host names.
+    pub(crate) allow_addresses: Vec<String>,
     pub(crate) limits: executor::Limits,
     pub(crate) tenants: BTreeMap<Subject, executor::TenantLimits>,
     pub(crate) hosts: executor::Hosts,
@@ -252,6 +255,7 @@ impl Stack {
         mut parts: Parts,
         token: String,
         allow_hosts: &[String],
+        limits: ConnectionLimits,
     ) -> Result<Self, Failure> {
         let listen = listener.local_addr().map_err(|error| cannot_serve(&error))?;
         let url = own_url(listen)?;
@@ -324,14 +328,10 @@ impl Stack {
                 .with_state(Arc::clone(&services)),
         );
         let access = Access::new(listen, allow_hosts, door);
+        let connections = ConnectionMetrics::register(&mut metrics);
         let router = front(routes, metrics, description, access);
-        let stopped = stop.clone().cancelled_owned();
-        let server = tokio::spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(stopped).await;
-            if let Err(error) = served {
-                tracing::error!(%error, "the listener failed");
-            }
-        });
+        let server = Server::new(router, limits, connections, stop.clone());
+        let server = tokio::spawn(server.serve(listener));
         let stack = Self { url, services, stop, server, _folder: folder };
         if parts.ship {
             stack.publish_shipped().await?;
@@ -446,6 +446,7 @@ async fn open_executor(
     let Outbound {
         upstreams,
         allow_private_addresses,
+        allow_addresses,
         limits,
         tenants,
         hosts,
@@ -478,7 +479,7 @@ async fn open_executor(
         client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
         registry_token,
         upstreams,
-        allowed_addresses: private,
+        allowed_addresses: private.into_iter().chain(allow_addresses).collect(),
         limits,
         tenants,
         hosts,
@@ -495,7 +496,8 @@ async fn open_executor(
         .map_err(|error| executor_failed(&error))
 }
 
-/// Everything that `--allow-private-addresses` allows.
+/// Everything that `--allow-private-addresses` allows. The executor keeps the metadata addresses of
+/// clouds in them shut.
 const PRIVATE: [&str; 9] = [
     "10.0.0.0/8",
     "100.64.0.0/10",

@@ -163,18 +163,18 @@ mod tests {
 
     #[test]
     fn headers_names_and_propagation_are_read() {
-        let file = "otlp-endpoint = 'http://file:4318'\nservice-name = 'mine'\npropagate = false";
+        let file = "otlp-endpoint = 'http://file:4318'\nservice-name = 'mine'\npropagate = true";
         let variables = [("OTEL_EXPORTER_OTLP_HEADERS", "api-key = a%20b%3D , x=1,")];
         let telemetry = read(file, None, &variables);
         let export = telemetry.export.unwrap();
         let headers: Vec<_> =
             export.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         assert_eq!(headers, [("api-key", "a b="), ("x", "1")]);
-        assert_eq!((telemetry.service.as_str(), telemetry.propagate), ("mine", false));
+        assert_eq!((telemetry.service.as_str(), telemetry.propagate), ("mine", true));
         let named = read(file, None, &[("OTEL_SERVICE_NAME", "theirs")]);
         assert_eq!(named.service, "theirs");
         let nothing = read("", None, &[]);
-        assert_eq!((nothing.service.as_str(), nothing.propagate), ("a2s", true));
+        assert_eq!((nothing.service.as_str(), nothing.propagate), ("a2s", false));
     }
 
     #[test]

@@ -275,7 +275,9 @@ impl<'r> Engine<'r> {
                 Ok(authorization) => authorization,
                 Err(error) => return Ok((Err(Failure::before(error)), attempt)),
             };
-            authorization.follow(way.trace_headers(|trace| trace.attempt(path, attempt)));
+            if way.propagate {
+                authorization.follow(way.trace_headers(|trace| trace.attempt(path, attempt)));
+            }
             let on_fetch = |fetch: Fetch| self.note_fetch(path, attempt, fetch);
             let announcer = self.announcer(path, attempt);
             let (going, time) = (&mut authorization, halt.remaining());

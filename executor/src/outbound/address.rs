@@ -46,7 +46,12 @@ impl Allowed {
     }
 
     fn has_address(&self, address: IpAddr) -> bool {
-        self.networks.iter().any(|network| network.contains(&address))
+        let is_metadata = is_metadata(address);
+        self.networks.iter().any(|network| match is_metadata {
+            // A network never opens where a cloud keeps credentials.
+            true => network.addr() == address && network.prefix_len() == network.max_prefix_len(),
+            false => network.contains(&address),
+        })
     }
 }
 
@@ -97,9 +102,31 @@ pub(super) fn check_address(address: IpAddr, allowed: &Allowed) -> Result<(), St
     }
 }
 
+/// The addresses at which clouds give a machine its credentials and settings: AWS, Azure, Google and
+/// most others, AWS for containers and for IPv6, Alibaba, Oracle, and the host of Azure.
+const METADATA: [IpAddr; 9] = [
+    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
+    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 253)),
+    IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
+    IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
+];
+
+/// Whether credentials of a cloud are at an address, in its spellings as IPv6, too.
+fn is_metadata(address: IpAddr) -> bool {
+    METADATA.contains(&address.to_canonical())
+}
+
 /// What kind of address this is, if it is not one of the public internet (the special-purpose
 /// registries of IANA, and the addresses where clouds keep credentials).
 fn broken_rule(address: IpAddr) -> Option<&'static str> {
+    if is_metadata(address) {
+        return Some("a metadata address of a cloud");
+    }
     match address {
         IpAddr::V4(address) => broken_rule_v4(address),
         IpAddr::V6(address) => broken_rule_v6(address),
@@ -210,7 +237,9 @@ mod tests {
             ("0.1.2.3", "this network"),
             ("10.255.0.1", "private"),
             ("100.64.0.1", "shared"),
-            ("100.100.100.200", "shared"),
+            ("100.100.100.200", "metadata"),
+            ("169.254.170.2", "metadata"),
+            ("100.100.100.201", "shared"),
             ("127.0.0.1", "loopback"),
             ("127.255.255.254", "loopback"),
             ("168.63.129.16", "metadata"),
@@ -218,7 +247,8 @@ mod tests {
             ("169.254.0.1", "link-local"),
             ("172.16.0.1", "private"),
             ("172.31.255.255", "private"),
-            ("192.0.0.192", "protocols"),
+            ("192.0.0.192", "metadata"),
+            ("192.0.0.193", "protocols"),
             ("192.0.2.1", "documentation"),
             ("192.88.99.1", "6to4"),
             ("192.168.1.1", "private"),
@@ -246,7 +276,8 @@ mod tests {
             ("3fff::1", "documentation"),
             ("4000::1", "reserved"),
             ("fc00::1", "private"),
-            ("fd00:ec2::254", "private"),
+            ("fd00:ec2::254", "metadata"),
+            ("fd00:ec2::255", "private"),
             ("fe80::1", "link-local"),
             ("fec0::1", "site-local"),
             ("ff02::1", "multicast"),
@@ -268,5 +299,24 @@ mod tests {
         for bad in ["", "10.0.0.0/33", "http://x", "a b", "::1/129"] {
             assert!(Allowed::read(&[bad.to_owned()]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn metadata_of_clouds_is_opened_one_by_one_alone() {
+        let read = |texts: &[&str]| {
+            Allowed::read(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).unwrap()
+        };
+        let networks = ["169.254.0.0/16", "100.64.0.0/10", "fc00::/7", "0.0.0.0/0", "::/0"];
+        let allowed = read(&networks);
+        let addresses = METADATA.map(|address| address.to_string());
+        for address in addresses.iter().map(String::as_str).chain(["::ffff:169.254.169.254"]) {
+            let refused = check_address(address.parse().unwrap(), &allowed).unwrap_err();
+            assert!(refused.contains("metadata"), "{refused}");
+        }
+        assert!(check_address("169.254.0.1".parse().unwrap(), &allowed).is_ok());
+        let named = read(&["169.254.0.0/16", "169.254.169.254", "fd00:ec2::254/128"]);
+        let passes = |address: &str| check_address(address.parse().unwrap(), &named).is_ok();
+        assert!(passes("169.254.169.254") && passes("fd00:ec2::254"));
+        assert!(!passes("169.254.170.2") && !passes("fd00:ec2::23"));
     }
 }

@@ -25,6 +25,9 @@ use breaker::{Breaker, State};
 /// first.
 const MAX_LANES: usize = 1_024;
 
+/// Tenants of one host whose failures are counted apart; further ones share one count.
+const MAX_TENANTS: usize = 256;
+
 /// How long it is told how a host was doing: what is older says little about now.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -47,13 +50,45 @@ struct Lane {
     state: Mutex<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
-    breaker: Breaker,
+    /// By tenant: the failures of one, who may bring them about, close the host for no other.
+    tenants: BTreeMap<String, TenantState>,
     /// Until when the host has asked to be left alone.
     quiet_until: Option<Instant>,
+}
+
+/// The failures of one tenant's requests to a host.
+#[derive(Debug)]
+struct TenantState {
+    breaker: Breaker,
     /// When a request last told something about the host.
     settled_at: Option<Instant>,
+}
+
+impl TenantState {
+    /// Whether forgetting it would forget something about the host.
+    fn is_marked(&self) -> bool {
+        self.breaker.state() != State::Closed
+    }
+}
+
+impl Shared {
+    /// The state of a tenant. Beyond the limit those without failures are forgotten first; then
+    /// further tenants share the state of the empty name.
+    fn tenant(&mut self, name: &str, limits: &HostLimits) -> &mut TenantState {
+        let mut name = name;
+        if !self.tenants.contains_key(name) && MAX_TENANTS <= self.tenants.len() {
+            self.tenants.retain(|_, state| state.breaker.failures() != 0 || state.is_marked());
+            if MAX_TENANTS <= self.tenants.len() {
+                name = "";
+            }
+        }
+        self.tenants.entry(name.to_owned()).or_insert_with(|| TenantState {
+            breaker: Breaker::new(limits.breaker_failures, limits.breaker_pause),
+            settled_at: None,
+        })
+    }
 }
 
 /// The right to send one request to a host. Whoever has it settles it; one that is dropped was
@@ -61,6 +96,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Turn {
     lane: Arc<Lane>,
+    tenant: String,
     _slot: OwnedSemaphorePermit,
     health: Health,
 }
@@ -81,20 +117,20 @@ impl Lanes {
         Self { hosts, lanes: Mutex::default() }
     }
 
-    /// Waits for the turn of a request to `url`, at most `time`. `redirected` says that the
+    /// Waits for the turn of a request of `tenant` to `url`, at most `time`. `redirected` says that the
     /// configuration leads the host elsewhere. Each kind of wait is told when it begins.
     ///
     /// # Errors
     /// When it takes too long, or the host is left alone. Nothing was sent then.
     pub(super) async fn turn(
         &self,
-        url: &Url,
-        redirected: bool,
+        tenant: &str,
+        (url, redirected): (&Url, bool),
         time: Duration,
         on_wait: &(dyn Fn(Wait) + Sync),
     ) -> Result<Turn, Failure> {
         let lane = self.lane(url, redirected);
-        timeout(time, lane.enter(on_wait)).await.unwrap_or_else(|_| {
+        timeout(time, lane.enter(tenant, on_wait)).await.unwrap_or_else(|_| {
             let seconds = time.as_secs_f32();
             let message = format!("the turn for {} did not come within {seconds} s", lane.host);
             Err(Failure::unsent(Kind::Timeout, message))
@@ -146,27 +182,30 @@ impl Lane {
         let rate = limits
             .requests_per_second
             .map(|rate| RateLimiter::direct(Quota::per_second(rate).allow_burst(limits.burst)));
-        let breaker = Breaker::new(limits.breaker_failures, limits.breaker_pause);
         Self {
             host,
             slots: Arc::new(Semaphore::new(limits.max_concurrency.get() as usize)),
             rate,
             next: tokio::sync::Mutex::default(),
-            state: Mutex::new(Shared { breaker, quiet_until: None, settled_at: None }),
+            state: Mutex::default(),
             limits,
         }
     }
 
-    async fn enter(self: &Arc<Self>, on_wait: &(dyn Fn(Wait) + Sync)) -> Result<Turn, Failure> {
+    async fn enter(
+        self: &Arc<Self>,
+        tenant: &str,
+        on_wait: &(dyn Fn(Wait) + Sync),
+    ) -> Result<Turn, Failure> {
         let tell = |reason, time| on_wait(Wait { host: self.host.clone(), reason, time });
-        self.check_breaker()?;
+        self.check_breaker(tenant)?;
         let slots = Arc::clone(&self.slots);
         let slot = match Arc::clone(&slots).try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => {
                 tell(WaitReason::Concurrency, None);
                 // Never closed.
-                slots.acquire_owned().await.map_err(|_| self.left_alone(Duration::ZERO))?
+                slots.acquire_owned().await.map_err(|_| self.left_alone(tenant, Duration::ZERO))?
             }
         };
         let next = self.next.lock().await;
@@ -185,18 +224,19 @@ impl Lane {
             }
         }
         drop(next);
-        let admitted = lock(&self.state).breaker.admit(Instant::now());
-        admitted.map_err(|pause| self.left_alone(pause))?;
-        Ok(Turn { lane: Arc::clone(self), _slot: slot, health: Health::Unknown })
+        let admitted = lock(&self.state).tenant(tenant, &self.limits).breaker.admit(Instant::now());
+        admitted.map_err(|pause| self.left_alone(tenant, pause))?;
+        let tenant = tenant.to_owned();
+        Ok(Turn { lane: Arc::clone(self), tenant, _slot: slot, health: Health::Unknown })
     }
 
-    fn check_breaker(&self) -> Result<(), Failure> {
-        let checked = lock(&self.state).breaker.check(Instant::now());
-        checked.map_err(|pause| self.left_alone(pause))
+    fn check_breaker(&self, tenant: &str) -> Result<(), Failure> {
+        let checked = lock(&self.state).tenant(tenant, &self.limits).breaker.check(Instant::now());
+        checked.map_err(|pause| self.left_alone(tenant, pause))
     }
 
-    fn left_alone(&self, pause: Duration) -> Failure {
-        let failures = lock(&self.state).breaker.failures();
+    fn left_alone(&self, tenant: &str, pause: Duration) -> Failure {
+        let failures = lock(&self.state).tenant(tenant, &self.limits).breaker.failures();
         let seconds = pause.as_secs().max(1);
         let message = format!(
             "{} failed {failures} times in a row, and is left alone for {seconds} s",
@@ -213,20 +253,22 @@ impl Lane {
 
     /// Whether forgetting the lane would forget something about the host.
     fn is_marked(&self) -> bool {
-        self.quiet_for().is_some() || lock(&self.state).breaker.state() != State::Closed
+        self.quiet_for().is_some() || lock(&self.state).tenants.values().any(TenantState::is_marked)
     }
 
     /// None when the last request is too long ago to tell. A failure may be chance; each one more in a
-    /// row is less so.
+    /// row is less so. Of several tenants the one counts for whom the host does best.
     fn health(&self) -> Option<HostHealth> {
         let host = Domain::new(&self.host).ok()?;
         let shared = lock(&self.state);
-        shared.settled_at.filter(|at| at.elapsed() < FRESH)?;
-        let health = match shared.breaker.state() {
+        let is_fresh =
+            |state: &&TenantState| state.settled_at.is_some_and(|at| at.elapsed() < FRESH);
+        let fresh = shared.tenants.values().filter(is_fresh);
+        let health = fresh.map(|state| match state.breaker.state() {
             State::Open(_) => 0.0,
-            State::Closed | State::Trial => 1.0 / (1.0 + f64::from(shared.breaker.failures())),
-        };
-        Some(HostHealth { host, health })
+            State::Closed | State::Trial => 1.0 / (1.0 + f64::from(state.breaker.failures())),
+        });
+        Some(HostHealth { host, health: health.reduce(f64::max)? })
     }
 
     fn state(&self) -> HostState {
@@ -234,17 +276,26 @@ impl Lane {
         let free = u32::try_from(self.slots.available_permits()).unwrap_or(u32::MAX);
         let quiet = self.quiet_for();
         let shared = lock(&self.state);
-        let state = shared.breaker.state();
-        let open = match state {
+        // Of several tenants the one is shown for whom the host does worst.
+        let severity = |state: &State| match state {
+            State::Closed => 0,
+            State::Trial => 1,
+            State::Open(_) => 2,
+        };
+        let states = shared.tenants.values().map(|tenant| tenant.breaker.state());
+        let state = states.max_by_key(severity).unwrap_or(State::Closed);
+        let failures = shared.tenants.values().map(|tenant| tenant.breaker.failures()).max();
+        let until = |tenant: &TenantState| match tenant.breaker.state() {
             State::Open(until) => Some(until.saturating_duration_since(Instant::now())),
             State::Closed | State::Trial => None,
         };
+        let open = shared.tenants.values().filter_map(until).max();
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         HostState {
             host: self.host.clone(),
             in_flight: max_concurrency.saturating_sub(free),
             max_concurrency,
-            failures: shared.breaker.failures(),
+            failures: failures.unwrap_or(0),
             breaker: match state {
                 State::Closed => "closed",
                 State::Open(_) => "open",
@@ -272,9 +323,10 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut shared = lock(&self.lane.state);
-        shared.breaker.settle(self.health, now);
+        let state = shared.tenant(&self.tenant, &self.lane.limits);
+        state.breaker.settle(self.health, now);
         if self.health != Health::Unknown {
-            shared.settled_at = Some(now);
+            state.settled_at = Some(now);
         }
     }
 }
@@ -310,7 +362,8 @@ mod tests {
     ) -> (Result<Turn, Kind>, Vec<WaitReason>) {
         let waits = Mutex::<Vec<WaitReason>>::default();
         let on_wait = |wait: Wait| lock(&waits).push(wait.reason);
-        let turn = lanes.turn(&url.parse().unwrap(), redirected, SOON, &on_wait).await;
+        let url = url.parse().unwrap();
+        let turn = lanes.turn("owner", (&url, redirected), SOON, &on_wait).await;
         let turn = turn.map_err(|failure| {
             assert!(!failure.sent);
             failure.error.kind
@@ -380,7 +433,8 @@ mod tests {
         // A shorter one asked for later does not make it shorter.
         let lane = lanes.lane(&"https://api.example/".parse().unwrap(), false);
         let slot = Arc::clone(&lane.slots).acquire_owned().await.unwrap();
-        let late = Turn { lane, _slot: slot, health: Health::Unknown };
+        let tenant = "owner".to_owned();
+        let late = Turn { lane, tenant, _slot: slot, health: Health::Unknown };
         late.settle(Health::Good, Some(Duration::ZERO));
         assert!(lanes.states()[0].paused_ms > Some(30_000));
     }
@@ -400,6 +454,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_failures_of_one_tenant_close_a_host_for_no_other() {
+        let lanes = lanes(|limits| limits.breaker_failures = 3);
+        let url = "https://api.example/".parse().unwrap();
+        let turn = async |tenant: &str| lanes.turn(tenant, (&url, false), SOON, &|_| {}).await;
+        for _ in 0..3 {
+            turn("bob").await.unwrap().settle(Health::Bad, None);
+        }
+        assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
+        turn("alice").await.unwrap().settle(Health::Good, None);
+        // The success of one opens it for no other, either.
+        assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
+        assert_eq!((lanes.states()[0].breaker.as_str(), lanes.states()[0].failures), ("open", 3));
+        assert_eq!(lanes.health()[0].health, 1.0);
+        // However many tenants there are, what is known of them is bounded.
+        for n in 0..2 * MAX_TENANTS {
+            turn(&format!("t{n}")).await.unwrap().settle(Health::Bad, None);
+        }
+        let lane = lanes.lane(&url, false);
+        assert!(lock(&lane.state).tenants.len() <= MAX_TENANTS + 1);
+        assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
+    }
+
+    #[tokio::test]
     async fn health_tells_of_hosts_that_were_asked_just_now() {
         let lanes = lanes(|limits| limits.breaker_failures = 3);
         let health = || -> Vec<_> {
@@ -416,7 +493,8 @@ mod tests {
             assert_eq!(health(), [(host.clone(), expected)]);
         }
         let lane = lanes.lane(&"https://api.example/".parse().unwrap(), false);
-        lock(&lane.state).settled_at = Instant::now().checked_sub(FRESH);
+        let old = Instant::now().checked_sub(FRESH);
+        lock(&lane.state).tenants.values_mut().for_each(|state| state.settled_at = old);
         assert_eq!(health(), []);
     }
 

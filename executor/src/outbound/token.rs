@@ -23,7 +23,7 @@ use url::form_urlencoded::byte_serialize;
 
 use super::credentials::{Authorization, Wire, basic, gone, learn};
 use super::retry::retry_after;
-use super::{Announce, Failure, Outbound, authority};
+use super::{Announce, Failure, Outbound, act_for, authority, current_tenant};
 use crate::access::{Grant, client_command};
 use crate::clock::milliseconds_between;
 use crate::error::{Error, Kind};
@@ -166,7 +166,7 @@ impl Outbound {
         let announced = announce.announce(RequestPurpose::Token, &request).await;
         announced.map_err(Failure::before)?;
         let (this, counted) = (Arc::clone(self), Arc::clone(&slot));
-        let fetching = tokio::spawn(async move {
+        let fetching = tokio::spawn(act_for(current_tenant(), async move {
             let fetched = this.fetch(&request, &wire, &need).await;
             drop(renewing);
             counted.fetches.fetch_add(1, Ordering::AcqRel);
@@ -174,7 +174,7 @@ impl Outbound {
             state.token = fetched.as_ref().ok().cloned();
             state.failure = fetched.as_ref().err().cloned();
             fetched
-        });
+        }));
         let fetched = fetching.await.unwrap_or_else(|_| {
             Err(Failure::before(Error::new(Kind::Internal, "the token was not fetched")))
         });

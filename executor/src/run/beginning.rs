@@ -42,11 +42,8 @@ impl<'r> Guarded<'r> {
         run: Uuid,
         caller: Option<&'r TraceContext>,
     ) -> Self {
-        let headers = || {
-            let trace = RunTrace::of(run, caller, runs.listeners.take_spans());
-            trace.headers(trace.root())
-        };
-        let trace = runs.config.telemetry.propagate.then(headers).unwrap_or_default();
+        let trace = RunTrace::of(run, caller, runs.listeners.take_spans());
+        let trace = trace.headers(trace.root());
         Self { runs, principal, run, caller, trace, decisions: Vec::new() }
     }
 

@@ -21,6 +21,7 @@ use super::{Live, POLL, Runs, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
 use crate::engine::{Budget, Engine, Services, Stop, Way, Why};
 use crate::error::{Error, Kind};
+use crate::outbound::act_for;
 use crate::plan::Plan;
 use crate::request::Contracts;
 use crate::secrets::Secrets;
@@ -56,7 +57,7 @@ impl Runs {
 
     /// Drives a run until it ends or must be left.
     async fn drive(self: Arc<Self>, drive: Drive) {
-        let last_event = self.walk(&drive).await;
+        let last_event = act_for(drive.tenant.clone(), self.walk(&drive)).await;
         let Drive { run, live, place, .. } = drive;
         self.leave(run, live, last_event).await;
         self.metrics.run_left();
@@ -105,7 +106,6 @@ impl Runs {
         let Drive { run, principal, live, plan, start, progress, place: _ } = drive;
         let exported = self.listeners.take_spans();
         let trace = RunTrace::of(*run, start.trace.as_deref(), exported);
-        let trace = self.config.telemetry.propagate.then_some(trace);
         let engine = Engine {
             run: *run,
             session: &start.session,
@@ -120,7 +120,8 @@ impl Runs {
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
-                trace: trace.as_ref(),
+                trace: Some(&trace),
+                propagate: self.config.telemetry.propagate,
             }),
             clock: &self.clock,
             ids: &self.ids,

@@ -3,6 +3,8 @@
 use a2s::HIDDEN;
 use aho_corasick::AhoCorasick;
 
+use super::MIN_CHARS;
+
 /// A text read in a certain spelling: its bytes, and where each of them is written.
 type Reading = Vec<(u8, usize, usize)>;
 
@@ -56,6 +58,27 @@ const LAYERS: [&[Spelling]; 15] = [
     &[Spelling::Escapes, Spelling::Escapes, Spelling::Escapes],
     &[Spelling::Percent, Spelling::Escapes, Spelling::Escapes],
 ];
+
+/// The texts that a program makes of `text` when it reads its UTF-8 as Latin-1 or Windows-1252, once
+/// or twice; none where that changes nothing.
+pub(super) fn misreadings(text: &str) -> Vec<String> {
+    if text.is_ascii() {
+        return Vec::new();
+    }
+    let latin = |text: &str| text.bytes().map(char::from).collect::<String>();
+    let windows = |text: &str| {
+        let (read, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(text.as_bytes());
+        read.into_owned()
+    };
+    let (once, once_windows) = (latin(text), windows(text));
+    let (twice, twice_windows) = (latin(&once), windows(&once_windows));
+    let mut all = vec![once, once_windows, twice, twice_windows];
+    // What is quoted of a response has no control characters any more.
+    let shown = |text: &String| text.chars().filter(|c| !c.is_control()).collect::<String>();
+    let stripped: Vec<String> = all.iter().map(shown).collect();
+    all.extend(stripped.into_iter().filter(|text| MIN_CHARS <= text.chars().count()));
+    all
+}
 
 /// `text` with everything that `finder` finds replaced, however it is spelt there: as it is,
 /// percent-encoded as in an address, with the escapes of JSON or with those of a page, one in

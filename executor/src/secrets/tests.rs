@@ -37,6 +37,27 @@ fn a_secret_is_found_in_every_spelling() {
 }
 
 #[test]
+fn a_secret_is_found_where_its_charset_was_mistaken() {
+    // Once as Latin-1, once as Windows-1252, and once more each.
+    check("with é-CANARY", "got: with Ã©-CANARY.", "got: (secret).");
+    check("with é-CANARY", "got: with Ã\u{83}Â©-CANARY.", "got: (secret).");
+    check("with é-CANARY", "got: with ÃƒÂ©-CANARY.", "got: (secret).");
+    check("pa€ss", "pa\u{e2}\u{82}\u{ac}ss pâ‚¬ss paâ‚¬ss", "(secret) pâ‚¬ss (secret)");
+    check(
+        "Grüße",
+        r#"{"p": "Gr\u00c3\u00bc\u00c3\u009fe GrÃ¼ÃŸe"}"#,
+        r#"{"p": "(secret) (secret)"}"#,
+    );
+    check("Grüße", "Gr%C3%83%C2%BC%C3%83%C2%9Fe", "(secret)");
+    check(
+        "Grüße",
+        "GrÃ¼Ãe, of which a control character was left out",
+        "(secret), of which a control character was left out",
+    );
+    check("s3cret", "Ã©", "Ã©");
+}
+
+#[test]
 fn signs_that_are_not_shown_do_not_hide_a_secret_in_a_quotation() {
     let secrets = secrets(&[json!("s3cret")]);
     let headers = http::HeaderMap::from_iter([(

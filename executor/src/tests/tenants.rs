@@ -70,6 +70,22 @@ async fn an_idempotency_key_is_of_its_tenant() {
 }
 
 #[tokio::test]
+async fn the_failures_of_one_tenant_leave_a_host_open_for_others() {
+    let mut world = world().await;
+    world.config.hosts.default.breaker_failures = 2;
+    let steps = json!([task("ask", "GET /status/503", json!({}), json!({"x": "$.value"}))]);
+    world.registry.publish("Broken", "1.0.0", &json!({"execution": sequence(steps)}));
+    let app = world.open().await;
+    let run = async |who: &str, name: &str| {
+        let body = json!({"name": name, "wait": true});
+        call_as(&app, who, Method::POST, "/v1/executions", body).await.run()
+    };
+    run("bob", "Broken").await;
+    assert_eq!(run("bob", "Ask").await.error.unwrap().code, "A2S360");
+    assert_succeeded(&run("alice", "Ask").await);
+}
+
+#[tokio::test]
 async fn a_run_belongs_to_whom_the_token_stands_for() {
     let world = world().await;
     let app = world.open().await;

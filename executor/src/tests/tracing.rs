@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use super::world::{
     World, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for, with,
 };
-use crate::config::Export;
+use crate::config::{Export, Telemetry};
 use crate::{App, Kind};
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -293,12 +293,16 @@ async fn a_document_that_speaks_of_traces_itself_is_left_alone() {
     assert!(told[2].ends_with("-00"), "{told:?}");
     app.shutdown(GRACE).await;
 
-    world.config.telemetry.propagate = false;
+    // No service is told unless the configuration says so; guardians are.
+    world.config.telemetry = Telemetry::default();
     let app = world.open().await;
     let before = world.guardian.traces().len();
     assert_succeeded(&run(&app, "Plain", json!({})).await);
-    assert_eq!(heard(&world, "traceparent")[3], "");
-    assert!(world.guardian.traces()[before..].iter().all(Option::is_none));
+    assert_eq!(
+        [heard(&world, "traceparent")[3].as_str(), &heard(&world, "tracestate")[3]],
+        ["", ""]
+    );
+    assert!(world.guardian.traces()[before..].iter().all(Option::is_some));
 }
 
 /// Runs something for a receiver, and gives the executor when the run is over.

@@ -75,6 +75,7 @@ impl World {
         // Where its key is, wherever its database is.
         std::fs::create_dir(folder.path().join("data")).unwrap();
         config.upstreams.insert(Domain::new("api.example").unwrap(), url(service_at, "/"));
+        config.telemetry.propagate = true;
         // Pauses between attempts are not what is tested here.
         config.limits.max_pause = Duration::ZERO;
         let clock = Arc::new(TestClock::default());

@@ -73,6 +73,7 @@ impl Sqlite {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::unusable)?;
         }
+        create_private(path).map_err(Error::unusable)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -123,6 +124,34 @@ impl Sqlite {
     async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
         self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(Error::from)
     }
+}
+
+/// Creates the file of a database for its owner alone, and takes the permissions of others from one
+/// that is there. SQLite gives the files beside it (`-wal`, `-shm`) the same mode.
+fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let file = options.mode(0o600).open(path)?;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), "other users had access to the database");
+            for suffix in ["", "-wal", "-shm"] {
+                let mut name = path.as_os_str().to_owned();
+                name.push(suffix);
+                match std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o600)) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+    #[cfg(not(unix))]
+    options.open(path).map(drop)
 }
 
 #[async_trait]
@@ -233,4 +262,30 @@ fn list<'t>(texts: impl Iterator<Item = &'t str>) -> String {
 /// The same of numbers.
 fn to_json(ids: impl Iterator<Item = i64>) -> String {
     serde_json::Value::from_iter(ids).to_string()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_owner_alone_can_read_the_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("registry.sqlite");
+        let mode = |suffix: &str| {
+            let file = format!("{}{suffix}", path.display());
+            std::fs::metadata(file).unwrap().permissions().mode() & 0o777
+        };
+        let store = Sqlite::open(&path).await.unwrap();
+        assert_eq!(["", "-wal", "-shm"].map(mode), [0o600; 3]);
+        for suffix in ["", "-wal", "-shm"] {
+            let file = format!("{}{suffix}", path.display());
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let _again = Sqlite::open(&path).await.unwrap();
+        assert_eq!(["", "-wal", "-shm"].map(mode), [0o600; 3]);
+        drop(store);
+    }
 }

@@ -312,7 +312,7 @@ async fn a_name_that_looks_like_that_of_another_owner_is_refused() {
     assert_eq!(world.publish_as(&ann, &joke("GetJoke")).await.status, 201);
     for name in ["GETJOKE", "GetJ0ke", "GetJoKe"] {
         let answer = world.publish_as(&bob, &joke(name)).await;
-        assert_eq!((answer.status.as_u16(), answer.code().as_str()), (409, "A2S216"), "{name}");
+        assert_eq!((answer.status.as_u16(), answer.code().as_str()), (409, "A2S218"), "{name}");
         assert!(answer.json()["detail"].as_str().unwrap().contains("`GetJoke`"), "{name}");
     }
     // One owner may have both, and other names are free.

@@ -50,14 +50,10 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
     }
+    create_private(path).map_err(|error| unusable(&error))?;
     let mut lock_name = path.as_os_str().to_owned();
     lock_name.push(".lock");
-    let presence = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&lock_name)
-        .map_err(|error| unusable(&error))?;
+    let presence = create_private(Path::new(&lock_name)).map_err(|error| unusable(&error))?;
     let alone = presence.try_lock().is_ok();
 
     let synchronous = match durability {
@@ -97,6 +93,34 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         identity,
         presence: Some(Arc::new(presence)),
     })
+}
+
+/// Opens the file of a database for its owner alone, creating it when it is missing, and takes
+/// the permissions of others from one that is there. SQLite gives the files beside it (`-wal`, `-shm`) the same mode.
+fn create_private(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let file = options.mode(0o600).open(path)?;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), "other users had access to the file");
+            for suffix in ["", "-wal", "-shm"] {
+                let mut name = path.as_os_str().to_owned();
+                name.push(suffix);
+                match std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o600)) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    options.open(path)
 }
 
 pub(super) async fn commit(
@@ -395,4 +419,27 @@ async fn keep_plan(
         .execute(connection)
         .await?;
     Ok(if kept.rows_affected() == 0 { Outcome::Full } else { Outcome::Done })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_owner_alone_can_read_the_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("executor.sqlite");
+        let files = ["", "-wal", "-shm", ".lock"].map(|end| format!("{}{end}", path.display()));
+        let mode = |file: &String| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+        let opened = open(&path, Durability::Full).await.unwrap();
+        assert_eq!(files.each_ref().map(mode), [0o600; 4]);
+        for file in &files {
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let _again = open(&path, Durability::Full).await.unwrap();
+        assert_eq!(files.each_ref().map(mode), [0o600; 4]);
+        drop(opened);
+    }
 }

@@ -1,0 +1,333 @@
+//! The connections of a server: how many there are, and how long each may take.
+//!
+//! The accept loop gives each connection a slot. A connection beyond the limits is answered with
+//! `503` and closed. Every open connection has a deadline unless a request is under way; the body of
+//! a request has a deadline of its own. Responses may take as long as they do, because some are
+//! streams, but their client has to read them.
+
+mod activity;
+mod body;
+mod slots;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use a2s::api::{PROBLEM_JSON, Problem};
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tower::Service as _;
+
+use self::activity::{Activity, WatchedStream};
+use self::body::{DeadlineBody, ExchangeBody};
+use self::slots::{Slot, Slots};
+use super::front::problem;
+use crate::failure::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
+
+/// The pause of the accept loop after an error that is not the client's, such as a lack of file
+/// descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// Refusals that are written at the same time; a connection beyond that is closed without one.
+const MAX_REFUSALS: usize = 32;
+/// How long the client of a refused connection may take to read why.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// The bytes that the server reads and discards of a refused connection.
+const MAX_DISCARDED: usize = 64 << 10;
+
+/// The limits of a server's connections.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ConnectionLimits {
+    /// Open connections; at most half of the file descriptors that the process may open.
+    pub(crate) max_connections: u32,
+    /// Open connections of one remote address beyond loopback.
+    pub(crate) max_connections_per_address: u32,
+    /// Requests under way on one HTTP/2 connection.
+    pub(crate) max_streams: u32,
+    /// The time for the head of a request: from the connection, or from its first byte.
+    #[serde(with = "span")]
+    pub(crate) header_timeout: Duration,
+    /// The time between two requests, or without a byte of a response read.
+    #[serde(with = "span")]
+    pub(crate) idle_timeout: Duration,
+    /// The time for the whole body of a request.
+    #[serde(with = "span")]
+    pub(crate) body_timeout: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            max_connections: 1_024,
+            max_connections_per_address: 256,
+            max_streams: 128,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl ConnectionLimits {
+    /// The same with no more connections than half of the file descriptors: databases, indexes and
+    /// requests to services need the others.
+    fn within(self, descriptors: Option<u32>) -> Self {
+        let most = descriptors.map_or(u32::MAX, |descriptors| descriptors / 2).max(1);
+        if most < self.max_connections {
+            tracing::warn!(
+                connections = most,
+                configured = self.max_connections,
+                "fewer connections than configured: the process may open few files (ulimit -n)"
+            );
+        }
+        Self { max_connections: self.max_connections.min(most), ..self }
+    }
+}
+
+/// The files that this process may open, where the system reports it.
+fn max_descriptors() -> Option<u32> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Times of limits, as `1m 30s`: more than nothing, and at most a day.
+mod span {
+    use std::time::Duration;
+
+    use jiff::fmt::serde::unsigned_duration::friendly::compact::required;
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+
+    const MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        required::serialize(time, to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let time = required::deserialize(from)?;
+        if time.is_zero() || MAX < time {
+            return Err(D::Error::custom("a time is more than 0 and at most 24h"));
+        }
+        Ok(time)
+    }
+}
+
+/// The counters of a server's connections.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConnectionMetrics {
+    open: Gauge,
+    refused: Counter,
+    timed_out: Counter,
+}
+
+impl ConnectionMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("connections", "Open connections", metrics.open.clone());
+        let help = "Connections refused beyond the limits";
+        registry.register("connections_refused", help, metrics.refused.clone());
+        let help = "Connections closed at a deadline";
+        registry.register("connections_timed_out", help, metrics.timed_out.clone());
+        metrics
+    }
+}
+
+/// The source of connections.
+pub(super) trait Accept: Send {
+    /// Waits for the next connection. Dropping the future loses none.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
+}
+
+impl Accept for TcpListener {
+    fn accept(&mut self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send {
+        Self::accept(self)
+    }
+}
+
+/// A server of one router.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    router: Router,
+    limits: ConnectionLimits,
+    metrics: ConnectionMetrics,
+    /// Requests under way end when it is cancelled, and no connection is accepted any more.
+    stop: CancellationToken,
+}
+
+impl Server {
+    pub(super) fn new(
+        router: Router,
+        limits: ConnectionLimits,
+        metrics: ConnectionMetrics,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { router, limits: limits.within(max_descriptors()), metrics, stop }
+    }
+
+    /// Serves connections until it is stopped and the last one has ended. Dropping the future closes
+    /// all of them.
+    pub(super) async fn serve(self, mut listener: impl Accept) {
+        let slots = Slots::new(&self.limits);
+        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
+        let mut tasks = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => break,
+                Some(_) = tasks.join_next(), if !tasks.is_empty() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, address)) => match slots.take(address.ip()) {
+                    Some(slot) => {
+                        tasks.spawn(self.clone().drive(stream, slot));
+                    }
+                    None => {
+                        self.metrics.refused.inc();
+                        if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                            tasks.spawn(async move {
+                                // A client that does not read why is closed without it.
+                                let _ = timeout(REFUSAL_TIME, refuse(stream)).await;
+                                drop(permit);
+                            });
+                        }
+                    }
+                },
+                Err(error) if is_of_client(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept a connection, and tries again");
+                    tokio::select! {
+                        () = self.stop.cancelled() => break,
+                        () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+                    }
+                }
+            }
+        }
+        // The port is free for the next process while requests under way end.
+        drop(listener);
+        while tasks.join_next().await.is_some() {}
+    }
+
+    /// Serves one connection until it ends or exceeds a deadline.
+    async fn drive(self, stream: TcpStream, slot: Slot) {
+        self.metrics.open.inc();
+        let activity = Activity::new(self.limits.header_timeout, self.limits.idle_timeout);
+        let io = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.limits.max_streams)
+            .keep_alive_interval(self.limits.idle_timeout / 2)
+            .keep_alive_timeout(self.limits.header_timeout);
+        let server = Arc::new(self);
+        let service = {
+            let (server, activity) = (Arc::clone(&server), Arc::clone(&activity));
+            service_fn(move |request| {
+                let (server, activity) = (Arc::clone(&server), Arc::clone(&activity));
+                async move { server.answer(request, &activity).await }
+            })
+        };
+        {
+            let mut connection = pin!(builder.serve_connection(io, service));
+            let mut stopping = false;
+            loop {
+                tokio::select! {
+                    ended = connection.as_mut() => {
+                        if let Err(error) = ended {
+                            tracing::trace!(%error, "a connection ended with an error");
+                        }
+                        break;
+                    }
+                    () = server.stop.cancelled(), if !stopping => {
+                        stopping = true;
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    () = activity.expire() => {
+                        server.metrics.timed_out.inc();
+                        break;
+                    }
+                }
+            }
+        }
+        server.metrics.open.dec();
+        drop(slot);
+    }
+
+    /// Answers one request.
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        activity: &Arc<Activity>,
+    ) -> Result<Response<Body>, Infallible> {
+        let exchange = activity.begin(request.version());
+        let is_http2 = request.version() == Version::HTTP_2;
+        let late = Arc::new(AtomicBool::new(false));
+        let request = request
+            .map(|body| DeadlineBody::wrap(body, self.limits.body_timeout, Arc::clone(&late)));
+        let Ok(mut response) = self.router.clone().call(request).await;
+        if late.load(Ordering::Relaxed) {
+            let seconds = self.limits.body_timeout.as_secs_f32();
+            let detail = format!("the body of the request did not come within {seconds} s");
+            response = problem(StatusCode::REQUEST_TIMEOUT, &SLOW_REQUEST, &detail);
+            if !is_http2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+        }
+        Ok(response.map(|body| Body::new(ExchangeBody::new(body, exchange))))
+    }
+}
+
+/// Whether an error of `accept` is about one connection that its client has closed again.
+fn is_of_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Answers a connection with `503` and closes it. It reads what the client sends meanwhile, because
+/// closing with unread bytes would take the answer back.
+async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+    let detail = "the server has as many connections as it takes";
+    let problem = Problem::new(503, &TOO_MANY_CONNECTIONS, detail);
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {PROBLEM_JSON}\r\n\
+         content-length: {}\r\nretry-after: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len(),
+        problem.retry_after().unwrap_or("1"),
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let (mut buffer, mut discarded) = ([0; 4_096], 0);
+    while discarded < MAX_DISCARDED {
+        match stream.read(&mut buffer).await? {
+            0 => break,
+            count => discarded += count,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
