@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2s::{Identify, Secret};
+use a2s::{Door, Identify, Secret};
 use agent::a2a::Peer;
 use agent::{Agent, App, Client, Guard, Model, Outside, Source, mcp};
 use axum::Router;
@@ -119,8 +119,9 @@ impl AgentPart {
         let guardians = guardian.open().map_err(|error| failed(&error))?;
         let outside = outside();
         let guard = Guard::new(guardians, outside.clone());
-        let mcp = mcp::routes(&own, guard.clone(), outside.clone(), self.mcp, stop.clone());
-        let mut sources = vec![Source::at(own)];
+        let door = Door::new(Some(token.clone())).with(Arc::clone(&others));
+        let mcp = mcp::routes(&own, door, guard.clone(), outside.clone(), self.mcp, stop.clone());
+        let mut sources = vec![Source::shared_at(own)];
         for place in self.places {
             sources.push(Source::at(Client::new(&place.url, place.token()?)?));
         }

@@ -208,7 +208,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
     let found = turn.registry.search(&request).await?;
     let Exchange { session, turn: id, .. } = turn.exchange;
     let scene = Scene { session, turn: id, step: "search" };
-    let hits = turn.shared.guard.knowledge(scene, &intent, found.capabilities).await.outcome;
+    let hits = turn.exchange.guard.knowledge(scene, &intent, found.capabilities).await.outcome;
     let hits = hits.map_err(|denial| Refusal::of_guardian("what was found", &denial.message))?;
     let hit = |hit: &a2s::api::Hit| Hit {
         name: hit.name.to_string(),
