@@ -62,6 +62,8 @@ pub struct Agent {
     pub(crate) model: Option<Model>,
     pub(crate) peers: Vec<Peer>,
     pub(crate) candidates: usize,
+    /// Whether actions run without a question.
+    pub(crate) consent_off: bool,
 }
 
 impl Source {
@@ -93,7 +95,15 @@ impl Agent {
     pub fn new(outside: Outside) -> Self {
         let guard = Guard::new(None, outside.clone());
         let (sources, peers) = (Vec::new(), Vec::new());
-        Self { sources, guard, outside, model: None, peers, candidates: CANDIDATES }
+        Self {
+            sources,
+            guard,
+            outside,
+            model: None,
+            peers,
+            candidates: CANDIDATES,
+            consent_off: false,
+        }
     }
 
     /// Searches these, and no others.
@@ -107,6 +117,12 @@ impl Agent {
     #[must_use]
     pub fn guarded_by(self, guard: Guard) -> Self {
         Self { guard, ..self }
+    }
+
+    /// Runs what is not known to be read-only without a question. Every answer says so.
+    #[must_use]
+    pub fn without_consent(self) -> Self {
+        Self { consent_off: true, ..self }
     }
 
     /// Lets a language model read what somebody wants, and write what is answered.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::guardians::read_token;
-use crate::cli::AgentArgs;
+use crate::cli::{AgentArgs, ConsentSetting};
 use crate::clock;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -30,6 +30,8 @@ pub(crate) struct AgentPart {
     pub(crate) peers: Vec<Place>,
     /// Where other agents reach this one.
     pub(crate) url: Option<Url>,
+    /// Whether actions run without a question.
+    pub(crate) consent_off: bool,
 }
 
 /// A registry and an executor at one address.
@@ -64,6 +66,7 @@ pub(super) struct Section {
     #[serde(default)]
     peers: Vec<Place>,
     url: Option<Url>,
+    consent: Option<ConsentSetting>,
 }
 
 impl Section {
@@ -100,6 +103,7 @@ impl Section {
             mcp: mcp::Config { listed },
             peers: self.peers.iter().cloned().chain(more).collect(),
             url: arguments.agent_url.as_ref().or(self.url.as_ref()).cloned(),
+            consent_off: arguments.consent.or(self.consent) == Some(ConsentSetting::Off),
         })
     }
 }
@@ -131,6 +135,9 @@ impl AgentPart {
         }
         let mut agent =
             Agent::new(outside).use_registries(sources).guarded_by(guard).with_peers(peers);
+        if self.consent_off {
+            agent = agent.without_consent();
+        }
         if let Some(ModelPart { url, name, key }) = self.model {
             agent = agent.with_model(Model::new(&url, name, key).map_err(|error| failed(&error))?);
         }
