@@ -82,6 +82,8 @@ impl Default for Limits {
 pub struct Config {
     /// Capabilities that are tools of their own.
     pub listed: Vec<Listed>,
+    /// Whether clients without forms run what is not known to be read-only without confirming it.
+    pub consent_off: bool,
 }
 
 /// `/mcp` over streamable HTTP, until `stop`.
@@ -100,7 +102,9 @@ pub fn routes(
 ) -> Router {
     let facts = Facts::default();
     let listing = Listing::start(config.listed, client.clone(), facts.clone(), stop.clone());
-    let shared = Arc::new(Shared::new(client.with_token(None), guard, outside, facts, listing));
+    let shared = Shared::new(client.with_token(None), guard, outside, facts, listing);
+    let shared = if config.consent_off { shared.without_consent() } else { shared };
+    let shared = Arc::new(shared);
     over_http(move || Server::new(Arc::clone(&shared)), Limits::default(), stop)
         .layer(from_fn_with_state(door, identify))
 }

@@ -97,13 +97,14 @@ impl Section {
         }
         let more = arguments.peers.iter();
         let more = more.map(|url| Place { url: url.clone(), token: None, token_file: None });
+        let consent_off = arguments.consent.or(self.consent) == Some(ConsentSetting::Off);
         Ok(AgentPart {
             places: self.registries.clone(),
             model,
-            mcp: mcp::Config { listed },
+            mcp: mcp::Config { listed, consent_off },
             peers: self.peers.iter().cloned().chain(more).collect(),
             url: arguments.agent_url.as_ref().or(self.url.as_ref()).cloned(),
-            consent_off: arguments.consent.or(self.consent) == Some(ConsentSetting::Off),
+            consent_off,
         })
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ask::is_yes;
+use super::execute::CONFIRM;
 use super::server::Shared;
 use crate::guard::{Guard, Hidden, NOBODY_ELSE, Scene};
 
@@ -149,7 +150,10 @@ fn yeses(message: &Value) -> BTreeSet<&str> {
     let says_yes = |answer: &Value| ElicitResult::deserialize(answer).is_ok_and(|it| is_yes(&it));
     let answers = message.get("inputResponses").and_then(Value::as_object);
     let answers = answers.into_iter().flatten().filter(|(_, answer)| says_yes(answer));
-    answers.map(|(key, _)| key.as_str()).chain(says_yes(message).then_some("")).collect()
+    // A client without forms says yes by an argument.
+    let confirmed = message.get("arguments").and_then(|arguments| arguments.get(CONFIRM)?.as_str());
+    let answers = answers.map(|(key, _)| key.as_str());
+    answers.chain(says_yes(message).then_some("")).chain(confirmed).collect()
 }
 
 impl Inputs {
@@ -198,6 +202,13 @@ mod tests {
         for other in [json!({"action": {"accept": null}}), json!(["accept", null, null])] {
             check(&said, json!({"b": other}), false);
         }
+
+        let confirmed = |digest: &str| json!({"name": "t", "arguments": {CONFIRM: digest}});
+        let with = |before: &Value, after| wanted::<CallToolRequestParams>(before, after);
+        assert!(with(&confirmed("a"), confirmed("a")).is_ok());
+        assert!(with(&confirmed("a"), json!({"name": "t", "arguments": {}})).is_ok());
+        assert!(with(&confirmed("a"), confirmed("b")).is_err());
+        assert!(with(&json!({"name": "t"}), confirmed("a")).is_err());
 
         assert!(wanted::<ElicitResult>(&yes, no.clone()).is_ok());
         assert!(wanted::<ElicitResult>(&no, no.clone()).is_ok());

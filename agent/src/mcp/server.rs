@@ -56,6 +56,8 @@ pub(super) struct Shared {
     pub(super) listing: Listing,
     pub(super) at_once: Arc<Semaphore>,
     everybody: Arc<Session>,
+    /// Whether clients without forms confirm what is not known to be read-only.
+    pub(super) asks_consent: bool,
 }
 
 impl Shared {
@@ -67,7 +69,14 @@ impl Shared {
         listing: Listing,
     ) -> Self {
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
-        Self { client, guard, outside, facts, listing, at_once, everybody: Arc::default() }
+        let everybody = Arc::default();
+        let asks_consent = true;
+        Self { client, guard, outside, facts, listing, at_once, everybody, asks_consent }
+    }
+
+    /// The same without a question to clients that have no forms.
+    pub(super) fn without_consent(self) -> Self {
+        Self { asks_consent: false, ..self }
     }
 }
 
