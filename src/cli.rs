@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use url::Url;
 
-pub(crate) use agent::{AgentArgs, ChatArgs, ComposeArgs};
+pub(crate) use agent::{AgentArgs, ChatArgs, ComposeArgs, ConsentSetting};
 pub(crate) use authoring::{
     FmtArgs, ImportArazzoArgs, ImportArgs, ImportCommand, ImportGraphqlArgs, ImportOpenapiArgs,
     NewArgs,

@@ -21,8 +21,8 @@ mod strategy;
 mod tokens;
 
 pub use agent::{
-    AgentAnswer, AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentRequest, AgentRun,
-    AgentStatus, Candidate, Delegated, HookDecision, PassedOver, Pending,
+    AgentAction, AgentAnswer, AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentRequest,
+    AgentRun, AgentStatus, Candidate, Consent, Delegated, HookDecision, PassedOver, Pending,
 };
 pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
 pub use graph::{

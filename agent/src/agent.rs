@@ -3,12 +3,14 @@
 use a2s::api::{AgentAnswer, AgentEvent, AgentRequest};
 
 use crate::a2a::Peer;
+use crate::client::Client;
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::guard::Guard;
 use crate::model::Model;
 use crate::outside::Outside;
 use crate::registry::Registry;
+use crate::requester::Requester;
 use crate::state::StateStore;
 use crate::turn;
 
@@ -26,6 +28,9 @@ pub struct Source {
     pub registry: Registry,
     /// Gets its documents from that registry.
     pub executor: Executor,
+    /// Reaches both with the credentials of whichever requester a turn is taken for; none where
+    /// both are reached with credentials of the agent's own.
+    pub shared: Option<Client>,
 }
 
 /// Finds capabilities for what somebody wants, and has them run: the `A2SAgent` of the A2S text.
@@ -57,13 +62,30 @@ pub struct Agent {
     pub(crate) model: Option<Model>,
     pub(crate) peers: Vec<Peer>,
     pub(crate) candidates: usize,
+    /// Whether actions run without a question.
+    pub(crate) consent_off: bool,
 }
 
 impl Source {
     /// Registry and executor at one address.
     #[must_use]
-    pub fn at(client: crate::Client) -> Self {
-        Self { registry: Registry::new(client.clone()), executor: Executor::new(client) }
+    pub fn at(client: Client) -> Self {
+        let (registry, executor) = (Registry::new(client.clone()), Executor::new(client));
+        Self { registry, executor, shared: None }
+    }
+
+    /// Registry and executor at one address, which see each requester with its own credentials
+    /// (see [`Agent::acting_for`]). `client` has those for what is done for no requester.
+    #[must_use]
+    pub fn shared_at(client: Client) -> Self {
+        Self { shared: Some(client.clone()), ..Self::at(client) }
+    }
+
+    fn acting_for(&self, requester: &Requester) -> Self {
+        match &self.shared {
+            Some(client) => Self::shared_at(client.acting_for(requester)),
+            None => self.clone(),
+        }
     }
 }
 
@@ -73,7 +95,15 @@ impl Agent {
     pub fn new(outside: Outside) -> Self {
         let guard = Guard::new(None, outside.clone());
         let (sources, peers) = (Vec::new(), Vec::new());
-        Self { sources, guard, outside, model: None, peers, candidates: CANDIDATES }
+        Self {
+            sources,
+            guard,
+            outside,
+            model: None,
+            peers,
+            candidates: CANDIDATES,
+            consent_off: false,
+        }
     }
 
     /// Searches these, and no others.
@@ -89,6 +119,12 @@ impl Agent {
         Self { guard, ..self }
     }
 
+    /// Runs what is not known to be read-only without a question. Every answer says so.
+    #[must_use]
+    pub fn without_consent(self) -> Self {
+        Self { consent_off: true, ..self }
+    }
+
     /// Lets a language model read what somebody wants, and write what is answered.
     #[must_use]
     pub fn with_model(self, model: Model) -> Self {
@@ -100,6 +136,15 @@ impl Agent {
     #[must_use]
     pub fn with_peers(self, peers: impl IntoIterator<Item = Peer>) -> Self {
         Self { peers: peers.into_iter().collect(), ..self }
+    }
+
+    /// The same agent for one requester: guardians see who it is, and sources that are shared see its
+    /// credentials and no others.
+    #[must_use]
+    pub fn acting_for(&self, requester: &Requester) -> Self {
+        let sources = self.sources.iter().map(|source| source.acting_for(requester)).collect();
+        let guard = self.guard.acting_for(requester);
+        Self { sources, guard, ..self.clone() }
     }
 
     /// The same agent, which asks no other one.

@@ -5,7 +5,7 @@ mod sse;
 use std::time::Duration;
 
 use a2s::api::Problem;
-use a2s::{Diagnostic, Secret};
+use a2s::{Diagnostic, ON_BEHALF_OF, Secret};
 use futures::StreamExt as _;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 pub(crate) use sse::{Next, Sse};
+
+use crate::requester::Requester;
 
 /// The most bytes of an answer; a document has at most 1 MiB.
 const MAX_ANSWER: usize = 64 << 20;
@@ -68,6 +70,8 @@ pub struct Client {
     http: reqwest::Client,
     url: Url,
     token: Option<Secret>,
+    /// The end user that the holder of the token acts for.
+    on_behalf_of: Option<String>,
     /// The most bytes of an answer, and of an event of a stream.
     most: usize,
 }
@@ -91,7 +95,7 @@ impl Client {
             .user_agent(concat!("a2s/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| unreachable(url, &error))?;
-        Ok(Self { http, url: url.clone(), token, most: MAX_ANSWER })
+        Ok(Self { http, url: url.clone(), token, on_behalf_of: None, most: MAX_ANSWER })
     }
 
     /// Takes answers of at most so many bytes, and events of a stream as well.
@@ -109,6 +113,16 @@ impl Client {
     #[must_use]
     pub fn with_token(&self, token: Option<Secret>) -> Self {
         Self { token, ..self.clone() }
+    }
+
+    /// The same with the credentials of a requester; the connections are shared.
+    #[must_use]
+    pub fn acting_for(&self, requester: &Requester) -> Self {
+        Self {
+            token: requester.token().cloned(),
+            on_behalf_of: requester.on_behalf_of().map(str::to_owned),
+            ..self.clone()
+        }
     }
 
     /// The address.
@@ -139,6 +153,10 @@ impl Client {
     /// A request to a path below the address, with the token.
     pub fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
         let request = self.http.request(method, self.path(path));
+        let request = match &self.on_behalf_of {
+            Some(end_user) => request.header(ON_BEHALF_OF, end_user),
+            None => request,
+        };
         match &self.token {
             Some(token) => request.bearer_auth(token.reveal()),
             None => request,

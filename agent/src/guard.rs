@@ -11,13 +11,15 @@ use a2s::one_line;
 use aos::message::{
     A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider, Call,
     KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, McpStep, Message, MessageStep, Method,
-    Object, Part, Request, Role, Session, StepContext, TextPart,
+    Object, Part, Request, Role, Session, StepContext, TextPart, User,
 };
 use aos::{Guardians, Origin, Outcome, Verdict};
 use reqwest::header::HeaderMap;
+use serde_json::json;
 
 pub(crate) use self::hidden::Hidden;
 use crate::outside::Outside;
+use crate::requester::Requester;
 
 /// The longest words of a guardian that are told, in characters.
 const MAX_WORDS: usize = 500;
@@ -87,13 +89,21 @@ pub struct Guard {
     guardians: Option<Guardians>,
     agent: Agent,
     outside: Outside,
+    /// The party that all of it is done for.
+    requester: Requester,
 }
 
 impl Guard {
     /// Asks `guardians`, or nobody: then everything may pass, and is told as `unguarded`.
     #[must_use]
     pub fn new(guardians: Option<Guardians>, outside: Outside) -> Self {
-        Self { guardians, agent: identity(), outside }
+        Self { guardians, agent: identity(), outside, requester: Requester::anonymous() }
+    }
+
+    /// The same guardians, who are shown this requester as the user.
+    #[must_use]
+    pub fn acting_for(&self, requester: &Requester) -> Self {
+        Self { requester: requester.clone(), ..self.clone() }
     }
 
     /// A message of the user, before it is acted on, or of the agent, before it is shown
@@ -190,9 +200,15 @@ impl Guard {
             url: Some(url.to_owned()),
             ..A2aAgent::default()
         };
+        // The schema knows a party without an agent as two things at once, and so refuses it.
+        let unnamed = A2aAgent::default();
         let (from, to) = match way {
-            Way::Asked => (party(None, A2aRole::Client), party(Some(own), A2aRole::Server)),
-            Way::Answers => (party(Some(own), A2aRole::Server), party(None, A2aRole::Client)),
+            Way::Asked => {
+                (party(Some(unnamed), A2aRole::Client), party(Some(own), A2aRole::Server))
+            }
+            Way::Answers => {
+                (party(Some(own), A2aRole::Server), party(Some(unnamed), A2aRole::Client))
+            }
             Way::Asks { name, url } => {
                 (party(Some(own), A2aRole::Client), party(Some(peer(name, url)), A2aRole::Server))
             }
@@ -200,7 +216,12 @@ impl Guard {
                 (party(Some(peer(name, url)), A2aRole::Server), party(Some(own), A2aRole::Client))
             }
         };
-        A2aContext { from: Some(from), to: Some(to), ..A2aContext::default() }
+        let mut extra = Object::new();
+        extra.insert("user".to_owned(), json!({"id": self.requester.user_id()}));
+        if let Some(caller) = self.requester.caller_id() {
+            extra.insert("caller".to_owned(), json!({"id": caller}));
+        }
+        A2aContext { from: Some(from), to: Some(to), extra, ..A2aContext::default() }
     }
 
     /// Asks about anything. `follow` does what a guardian wants instead, or says why it cannot.
@@ -232,7 +253,15 @@ impl Guard {
 
     fn context(&self, scene: Scene<'_>) -> StepContext {
         let session = Session::new(scene.session.to_owned());
-        StepContext::new(self.agent.clone(), session, scene.turn, scene.step, self.outside.now())
+        let now = self.outside.now();
+        let mut context =
+            StepContext::new(self.agent.clone(), session, scene.turn, scene.step, now);
+        context.user = Some(User::new(self.requester.user_id().to_owned()));
+        if let Some(caller) = self.requester.caller_id() {
+            let caller = Object::from_iter([("id".to_owned(), caller.into())]);
+            context.extra.insert("caller".to_owned(), caller);
+        }
+        context
     }
 }
 

@@ -9,7 +9,7 @@ use a2s::{CallerHeaders, Door, Identified, Identify, Scope, Secret};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Extension, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
@@ -25,6 +25,7 @@ use utoipa_axum::routes;
 use crate::a2a::{self, Desk};
 use crate::agent::Agent;
 use crate::error::Error;
+use crate::requester::Requester;
 use crate::state::NoState;
 
 /// The largest body of a request, in bytes: a message, inputs and what is pending.
@@ -52,8 +53,9 @@ pub struct App {
 struct Document;
 
 impl App {
-    /// The agent for whoever shows `token`. What it does, it does with the tokens of its own
-    /// clients, so a service without a token lets everybody do what those may.
+    /// The agent for callers who show `token`. Sources that are shared see the credentials of each
+    /// caller; the others see those of the agent, so a service without a token lets everybody do
+    /// what those may.
     #[must_use]
     pub fn new(agent: Agent, token: Option<Secret>) -> Self {
         let door = Door::new(token);
@@ -108,12 +110,16 @@ fn routes() -> OpenApiRouter<App> {
     router.merge(a2a::routes())
 }
 
-async fn require_token(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn require_token(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
     let known = request.extensions().get::<Identified>();
     match app.door.admit(known, shown, Scope::Execute).await {
-        Ok(_) => next.run(request).await,
+        Ok(caller) => {
+            let requester = Requester::of(&caller, shown);
+            request.extensions_mut().insert(requester);
+            next.run(request).await
+        }
         Err(refusal) => Error::Shut(refusal).into_response(),
     }
 }
@@ -145,20 +151,21 @@ impl IntoResponse for Error {
 )]
 async fn take_turn(
     State(app): State<App>,
+    Extension(requester): Extension<Requester>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {
     let request: AgentRequest =
         serde_json::from_slice(&body).map_err(|error| Error::BadRequest(error.to_string()))?;
     let permit = app.admit()?;
+    let agent = app.agent.acting_for(&requester);
     let wants = |value: &str| value.contains("text/event-stream");
     if !headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(wants) {
-        let answer = app.agent.handle(request, &NoState, &mut |_| {}).await?;
+        let answer = agent.handle(request, &NoState, &mut |_| {}).await?;
         return Ok(Json(answer).into_response());
     }
     // The turn is driven by its own stream: when the client goes away, it is dropped with it.
     let (sender, mut events) = mpsc::unbounded_channel();
-    let agent = Arc::clone(&app.agent);
     let turn = async move {
         let mut tell = |event| {
             // The other end is this very stream.

@@ -39,6 +39,7 @@ mod model;
 mod outside;
 mod registry;
 mod remote;
+mod requester;
 mod state;
 mod turn;
 
@@ -53,4 +54,5 @@ pub use model::{Error as ModelError, Model};
 pub use outside::Outside;
 pub use registry::{Changes, Registry};
 pub use remote::{RemoteAgent, RemoteTurn};
+pub use requester::Requester;
 pub use state::{NoState, StateStore};

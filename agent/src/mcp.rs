@@ -23,8 +23,12 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2s::{CallerHeaders, Door, Identified, Refusal};
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -35,8 +39,10 @@ use self::listed::Listing;
 use self::presence::Presence;
 use self::server::{Server, Shared};
 use crate::client::Client;
+use crate::error::Error;
 use crate::guard::Guard;
 use crate::outside::Outside;
+use crate::requester::Requester;
 
 pub use bridge::{BridgeError, bridge};
 pub use listed::{Listed, ListedError};
@@ -49,13 +55,25 @@ const MAX_MESSAGE: usize = 1 << 20;
 pub struct Limits {
     /// How many sessions there may be; each is a task and its buffers.
     pub sessions: usize,
+    /// How many of them one principal may have.
+    pub of_principal: usize,
+    /// How many callers without a known token may have together.
+    pub of_anonymous: usize,
     /// How long a session is kept in which nothing happens.
     pub idle: Duration,
+    /// How long a session is kept in which nothing was asked since it was opened.
+    pub unused: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 256, idle: Duration::from_secs(30 * 60) }
+        Self {
+            sessions: 256,
+            of_principal: 64,
+            of_anonymous: 16,
+            idle: Duration::from_secs(30 * 60),
+            unused: Duration::from_secs(60),
+        }
     }
 }
 
@@ -64,15 +82,19 @@ impl Default for Limits {
 pub struct Config {
     /// Capabilities that are tools of their own.
     pub listed: Vec<Listed>,
+    /// Whether clients without forms run what is not known to be read-only without confirming it.
+    pub consent_off: bool,
 }
 
 /// `/mcp` over streamable HTTP, until `stop`.
 ///
 /// `client` reaches registry and executor with the
 /// owner's token, which is used to find what is [`Listed`] and for nothing else: a caller is shown
-/// with its own. Host, origin and token of callers are checked by whoever serves this.
+/// with its own. `door` knows the callers; one that it does not know is anonymous. Host and origin
+/// are checked by whoever serves this.
 pub fn routes(
     client: &Client,
+    door: Door,
     guard: Guard,
     outside: Outside,
     config: Config,
@@ -80,8 +102,26 @@ pub fn routes(
 ) -> Router {
     let facts = Facts::default();
     let listing = Listing::start(config.listed, client.clone(), facts.clone(), stop.clone());
-    let shared = Arc::new(Shared::new(client.with_token(None), guard, outside, facts, listing));
+    let shared = Shared::new(client.with_token(None), guard, outside, facts, listing);
+    let shared = if config.consent_off { shared.without_consent() } else { shared };
+    let shared = Arc::new(shared);
     over_http(move || Server::new(Arc::clone(&shared)), Limits::default(), stop)
+        .layer(from_fn_with_state(door, identify))
+}
+
+/// Finds the requester. The services decide what it may do, so a caller without a known token is
+/// anonymous here.
+async fn identify(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let known = request.extensions().get::<Identified>();
+    let requester = match door.identify(known, shown).await {
+        Ok(caller) => Requester::of(&caller, shown),
+        Err(Refusal::Missing | Refusal::Unknown) => Requester::unknown(shown),
+        Err(refusal) => return Error::Shut(refusal).into_response(),
+    };
+    request.extensions_mut().insert(requester);
+    next.run(request).await
 }
 
 /// Any MCP server at `/mcp`, within limits.
@@ -93,7 +133,7 @@ pub fn over_http<S: ServerHandler + Send + 'static>(
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(limits.idle);
     let sessions = Arc::new(sessions);
-    let presence = Presence::new(Arc::clone(&sessions), limits.sessions);
+    let presence = Presence::new(Arc::clone(&sessions), limits);
     let transport = StreamableHttpServerConfig::default()
         // Who serves this checks both, for every route alike.
         .disable_allowed_hosts()

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod chain;
+mod consent;
 mod delegate;
 mod find;
 mod phrase;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 
 use a2s::Document;
 use a2s::api::{
-    AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentRun, AgentStatus, Delegated,
-    HookDecision, Nearest, PassedOver, Pin,
+    AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentRun, AgentStatus, Consent,
+    Delegated, HookDecision, Nearest, PassedOver, Pin,
 };
 use aos::message::Role;
 use serde_json::Value;
@@ -36,6 +37,10 @@ struct Turn<'a> {
     id: Uuid,
     /// The same, as guardians see it.
     turn: String,
+    /// Why actions run without a question; none when they do not.
+    consent: Option<Consent>,
+    /// The same, once some have.
+    unconfirmed: Option<Consent>,
     runs: Vec<AgentRun>,
     passed_over: Vec<PassedOver>,
     delegated: Option<Delegated>,
@@ -72,8 +77,22 @@ pub(crate) async fn take(
     let session = request.session.clone().unwrap_or_else(|| agent.outside.new_id().to_string());
     let (runs, passed_over) = (Vec::new(), Vec::new());
     let (turn, delegated, documents) = (id.to_string(), None, Vec::new());
-    let mut turn =
-        Turn { agent, store, tell, session, id, turn, runs, passed_over, delegated, documents };
+    let given = request.consent.is_some().then_some(Consent::Given);
+    let consent = agent.consent_off.then_some(Consent::Off).or(given);
+    let mut turn = Turn {
+        agent,
+        store,
+        tell,
+        session,
+        id,
+        turn,
+        consent,
+        unconfirmed: None,
+        runs,
+        passed_over,
+        delegated,
+        documents,
+    };
     let ending = turn.go(request).await?;
     let answer = turn.answer(ending).await;
     (turn.tell)(AgentEvent::Answer(Box::new(answer.clone())));
@@ -93,6 +112,9 @@ fn check(request: &AgentRequest) -> Result<(), Error> {
     let pending = request.pending.as_ref();
     if pending.is_some_and(|pending| pending.query.len() > MAX_MESSAGE) {
         return Err(Error::BadRequest("`pending` has a query that nobody has sent".to_owned()));
+    }
+    if request.consent == Some(Consent::Off) {
+        return Err(Error::BadRequest("`consent` is `given`, or is left out".to_owned()));
     }
     let is_session = |name: &String| {
         (1..=MAX_SESSION).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
@@ -152,6 +174,7 @@ impl Turn<'_> {
         }
         let tasks = self.chain(tasks, &wish).await?;
         let prepared = self.prepare_all(tasks, &wish).await?;
+        self.confirm(&prepared, &wish)?;
         for (first, rest) in prepared {
             self.do_one(first, rest, &wish).await?;
         }
@@ -179,6 +202,36 @@ impl Turn<'_> {
         Ok(prepared)
     }
 
+    /// Asks for a yes to all actions that are not known to be read-only, unless the wish comes with
+    /// one, or none is wanted.
+    fn confirm(&mut self, prepared: &[(Prepared, Task)], wish: &Wish) -> Result<(), Stop> {
+        let acting = prepared.iter().filter(|(prepared, _)| prepared.action.is_some());
+        let acting: Vec<&Prepared> = acting.map(|(prepared, _)| prepared).collect();
+        let Some(first) = acting.first() else { return Ok(()) };
+        let actions: Vec<_> = acting.iter().filter_map(|it| it.action.clone()).collect();
+        let digest = consent::digest(&actions);
+        if wish.confirmed == Some(digest) {
+            return Ok(());
+        }
+        if let Some(consent) = self.consent {
+            self.unconfirmed = Some(consent);
+            let capabilities = actions.into_iter().map(|action| action.capability).collect();
+            (self.tell)(AgentEvent::Unconfirmed { consent, capabilities });
+            return Ok(());
+        }
+        let message = phrase::actions(&actions);
+        let mut question = first.question(wish);
+        question.actions = actions;
+        question.pending.consent = Some(digest);
+        for other in acting.iter().skip(1) {
+            for (name, value) in other.question(wish).pending.inputs {
+                question.pending.inputs.entry(name).or_insert(value);
+            }
+        }
+        let ending = Ending::new(AgentStatus::Asks, message);
+        Err(Ending { question: Some(question), ..ending }.into())
+    }
+
     /// Runs the best candidate of a task, or the next that may take its place.
     async fn do_one(&mut self, first: Prepared, mut rest: Task, wish: &Wish) -> Result<(), Stop> {
         let reach = first.reach.clone();
@@ -195,7 +248,8 @@ impl Turn<'_> {
             ready = self.next(&mut rest, wish).await?;
             // What was not meant at first may do more than was wanted. But a yes begins the turn
             // anew, and would repeat what was done.
-            if ready.reach.goes_beyond(&reach) {
+            let is_unasked = ready.action.is_some() && self.consent.is_none();
+            if is_unasked || ready.reach.goes_beyond(&reach) {
                 let nothing_ran = self.runs.is_empty();
                 let ending =
                     if nothing_ran { self.ask_consent(&ready, wish) } else { self.nothing_left() };
@@ -312,6 +366,7 @@ impl Turn<'_> {
             passed_over: std::mem::take(&mut self.passed_over),
             delegated,
             question,
+            consent: self.unconfirmed,
             nearest,
             decisions,
         }

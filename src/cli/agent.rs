@@ -11,6 +11,10 @@ Examples:
   a2s chat
   a2s chat \"what's the weather like in Paris?\"
   printf 'list dog breeds\\n' | a2s chat --json
+  a2s chat --yes \"tweet 'Hello'\"
+
+Before anything runs that is not known to be read-only, the agent shows it and asks; --yes answers
+in advance.
 
 `a2s up` has to run. Everything that is said, found and done is put to its guardians. A message as
 the argument is one turn: the command then ends with 1 when what was wanted is not done, and with 3
@@ -48,6 +52,9 @@ pub(crate) struct ChatArgs {
     /// An input that is known; the value is JSON where it can be
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
+    /// Run what is not known to be read-only without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) strategy: StrategyArgs,
 }
@@ -62,6 +69,16 @@ pub(crate) struct ComposeArgs {
     /// Publish the best chain
     #[arg(long)]
     pub(crate) publish: bool,
+}
+
+/// Whether actions are confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ConsentSetting {
+    /// On a yes to each.
+    Ask,
+    /// Never.
+    Off,
 }
 
 #[derive(Debug, Default, Args)]
@@ -81,6 +98,10 @@ pub(crate) struct AgentArgs {
     /// several times; one that needs a token has its place in the file: `[[agent.peers]]`
     #[arg(long = "peer", value_name = "URL")]
     pub(crate) peers: Vec<Url>,
+    /// Whether the agent asks before it runs what is not known to be read-only: `ask`, or `off`, which
+    /// every answer then says
+    #[arg(long, env = "A2S_CONSENT", value_name = "HOW")]
+    pub(crate) consent: Option<ConsentSetting>,
     /// Where other agents reach this service, when it is not where they say: the address of a proxy
     #[arg(long, env = "A2S_AGENT_URL", value_name = "URL")]
     pub(crate) agent_url: Option<Url>,

@@ -6,7 +6,9 @@ mod view;
 use std::path::PathBuf;
 
 use a2s::Field;
-use a2s::api::{AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentStatus, Pending};
+use a2s::api::{
+    AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentStatus, Consent, Pending,
+};
 use agent::RemoteAgent;
 use serde_json::{Map, Value};
 use tokio::signal;
@@ -19,6 +21,8 @@ use crate::commands::search::strategy;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
+/// What an empty line says to a question whether something may be done.
+const NO: &str = "no";
 /// What ends a session.
 const ENDS: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
@@ -29,18 +33,31 @@ pub(super) async fn chat(
     history: PathBuf,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let ChatArgs { message, session, inputs, strategy } = arguments;
+    let ChatArgs { message, session, inputs, yes, strategy } = arguments;
     let inputs = super::run::read_pairs(&inputs)?;
     let request = AgentRequest {
         session,
         inputs,
         strategy: strategy::parse(&strategy.strategy)?,
+        consent: yes.then_some(Consent::Given),
         ..AgentRequest::default()
     };
     let mut talk = Talk { agent: RemoteAgent::new(client.clone()), request, output };
     match message {
         Some(message) => {
-            let answer = talk.take_turn(message, None, Map::new()).await?;
+            let mut answer = talk.take_turn(message, None, Map::new()).await?;
+            // A person in front of a terminal is asked; a script says --yes.
+            while let Some(pending) = talk.unconfirmed(answer.as_ref()) {
+                let mut lines = Lines::open(history.clone())?;
+                if !lines.is_edited() {
+                    break;
+                }
+                let said = match lines.next(&view::prompt()).await? {
+                    Line::Text(text) if !text.trim().is_empty() => text,
+                    _ => NO.to_owned(),
+                };
+                answer = talk.take_turn(said, Some(pending), Map::new()).await?;
+            }
             match answer.as_ref().map(|answer| answer.status) {
                 Some(AgentStatus::Done | AgentStatus::Dropped) => Ok(()),
                 Some(AgentStatus::Denied) => Err(Failure::told(Exit::Denied)),
@@ -59,6 +76,12 @@ struct Talk<'o> {
 }
 
 impl Talk<'_> {
+    /// What belongs to the yes that an answer asks for; none when it asks for none.
+    fn unconfirmed(&self, answer: Option<&AgentAnswer>) -> Option<Pending> {
+        let question = answer?.question.as_ref().filter(|question| !question.actions.is_empty());
+        question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
+    }
+
     /// Turn after turn, until the lines end.
     async fn go(&mut self, history: PathBuf) -> Result<(), Failure> {
         let mut lines = Lines::open(history)?;
@@ -66,10 +89,15 @@ impl Talk<'_> {
             view::open().iter().for_each(|line| self.output.line(format_args!("{line}")));
         }
         let mut question: Option<AgentQuestion> = None;
+        // Those of the last answer: a yes to what they are for needs them again.
+        let mut kept = Map::new();
         loop {
             let message = match lines.next(&view::prompt()).await? {
                 Line::Text(text) if ENDS.contains(&text.trim()) => break,
-                Line::Text(text) if text.trim().is_empty() => continue,
+                Line::Text(text) if text.trim().is_empty() => match &question {
+                    Some(question) if !question.actions.is_empty() => NO.to_owned(),
+                    _ => continue,
+                },
                 Line::Text(text) => text,
                 // Whoever does not want to answer is not asked again.
                 Line::Interrupted if question.is_some() => {
@@ -84,8 +112,12 @@ impl Talk<'_> {
             }
             let (pending, secrets) = match question.take() {
                 None => (None, Map::new()),
-                Some(AgentQuestion { fields, pending, proposal: _ }) => {
-                    (Some(pending), lines.secrets(&secret_names(&fields)).await?)
+                Some(AgentQuestion { pending, actions, .. }) if !actions.is_empty() => {
+                    (Some(pending), std::mem::take(&mut kept))
+                }
+                Some(AgentQuestion { fields, pending, .. }) => {
+                    kept = lines.secrets(&secret_names(&fields)).await?;
+                    (Some(pending), kept.clone())
                 }
             };
             // What goes wrong with one turn does not end the conversation.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2s::{Identify, Secret};
+use a2s::{Door, Identify, Secret};
 use agent::a2a::Peer;
 use agent::{Agent, App, Client, Guard, Model, Outside, Source, mcp};
 use axum::Router;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::guardians::read_token;
-use crate::cli::AgentArgs;
+use crate::cli::{AgentArgs, ConsentSetting};
 use crate::client::TokenTransport;
 use crate::clock;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
@@ -31,6 +31,8 @@ pub(crate) struct AgentPart {
     pub(crate) peers: Vec<Place>,
     /// Where other agents reach this one.
     pub(crate) url: Option<Url>,
+    /// Whether actions run without a question.
+    pub(crate) consent_off: bool,
 }
 
 /// A registry and an executor at one address.
@@ -65,6 +67,7 @@ pub(super) struct Section {
     #[serde(default)]
     peers: Vec<Place>,
     url: Option<Url>,
+    consent: Option<ConsentSetting>,
 }
 
 impl Section {
@@ -95,12 +98,14 @@ impl Section {
         }
         let more = arguments.peers.iter();
         let more = more.map(|url| Place { url: url.clone(), token: None, token_file: None });
+        let consent_off = arguments.consent.or(self.consent) == Some(ConsentSetting::Off);
         Ok(AgentPart {
             places: self.registries.clone(),
             model,
-            mcp: mcp::Config { listed },
+            mcp: mcp::Config { listed, consent_off },
             peers: self.peers.iter().cloned().chain(more).collect(),
             url: arguments.agent_url.as_ref().or(self.url.as_ref()).cloned(),
+            consent_off,
         })
     }
 }
@@ -129,8 +134,9 @@ impl AgentPart {
         let guardians = guardian.open().map_err(|error| failed(&error))?;
         let outside = outside();
         let guard = Guard::new(guardians, outside.clone());
-        let mcp = mcp::routes(&own, guard.clone(), outside.clone(), self.mcp, stop.clone());
-        let mut sources = vec![Source::at(own)];
+        let door = Door::new(Some(token.clone())).with(Arc::clone(&others));
+        let mcp = mcp::routes(&own, door, guard.clone(), outside.clone(), self.mcp, stop.clone());
+        let mut sources = vec![Source::shared_at(own)];
         for place in self.places {
             sources.push(Source::at(Client::new(&place.url, place.token()?)?));
         }
@@ -140,6 +146,9 @@ impl AgentPart {
         }
         let mut agent =
             Agent::new(outside).use_registries(sources).guarded_by(guard).with_peers(peers);
+        if self.consent_off {
+            agent = agent.without_consent();
+        }
         if let Some(ModelPart { url, name, key }) = self.model {
             agent = agent.with_model(Model::new(&url, name, key).map_err(|error| failed(&error))?);
         }

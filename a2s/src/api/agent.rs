@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     DecisionSource, Event, Nearest, Pin, PlanAnswer, RunError, RunStatus, SearchFilters, Strategy,
 };
+use crate::checksum::Digest;
 use crate::interface::Field;
 use crate::name::CapabilityName;
 
@@ -35,6 +36,36 @@ pub struct AgentRequest {
     /// What must hold for every capability that is considered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<SearchFilters>,
+    /// `given` when the caller confirms every action of this turn in advance. Else the agent asks
+    /// before it runs what is not known to be read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<Consent>,
+}
+
+/// Why actions run without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Consent {
+    /// The request gave consent in advance.
+    Given,
+    /// The configuration of the agent asks for none.
+    Off,
+}
+
+/// An action that is not known to be read-only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentAction {
+    /// The capability that would run.
+    pub capability: Pin,
+    /// What it does.
+    pub description: String,
+    /// What it sends: method, address, and the tool of an MCP server.
+    pub requests: Vec<String>,
+    /// The hosts that it sends to.
+    pub hosts: Vec<String>,
+    /// Its inputs; those that are secret read `(secret)`.
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
 }
 
 /// What the agent has to know again when its question is answered. No secret is part of it.
@@ -51,6 +82,11 @@ pub struct Pending {
     pub inputs: Map<String, Value>,
     /// The inputs that were asked for; none when a yes was.
     pub missing: Vec<String>,
+    /// The digest of the actions that a yes confirms: capabilities with their checksums, and inputs.
+    /// A yes to other actions asks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub consent: Option<Digest>,
 }
 
 /// What happens in a turn.
@@ -125,6 +161,13 @@ pub enum AgentEvent {
         url: String,
         /// What it says that it can do.
         skill: String,
+    },
+    /// Actions run without a question.
+    Unconfirmed {
+        /// The reason.
+        consent: Consent,
+        /// The capabilities.
+        capabilities: Vec<Pin>,
     },
     /// This one is not used, and the next is tried if there is one.
     PassedOver(PassedOver),
@@ -203,6 +246,9 @@ pub struct AgentAnswer {
     /// What the agent asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<AgentQuestion>,
+    /// Why actions ran without a question, where some did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<Consent>,
     /// What was nearest when nothing fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<Nearest>,
@@ -265,6 +311,9 @@ pub struct AgentQuestion {
     /// What is proposed, when nothing that is published does all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<AgentProposal>,
+    /// The actions that a yes confirms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<AgentAction>,
     /// What comes with the answer.
     pub pending: Pending,
 }

@@ -6,6 +6,7 @@ mod work;
 
 use std::sync::Arc;
 
+use a2s::Principal;
 use a2s::api::CapabilitySummary;
 use aos::message::A2aMethod;
 use futures::StreamExt as _;
@@ -23,6 +24,7 @@ use super::wire::Version;
 use crate::agent::Agent;
 use crate::client::Error as ClientError;
 use crate::guard::{Denial, Hidden, Way};
+use crate::requester::Requester;
 use crate::turn::reply::is_consent;
 
 /// Where other agents are served. What it does, it does as any turn of the agent.
@@ -30,8 +32,11 @@ use crate::turn::reply::is_consent;
 pub(crate) struct Desk {
     /// Without peers: what came from another agent goes to no third one, which may be the first.
     agent: Arc<Agent>,
-    tasks: Tasks,
+    /// All tasks, of all requesters.
+    tasks: Arc<Tasks>,
     turns: Arc<Semaphore>,
+    /// The party that asks, whose tasks alone it sees.
+    owner: Option<Principal>,
 }
 
 /// What is answered to a request.
@@ -51,7 +56,18 @@ struct Ticket {
 impl Desk {
     /// As many turns are taken at once as `turns` has permits.
     pub(crate) fn new(agent: Agent, turns: Arc<Semaphore>) -> Self {
-        Self { agent: Arc::new(agent.without_peers()), tasks: Tasks::default(), turns }
+        let (agent, tasks) = (Arc::new(agent.without_peers()), Arc::default());
+        Self { agent, tasks, turns, owner: None }
+    }
+
+    /// The same desk for one requester.
+    pub(super) fn acting_for(&self, requester: &Requester) -> Arc<Self> {
+        Arc::new(Self {
+            agent: Arc::new(self.agent.acting_for(requester)),
+            tasks: Arc::clone(&self.tasks),
+            turns: Arc::clone(&self.turns),
+            owner: requester.principal().cloned(),
+        })
     }
 
     /// What is published, as far as a card has room for it, and whether there is more.
@@ -241,7 +257,8 @@ impl Desk {
     fn reject(&self, incoming: Incoming, denial: &Denial) -> Result<Task, Fault> {
         let (id, now) = (self.agent.outside.new_id(), self.agent.outside.now());
         let context = incoming.context.unwrap_or_else(|| self.agent.outside.new_id().to_string());
-        let entry = self.tasks.open(id, context, now).map_err(|NoRoom| busy())?;
+        let entry =
+            self.tasks.open(id, self.owner.clone(), context, now).map_err(|NoRoom| busy())?;
         let words = format!("I may not act on this: {denial}");
         let message = Some(self.say(&entry, vec![Part::Text(words)]));
         let status = Status { state: TaskState::Rejected, message, timestamp: Some(now) };
@@ -250,7 +267,7 @@ impl Desk {
     }
 
     fn find(&self, id: Uuid) -> Result<Arc<Entry>, Fault> {
-        let entry = self.tasks.get(id, self.agent.outside.now());
+        let entry = self.tasks.get(id, self.owner.as_ref(), self.agent.outside.now());
         entry.ok_or_else(no_task)
     }
 
@@ -335,7 +352,8 @@ fn busy() -> Fault {
     Fault::new(Kind::Busy, "too much is done at once: try again later")
 }
 
-/// One answer for ids that were never given, are forgotten, or are no ids at all.
+/// One answer for ids that were never given, are forgotten, belong to another party, or are no ids at
+/// all.
 fn no_task() -> Fault {
     Fault::new(Kind::NoTask, "there is no such task, or not any more")
 }

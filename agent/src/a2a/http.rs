@@ -1,7 +1,6 @@
 //! The card at `/.well-known/agent-card.json`, and JSON-RPC at `/a2a`.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Digest;
@@ -10,7 +9,7 @@ use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -26,6 +25,7 @@ use super::desk::Answer;
 use super::rpc::{Fault, Kind};
 use crate::error::Error;
 use crate::http::App;
+use crate::requester::Requester;
 
 /// The largest request, in bytes: a message with its inputs.
 const MAX_BODY: usize = 256 << 10;
@@ -121,6 +121,7 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
 )]
 async fn answer_call(
     State(app): State<App>,
+    Extension(requester): Extension<Requester>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
@@ -130,7 +131,7 @@ async fn answer_call(
     };
     // A header that is no text names no version.
     let version = headers.get(VERSION).map(|version| version.to_str().unwrap_or("?"));
-    match Arc::clone(app.desk()).answer(&body, version).await {
+    match app.desk().acting_for(&requester).answer(&body, version).await {
         Answer::One(answer) => Json(answer).into_response(),
         Answer::Stream(answers) => {
             let events = answers.map(|answer| Ok::<_, Infallible>(event(&answer)));

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use a2s::Principal;
 use a2s::api::Pending;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -17,6 +18,8 @@ use super::model::{Message, Part, Status, Task, TaskState, Update};
 /// The most tasks that are kept. Those that nothing happens to make room, the oldest first; where
 /// there are none, no further task is taken on.
 pub(super) const MAX_TASKS: usize = 256;
+/// The most of them that are kept for one principal.
+pub(super) const MAX_OWNED: usize = 64;
 /// How long a task is kept, and a question waits for its answer, after something happened to it.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// The most messages that are kept of what was said before, and about as many bytes of them: the last
@@ -36,6 +39,8 @@ pub(super) struct Tasks {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: Uuid,
+    /// The party that asked for it; none where a service asks nobody for a token.
+    owner: Option<Principal>,
     pub(super) context: String,
     inner: Mutex<Inner>,
     /// How many updates there are.
@@ -53,7 +58,8 @@ struct Inner {
     touched: Timestamp,
 }
 
-/// There is no room for another task: something happens to all that are kept.
+/// There is no room for another task: something happens to all that are kept, or to all of the same
+/// principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
@@ -66,6 +72,7 @@ impl Tasks {
     pub(super) fn open(
         &self,
         id: Uuid,
+        owner: Option<Principal>,
         context: String,
         now: Timestamp,
     ) -> Result<Arc<Entry>, NoRoom> {
@@ -80,22 +87,31 @@ impl Tasks {
         };
         let (updates, pending, open, work) = (Vec::new(), None, Vec::new(), None);
         let inner = Mutex::new(Inner { task, updates, pending, open, work, touched: now });
-        let entry = Arc::new(Entry { id, context, inner, changed: watch::Sender::new(0) });
+        let entry = Arc::new(Entry { id, owner, context, inner, changed: watch::Sender::new(0) });
         let mut known = self.lock();
         known.retain(|_, entry| !entry.may_go(Some(now)));
+        let owned = |other: &Entry| other.owner.is_some() && other.owner == entry.owner;
+        while known.values().filter(|other| owned(other)).count() >= MAX_OWNED {
+            let oldest = oldest_idle(known.values().filter(|other| owned(other)));
+            known.remove(&oldest.ok_or(NoRoom)?);
+        }
         while known.len() >= MAX_TASKS {
-            let idle = known.values().filter(|entry| entry.may_go(None));
-            let oldest = idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id);
+            let oldest = oldest_idle(known.values());
             known.remove(&oldest.ok_or(NoRoom)?);
         }
         known.insert(id, Arc::clone(&entry));
         Ok(entry)
     }
 
-    /// A task that is still known.
-    pub(super) fn get(&self, id: Uuid, now: Timestamp) -> Option<Arc<Entry>> {
+    /// A task of `owner` that is still known.
+    pub(super) fn get(
+        &self,
+        id: Uuid,
+        owner: Option<&Principal>,
+        now: Timestamp,
+    ) -> Option<Arc<Entry>> {
         let entry = self.lock().get(&id).map(Arc::clone)?;
-        (!entry.may_go(Some(now))).then_some(entry)
+        (entry.owner.as_ref() == owner && !entry.may_go(Some(now))).then_some(entry)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Entry>>> {
@@ -239,6 +255,12 @@ impl Entry {
             seen += 1;
         }
     }
+}
+
+/// The task that makes room: of those that nothing happens to, the one that was touched first.
+fn oldest_idle<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> Option<Uuid> {
+    let idle = entries.filter(|entry| entry.may_go(None));
+    idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id)
 }
 
 /// How many of the first messages of a history are not kept.

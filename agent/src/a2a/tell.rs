@@ -66,6 +66,9 @@ pub(super) fn progress(event: &AgentEvent) -> Option<String> {
             format!("{} is passed over: {}", passed.capability.name, passed.message)
         }
         AgentEvent::Degraded { message } => message.clone(),
+        AgentEvent::Unconfirmed { .. } => {
+            "No confirmation is asked for: consent is off.".to_owned()
+        }
         _ => return None,
     };
     Some(one_line(&text, MAX_WORDS))
@@ -112,7 +115,10 @@ fn state(answer: &AgentAnswer) -> TaskState {
 
 /// What is asked for, so that a program can answer: by a data part `{"inputs": …}`.
 fn fields(question: &AgentQuestion) -> Value {
-    let fields = json!({ "fields": question.fields });
+    let mut fields = json!({ "fields": question.fields });
+    if !question.actions.is_empty() {
+        fields["actions"] = json!(question.actions);
+    }
     if fields.to_string().len() <= MAX_FIELDS {
         return fields;
     }

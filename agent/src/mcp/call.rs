@@ -208,7 +208,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
     let found = turn.registry.search(&request).await?;
     let Exchange { session, turn: id, .. } = turn.exchange;
     let scene = Scene { session, turn: id, step: "search" };
-    let hits = turn.shared.guard.knowledge(scene, &intent, found.capabilities).await.outcome;
+    let hits = turn.exchange.guard.knowledge(scene, &intent, found.capabilities).await.outcome;
     let hits = hits.map_err(|denial| Refusal::of_guardian("what was found", &denial.message))?;
     let hit = |hit: &a2s::api::Hit| Hit {
         name: hit.name.to_string(),
@@ -305,22 +305,34 @@ async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, 
     Ok(told(what, &answer))
 }
 
+/// Takes the argument out that says that the user has confirmed a run.
+fn take_confirmed(arguments: &mut JsonObject) -> Result<Option<Digest>, Refusal> {
+    match arguments.remove(execute::CONFIRM) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(digest)) => read_digest(&digest).map(Some),
+        Some(_) => read_digest("").map(Some),
+    }
+}
+
 async fn execute(arguments: JsonObject, turn: &mut Turn<'_>) -> Result<CallToolResponse, Refusal> {
-    let ExecuteArgs { name, version, digest, inputs, plan, session } = read(arguments)?;
+    let ExecuteArgs { name, version, digest, inputs, plan, session, a2s_confirm } =
+        read(arguments)?;
+    let confirmed = a2s_confirm.as_deref().map(read_digest).transpose()?;
     let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
     let plan = plan.as_deref().map(read_digest).transpose()?;
     let session = turn.session(session);
-    execute::execute(turn, Wanted::new(fact, inputs, session, plan)).await
+    execute::execute(turn, Wanted::new(fact, inputs, session, plan).confirmed(confirmed)).await
 }
 
 async fn execute_listed(
     listed: &ListedTool,
-    inputs: JsonObject,
+    mut inputs: JsonObject,
     turn: &mut Turn<'_>,
 ) -> Result<CallToolResponse, Refusal> {
+    let confirmed = take_confirmed(&mut inputs)?;
     let fact = turn.shared.facts.of_pin(&turn.registry, &listed.pin).await?;
     let session = turn.session(None);
-    execute::execute(turn, Wanted::new(fact, inputs, session, None)).await
+    execute::execute(turn, Wanted::new(fact, inputs, session, None).confirmed(confirmed)).await
 }
 
 async fn verify(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, Refusal> {

@@ -25,6 +25,8 @@ use super::tools::{Failure, Input, Ran};
 
 /// The code of a run that is refused because an input is missing.
 const MISSING_INPUT: &str = "A2S320";
+/// The argument that says that the user has confirmed a run.
+pub(super) const CONFIRM: &str = "a2s_confirm";
 /// How often a person is asked for inputs in one call.
 const ROUNDS: usize = 2;
 /// How many requests of a plan a person is shown, and how much of their inputs.
@@ -42,6 +44,8 @@ pub(super) struct Wanted {
     session: Option<String>,
     /// The digest of the plan that was shown.
     plan: Option<Digest>,
+    /// The digest of the plan that the user has confirmed.
+    confirmed: Option<Digest>,
 }
 
 impl Wanted {
@@ -51,7 +55,11 @@ impl Wanted {
         session: Option<String>,
         plan: Option<Digest>,
     ) -> Self {
-        Self { fact, inputs, filled: JsonObject::new(), session, plan }
+        Self { fact, inputs, filled: JsonObject::new(), session, plan, confirmed: None }
+    }
+
+    pub(super) fn confirmed(self, confirmed: Option<Digest>) -> Self {
+        Self { confirmed, ..self }
     }
 
     fn fill(&mut self, values: JsonObject) {
@@ -109,8 +117,9 @@ async fn prepare(turn: &mut Turn<'_>, wanted: &mut Wanted) -> Result<Next, Refus
     let fact = Arc::clone(&wanted.fact);
     let is_harmless = fact.own_read_only && !fact.interface.uses_others;
     let can_be_asked = turn.person.can_be_asked();
-    let needs_approval = can_be_asked && !is_harmless;
-    if !can_be_asked && wanted.plan.is_none() {
+    let asks = can_be_asked || turn.shared.asks_consent;
+    let needs_approval = asks && !is_harmless;
+    if !can_be_asked && !needs_approval && wanted.plan.is_none() {
         // The executor says what is missing.
         return Ok(Next::Start(Box::new(by_name(wanted))));
     }
@@ -133,11 +142,12 @@ async fn prepare(turn: &mut Turn<'_>, wanted: &mut Wanted) -> Result<Next, Refus
             // The executor has the words and the code for it.
             return Ok(Next::Start(Box::new(by_name(wanted))));
         };
-        if needs_approval
-            && changes_something(turn, &plan).await
-            && let Some(question) = approve(turn, wanted, &plan).await?
-        {
-            return Ok(Next::Later(question));
+        if needs_approval && changes_something(turn, &plan).await {
+            if !can_be_asked {
+                confirm(wanted, &plan)?;
+            } else if let Some(question) = approve(turn, wanted, &plan).await? {
+                return Ok(Next::Later(question));
+            }
         }
         let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
         return Ok(Next::Start(Box::new(request)));
@@ -270,6 +280,21 @@ async fn approve(
     }
 }
 
+/// Lets a call pass that comes with the digest of this very plan; else tells what would be done.
+fn confirm(wanted: &Wanted, plan: &PlanAnswer) -> Result<(), Refusal> {
+    if plan.digest.is_some() && wanted.confirmed == plan.digest {
+        return Ok(());
+    }
+    let digest = plan.digest.map(|digest| digest.to_string()).unwrap_or_default();
+    let message =
+        format!("nothing was run: the user has to confirm this. {}", in_words(wanted, plan));
+    let hint = format!(
+        "Show this to the user. On a yes, call it again with the same arguments and \
+         `{CONFIRM}`: \"{digest}\"."
+    );
+    Err(Refusal::of_caller(message, hint).with_details(json!({ CONFIRM: digest })))
+}
+
 /// What a person approves of.
 fn in_words(wanted: &Wanted, plan: &PlanAnswer) -> String {
     let fact = &wanted.fact;
@@ -384,7 +409,10 @@ fn told(turn: &Turn<'_>, fact: &Fact, run: Run) -> CallToolResult {
     if run.status == RunStatus::Succeeded {
         let services: Vec<_> = fact.interface.services.iter().map(ToString::to_string).collect();
         let mark = turn.shared.outside.new_id().to_string();
-        let preface = format!("{} succeeded.", answer.name);
+        let is_harmless = fact.own_read_only && !fact.interface.uses_others;
+        let is_unasked = !turn.shared.asks_consent && !turn.person.can_be_asked() && !is_harmless;
+        let note = if is_unasked { " It ran without confirmation: consent is off." } else { "" };
+        let preface = format!("{} succeeded.{note}", answer.name);
         return told_as_data(&preface, &answer, &services.join(", "), &mark);
     }
     let words = match &run.error {

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ask::is_yes;
+use super::execute::CONFIRM;
 use super::server::Shared;
-use crate::guard::{Hidden, NOBODY_ELSE, Scene};
+use crate::guard::{Guard, Hidden, NOBODY_ELSE, Scene};
 
 /// The longest words of a guardian that are told.
 const MAX_WORDS: usize = 500;
@@ -28,6 +29,8 @@ pub(super) struct Inputs {
 /// A message and its answer, as the guardians see them.
 pub(super) struct Exchange<'a> {
     pub(super) shared: &'a Shared,
+    /// The guardians of the caller.
+    pub(super) guard: &'a Guard,
     pub(super) session: &'a str,
     pub(super) id: RequestId,
     pub(super) method: &'static str,
@@ -41,20 +44,22 @@ impl<'a> Exchange<'a> {
     /// A message that begins a turn.
     pub(super) fn new(
         shared: &'a Shared,
+        guard: &'a Guard,
         session: &'a str,
         id: RequestId,
         method: &'static str,
         turn: String,
     ) -> Self {
-        Self { shared, session, id, method, turn, prefix: String::new() }
+        Self { shared, guard, session, id, method, turn, prefix: String::new() }
     }
 
     /// A request to the client within the same turn, the `number`th. `id` stands for the one that it
     /// gets when it is sent.
     pub(super) fn within(&self, number: usize, id: RequestId, method: &'static str) -> Self {
         let prefix = format!("ask-{number}-");
-        let (shared, session, turn) = (self.shared, self.session, self.turn.clone());
-        Self { shared, session, id, method, turn, prefix }
+        let Self { shared, guard, session, .. } = *self;
+        let turn = self.turn.clone();
+        Self { shared, guard, session, id, method, turn, prefix }
     }
 
     /// The params that are used: as they came, or as the guardians want them. They have `inputs`
@@ -108,7 +113,7 @@ impl<'a> Exchange<'a> {
     async fn ask(&self, step: &str, message: JsonObject) -> Result<Option<JsonObject>, String> {
         let step = format!("{}{step}", self.prefix);
         let scene = Scene { session: self.session, turn: &self.turn, step: &step };
-        let guarded = self.shared.guard.mcp(scene, message.clone()).await;
+        let guarded = self.guard.mcp(scene, message.clone()).await;
         let used = guarded.outcome.map_err(|denial| denial.message)?;
         if used == message {
             return Ok(None);
@@ -145,7 +150,10 @@ fn yeses(message: &Value) -> BTreeSet<&str> {
     let says_yes = |answer: &Value| ElicitResult::deserialize(answer).is_ok_and(|it| is_yes(&it));
     let answers = message.get("inputResponses").and_then(Value::as_object);
     let answers = answers.into_iter().flatten().filter(|(_, answer)| says_yes(answer));
-    answers.map(|(key, _)| key.as_str()).chain(says_yes(message).then_some("")).collect()
+    // A client without forms says yes by an argument.
+    let confirmed = message.get("arguments").and_then(|arguments| arguments.get(CONFIRM)?.as_str());
+    let answers = answers.map(|(key, _)| key.as_str());
+    answers.chain(says_yes(message).then_some("")).chain(confirmed).collect()
 }
 
 impl Inputs {
@@ -194,6 +202,13 @@ mod tests {
         for other in [json!({"action": {"accept": null}}), json!(["accept", null, null])] {
             check(&said, json!({"b": other}), false);
         }
+
+        let confirmed = |digest: &str| json!({"name": "t", "arguments": {CONFIRM: digest}});
+        let with = |before: &Value, after| wanted::<CallToolRequestParams>(before, after);
+        assert!(with(&confirmed("a"), confirmed("a")).is_ok());
+        assert!(with(&confirmed("a"), json!({"name": "t", "arguments": {}})).is_ok());
+        assert!(with(&confirmed("a"), confirmed("b")).is_err());
+        assert!(with(&json!({"name": "t"}), confirmed("a")).is_err());
 
         assert!(wanted::<ElicitResult>(&yes, no.clone()).is_ok());
         assert!(wanted::<ElicitResult>(&no, no.clone()).is_ok());

@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::object;
+use super::execute::CONFIRM;
 use super::facts::{Fact, Facts};
 use super::tools::Own;
 use crate::client::{Client, Error as ClientError};
@@ -251,7 +252,17 @@ impl Listed {
 fn tool(fact: &Fact, release: &CapabilitySummary) -> Tool {
     let mut schema = object(fact.interface.to_json_schema(fact.name.as_str(), &fact.description));
     let mut part = |name: &str| object(schema.remove(name).unwrap_or_default());
-    let (input, output) = (part("input"), part("output"));
+    let (mut input, output) = (part("input"), part("output"));
+    if !fact.interface.read_only
+        && let Some(Value::Object(properties)) = input.get_mut("properties")
+    {
+        let confirm = json!({
+            "type": "string",
+            "description": "What a refused call named: that the user has confirmed exactly this \
+                            run. Ask the user first",
+        });
+        properties.entry(CONFIRM).or_insert(confirm);
+    }
     let read_only = fact.interface.read_only;
     let idempotent = fact.own_idempotent && !fact.interface.uses_others;
     // Whoever changes something may destroy something: no document says that it does not.

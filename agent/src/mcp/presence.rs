@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use a2s::Principal;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
@@ -19,9 +20,14 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::Limits;
+use crate::requester::Requester;
+
 /// How long a client may be without any connection; longer than it takes to come back.
 const GRACE: Duration = Duration::from_secs(10);
 const SESSION: &str = "mcp-session-id";
+/// The id of no session: those are UUIDs.
+const NO_SUCH: &str = "none";
 /// The first version of the protocol that has no sessions.
 const WITHOUT_SESSIONS: &str = "2026-07-28";
 
@@ -29,9 +35,15 @@ const WITHOUT_SESSIONS: &str = "2026-07-28";
 #[derive(Clone)]
 pub(super) struct Presence {
     manager: Arc<LocalSessionManager>,
-    max_sessions: usize,
+    limits: Limits,
     sessions: Arc<Mutex<BTreeMap<String, Arc<Session>>>>,
+    /// The party that opened each session, and how many requests came in it. The first says that the
+    /// client is ready.
+    owners: Arc<Mutex<BTreeMap<String, (Owner, usize)>>>,
 }
+
+/// The principal that opened a session; none for a caller without a known token.
+type Owner = Option<Principal>;
 
 /// One session.
 #[derive(Debug, Default)]
@@ -69,8 +81,8 @@ impl Drop for CallUnderWay {
 }
 
 impl Presence {
-    pub(super) fn new(manager: Arc<LocalSessionManager>, max_sessions: usize) -> Self {
-        Self { manager, max_sessions, sessions: Arc::default() }
+    pub(super) fn new(manager: Arc<LocalSessionManager>, limits: Limits) -> Self {
+        Self { manager, limits, sessions: Arc::default(), owners: Arc::default() }
     }
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
@@ -85,14 +97,55 @@ impl Presence {
         Connection { presence: self.clone(), id: id.to_owned(), session }
     }
 
-    async fn known(&self) -> usize {
-        self.manager.sessions.read().await.len()
+    fn owners(&self) -> MutexGuard<'_, BTreeMap<String, (Owner, usize)>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `owner` may open one more session.
+    async fn has_room(&self, owner: &Owner) -> bool {
+        let known = self.manager.sessions.read().await;
+        let mut owners = self.owners();
+        owners.retain(|id, _| known.contains_key(id.as_str()));
+        let own = owners.values().filter(|(other, _)| other == owner).count();
+        let most = match owner {
+            Some(_) => self.limits.of_principal,
+            None => self.limits.of_anonymous,
+        };
+        known.len() < self.limits.sessions && own < most
+    }
+
+    /// Whether a session is known, and was opened by `owner`; then the request is counted.
+    async fn belongs(&self, id: &str, owner: &Owner) -> bool {
+        let is_known = self.manager.sessions.read().await.contains_key(id);
+        match self.owners().get_mut(id) {
+            Some((opener, requests)) if is_known && opener == owner => {
+                *requests += 1;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Ends a session that has just been opened, if it is one too many.
-    async fn keeps(&self, opened: &HeaderMap) -> bool {
+    async fn keeps(&self, opened: &HeaderMap, owner: Owner) -> bool {
         let Some(id) = header(opened, SESSION) else { return true };
-        if self.known().await <= self.max_sessions {
+        let known = self.manager.sessions.read().await.len();
+        // Counting and taking a place hold the same lock.
+        let is_taken = {
+            let mut owners = self.owners();
+            let own = owners.values().filter(|(other, _)| *other == owner).count();
+            let most = match owner {
+                Some(_) => self.limits.of_principal,
+                None => self.limits.of_anonymous,
+            };
+            let has_room = known <= self.limits.sessions && own < most;
+            if has_room {
+                owners.insert(id.to_owned(), (owner, 0));
+            }
+            has_room
+        };
+        if is_taken {
+            self.expect_use(id.to_owned());
             return true;
         }
         // One that cannot be ended ends by itself: nothing is ever said in it.
@@ -100,7 +153,21 @@ impl Presence {
         false
     }
 
+    /// Ends a session in which nothing is asked for a while after it was opened.
+    fn expect_use(&self, id: String) {
+        let presence = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(presence.limits.unused).await;
+            let is_used = presence.owners().get(&id).is_some_and(|(_, requests)| *requests > 1);
+            if !is_used {
+                presence.leave(&id);
+                let _ = presence.manager.close_session(&id.into()).await;
+            }
+        });
+    }
+
     fn leave(&self, id: &str) {
+        self.owners().remove(id);
         if let Some(session) = self.sessions().remove(id) {
             session.gone.cancel();
         }
@@ -145,18 +212,21 @@ pub(super) async fn watch(
     mut request: Request,
     next: Next,
 ) -> Response {
+    let requester = request.extensions().get::<Requester>();
+    let owner = requester.and_then(|requester| requester.principal().cloned());
     let Some(id) = header(request.headers(), SESSION).map(str::to_owned) else {
         let version = header(request.headers(), "mcp-protocol-version").unwrap_or_default();
         let begins = request.method() == Method::POST && version < WITHOUT_SESSIONS;
-        if begins && presence.known().await >= presence.max_sessions {
+        if begins && !presence.has_room(&owner).await {
             return too_many();
         }
         let response = next.run(request).await;
         // `initialize` opens one whatever version it names, and several may have come at once.
-        return if presence.keeps(response.headers()).await { response } else { too_many() };
+        return if presence.keeps(response.headers(), owner).await { response } else { too_many() };
     };
-    if !presence.manager.sessions.read().await.contains_key(id.as_str()) {
-        // The transport says that it is not known.
+    if !presence.belongs(&id, &owner).await {
+        // The transport says that there is no such session, whether there is one or not.
+        request.headers_mut().insert(SESSION, HeaderValue::from_static(NO_SUCH));
         return next.run(request).await;
     }
     if request.method() == Method::DELETE {

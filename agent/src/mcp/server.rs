@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use a2s::{Secret, bearer};
-use http::header::AUTHORIZATION;
 use http::request::Parts;
 use rmcp::RoleServer;
 use rmcp::handler::server::ServerHandler;
@@ -30,6 +28,7 @@ use super::tools;
 use crate::client::Client;
 use crate::guard::Guard;
 use crate::outside::Outside;
+use crate::requester::Requester;
 
 /// How many calls do something at the same time; the others wait for their turn. Each holds a few
 /// connections.
@@ -57,6 +56,8 @@ pub(super) struct Shared {
     pub(super) listing: Listing,
     pub(super) at_once: Arc<Semaphore>,
     everybody: Arc<Session>,
+    /// Whether clients without forms confirm what is not known to be read-only.
+    pub(super) asks_consent: bool,
 }
 
 impl Shared {
@@ -68,7 +69,14 @@ impl Shared {
         listing: Listing,
     ) -> Self {
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
-        Self { client, guard, outside, facts, listing, at_once, everybody: Arc::default() }
+        let everybody = Arc::default();
+        let asks_consent = true;
+        Self { client, guard, outside, facts, listing, at_once, everybody, asks_consent }
+    }
+
+    /// The same without a question to clients that have no forms.
+    pub(super) fn without_consent(self) -> Self {
+        Self { asks_consent: false, ..self }
     }
 }
 
@@ -86,6 +94,8 @@ pub(super) struct Caller {
     pub(super) client: Client,
     /// The session, when the transport has one.
     pub(super) session: Option<String>,
+    /// The guardians, who see the caller as the user.
+    guard: Guard,
     presence: Option<Arc<Session>>,
 }
 
@@ -95,9 +105,11 @@ impl Caller {
         let header = |name: &str| {
             parts.and_then(|parts| parts.headers.get(name)).and_then(|value| value.to_str().ok())
         };
-        let token = bearer(header(AUTHORIZATION.as_str())).map(Secret::new);
+        let known = parts.and_then(|parts| parts.extensions.get::<Requester>());
+        let requester = known.cloned().unwrap_or_default();
         Self {
-            client: shared.client.with_token(token),
+            client: shared.client.acting_for(&requester),
+            guard: shared.guard.acting_for(&requester),
             session: header("mcp-session-id").map(str::to_owned),
             presence: parts.and_then(|parts| parts.extensions.get::<Arc<Session>>()).cloned(),
         }
@@ -151,7 +163,14 @@ impl Server {
         method: &'static str,
     ) -> Exchange<'a> {
         let turn = self.shared.outside.new_id().to_string();
-        Exchange::new(&self.shared, caller.session(), context.id.clone(), method, turn)
+        Exchange::new(
+            &self.shared,
+            &caller.guard,
+            caller.session(),
+            context.id.clone(),
+            method,
+            turn,
+        )
     }
 
     async fn call(

@@ -230,6 +230,8 @@ pub(super) struct ExecuteArgs {
     pub(super) plan: Option<String>,
     /// A session; what is remembered for it fills in inputs
     pub(super) session: Option<String>,
+    /// What a refused call named: that the user has confirmed exactly this run. Ask the user first
+    pub(super) a2s_confirm: Option<String>,
 }
 
 /// Arguments of `verify_capability`.

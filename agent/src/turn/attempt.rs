@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::api::{
-    AgentEvent, AgentQuestion, AgentRun, AgentStatus, ExecutionRequest, PassedOver, Pending, Pin,
-    PlanAnswer, PlanRequest, RunStatus,
+    AgentAction, AgentEvent, AgentQuestion, AgentRun, AgentStatus, ExecutionRequest, PassedOver,
+    Pending, Pin, PlanAnswer, PlanRequest, RunStatus,
 };
 use a2s::{Document, Field, HIDDEN, Interface, Permission};
 use serde_json::{Map, Value};
 
 use super::Turn;
+use super::consent;
 use super::find::{Choice, Task};
 use super::wish::Wish;
 use crate::agent::Source;
@@ -25,6 +26,8 @@ pub(super) struct Prepared {
     /// Those of the inputs that nobody may be told.
     secrets: Vec<String>,
     pub(super) reach: Reach,
+    /// The run as it is confirmed; none when every task of its plan is read-only.
+    pub(super) action: Option<AgentAction>,
 }
 
 /// How far a capability reaches.
@@ -56,8 +59,10 @@ impl Prepared {
     /// What comes with a yes: the same wish, with this capability first.
     pub(super) fn question(&self, wish: &Wish) -> AgentQuestion {
         let pin = self.choice.pin.clone();
-        let pending = pending(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
-        AgentQuestion { fields: Vec::new(), proposal: None, pending }
+        let actions: Vec<AgentAction> = self.action.iter().cloned().collect();
+        let mut pending = pending(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
+        pending.consent = Some(consent::digest(&actions));
+        AgentQuestion { fields: Vec::new(), proposal: None, actions, pending }
     }
 }
 
@@ -106,6 +111,7 @@ impl Turn<'_> {
             Err(error) => return self.pass_over(&choice.pin, error).map(|()| Preparing::Nothing),
         };
         let Interface { inputs, read_only, .. } = document.interface();
+        let read_only = *read_only;
         let changes = !read_only;
         let fields = with_those_below(inputs, &choice.parameters);
         let inputs = self.read_inputs(wish, &fields).await;
@@ -116,10 +122,13 @@ impl Turn<'_> {
         let secrets: Vec<String> =
             fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect();
         let missing = lacking(&plan.missing, &fields);
+        let is_read_only = read_only || self.is_read_only(&choice, &document, &plan).await;
         let shown = inputs.iter().map(|(name, value)| {
             let shown = if secrets.contains(name) { HIDDEN.into() } else { value.clone() };
             (name.clone(), shown)
         });
+        let shown: Map<String, Value> = shown.collect();
+        let action = (!is_read_only).then(|| consent::action(&choice, &plan, shown.clone()));
         let reach = Reach {
             changes,
             hosts: plan.hosts.keys().cloned().collect(),
@@ -130,10 +139,10 @@ impl Turn<'_> {
         (self.tell)(AgentEvent::Chosen {
             description: choice.description.clone(),
             plan: Box::new(plan),
-            inputs: shown.collect(),
+            inputs: shown,
         });
         if missing.is_empty() {
-            let prepared = Prepared { choice, inputs, secrets, reach };
+            let prepared = Prepared { choice, inputs, secrets, reach, action };
             return Ok(Preparing::Ready(Box::new(prepared)));
         }
         if !self.runs.is_empty() {
@@ -145,7 +154,28 @@ impl Turn<'_> {
         }
         let names = missing.iter().map(|field| field.name.clone()).collect();
         let pending = pending(choice.pin, inputs, &secrets, names, wish);
-        Ok(Preparing::Asks(Box::new(AgentQuestion { fields: missing, proposal: None, pending })))
+        Ok(Preparing::Asks(Box::new(AgentQuestion {
+            fields: missing,
+            proposal: None,
+            actions: Vec::new(),
+            pending,
+        })))
+    }
+
+    /// Whether every task of a plan is read-only, by the documents that the plan is made of.
+    async fn is_read_only(&mut self, choice: &Choice, own: &Document, plan: &PlanAnswer) -> bool {
+        let Some(source) = self.agent.sources.get(choice.source) else { return false };
+        if !consent::has_read_only_tasks(own) {
+            return false;
+        }
+        for pin in &plan.dependencies {
+            let below = Choice { pin: pin.clone(), ..choice.clone() };
+            match self.document(source, &below).await {
+                Ok(document) if consent::has_read_only_tasks(&document) => {}
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// The document of a choice, which is fetched once in a turn. What the search says is believed by
@@ -296,7 +326,7 @@ fn pending(
     wish: &Wish,
 ) -> Pending {
     inputs.retain(|name, _| !secrets.contains(name));
-    Pending { query: wish.query.clone(), capability, inputs, missing }
+    Pending { query: wish.query.clone(), capability, inputs, missing, consent: None }
 }
 
 /// What a document asks for, and what the capabilities that it uses need besides, as the registry

@@ -34,11 +34,13 @@ impl Turn<'_> {
         let question = AgentQuestion {
             fields: Vec::new(),
             proposal: Some(told),
+            actions: Vec::new(),
             pending: Pending {
                 query: wish.query.clone(),
                 capability: pin,
                 inputs: Map::new(),
                 missing: Vec::new(),
+                consent: None,
             },
         };
         let message = phrase::proposal(&proposal);

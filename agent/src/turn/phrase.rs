@@ -1,7 +1,7 @@
 //! What is answered where no language model writes it. Pure.
 
 use a2s::Field;
-use a2s::api::{AgentQuestion, AgentRun, Nearest, PassedOver, Pin};
+use a2s::api::{AgentAction, AgentQuestion, AgentRun, Nearest, PassedOver, Pin};
 use a2s::one_line;
 use serde_json::Value;
 
@@ -134,6 +134,28 @@ pub(super) fn consent(passed_over: &[PassedOver], prepared: &Prepared) -> String
         "Shall I use {name} in its place? It may change something at {}.",
         one_line(&hosts.join(", "), MAX_TEXT)
     ));
+    lines.join("\n")
+}
+
+/// Asks for a yes to actions: what will be done, where, and with which inputs.
+pub(super) fn actions(actions: &[AgentAction]) -> String {
+    let mut lines = vec!["This may change something:".to_owned()];
+    for action in actions.iter().take(MAX_ITEMS) {
+        let Pin { name, version, .. } = &action.capability;
+        let description = one_line(&action.description, MAX_TEXT);
+        lines.push(format!("- {name} {version}: {description}"));
+        let requests = action.requests.iter().take(MAX_ITEMS);
+        lines.extend(requests.map(|request| format!("  {}", one_line(request, MAX_TEXT))));
+        lines.extend(rest(action.requests.len(), MAX_ITEMS).map(|rest| format!("  {rest}")));
+        let inputs = action.inputs.iter().take(MAX_MEMBERS).map(|(name, value)| {
+            let value = one_line(&value.to_string(), MAX_TEXT);
+            format!("  {} = {value}", one_line(name, MAX_TEXT))
+        });
+        lines.extend(inputs);
+        lines.extend(rest(action.inputs.len(), MAX_MEMBERS).map(|rest| format!("  {rest}")));
+    }
+    lines.extend(rest(actions.len(), MAX_ITEMS));
+    lines.push("Shall I do it? [y/N]".to_owned());
     lines.join("\n")
 }
 

@@ -1,7 +1,7 @@
 //! What somebody wants, and what is known about it. Pure.
 
 use a2s::api::{AgentRequest, Pin};
-use a2s::{Field, find_inputs, split_requests};
+use a2s::{Digest, Field, find_inputs, split_requests};
 use serde_json::{Map, Value};
 
 use super::reply;
@@ -20,6 +20,8 @@ pub(super) struct Wish {
     pub(super) preferred: Option<Pin>,
     /// The answer to a question, and what was asked for.
     reply: Option<(String, Vec<String>)>,
+    /// The digest of the actions that were said yes to.
+    pub(super) confirmed: Option<Digest>,
     /// Inputs that were given by name.
     given: Map<String, Value>,
 }
@@ -28,6 +30,7 @@ impl Wish {
     /// What `heard` means: the message of `request`, as far as it may be acted on.
     pub(super) fn of(heard: String, request: AgentRequest) -> Self {
         let mut given = request.inputs;
+        let mut confirmed = None;
         let (query, preferred, reply) = match request.pending {
             None => (heard, None, None),
             // Whoever was asked for a yes and says something else wants something else.
@@ -35,6 +38,7 @@ impl Wish {
                 (heard, None, None)
             }
             Some(pending) => {
+                confirmed = pending.consent.filter(|_| pending.missing.is_empty());
                 for (name, value) in pending.inputs {
                     given.entry(name).or_insert(value);
                 }
@@ -42,7 +46,7 @@ impl Wish {
             }
         };
         let intents = intents(&query, split_requests(&query));
-        Self { query, intents, preferred, reply, given }
+        Self { query, intents, preferred, reply, confirmed, given }
     }
 
     /// Reads the parts otherwise; the whole stays what it is.

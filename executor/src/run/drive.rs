@@ -57,7 +57,7 @@ impl Runs {
 
     /// Drives a run until it ends or must be left.
     async fn drive(self: Arc<Self>, drive: Drive) {
-        let last_event = act_for(drive.tenant.clone(), self.walk(&drive)).await;
+        let last_event = act_for(drive.principal.to_string(), self.walk(&drive)).await;
         let Drive { run, live, place, .. } = drive;
         self.leave(run, live, last_event).await;
         self.metrics.run_left();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{
-    AgentAnswer, AgentEvent, AgentStatus, Decision, Event, EventKind, HookDecision, PassedOver,
-    Pin, PlanAnswer, PlannedStep, PlannedStepKind,
+    AgentAnswer, AgentEvent, AgentStatus, Consent, Decision, Event, EventKind, HookDecision,
+    PassedOver, Pin, PlanAnswer, PlannedStep, PlannedStepKind,
 };
 
 use crate::commands::run::shown;
@@ -114,6 +114,15 @@ impl View {
                     plain(url)
                 );
                 vec![self.say(&text)]
+            }
+            AgentEvent::Unconfirmed { consent, capabilities } => {
+                let why = match consent {
+                    Consent::Given => "consent was given in advance (--yes)",
+                    Consent::Off => "the configuration asks for no consent",
+                };
+                let names: Vec<_> = capabilities.iter().map(|pin| pin.name.to_string()).collect();
+                let names = names.join(", ");
+                vec![self.say(&format!("{WARN}[UNCONFIRMED]{WARN:#} {names} runs unasked: {why}"))]
             }
             AgentEvent::PassedOver(PassedOver { capability, code, message, .. }) => {
                 let code = code.as_ref().map_or_else(String::new, |code| format!("{code} "));

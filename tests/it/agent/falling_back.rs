@@ -160,7 +160,8 @@ fn take(world: &World, request: AgentRequest) -> (AgentAnswer, Vec<AgentEvent>) 
         let registry = Registry::new(Client::new(&forger, None).unwrap());
         let token = Some(Secret::new(world.token()));
         let executor = Executor::new(Client::new(&url, token).unwrap());
-        let agent = Agent::new(outside()).use_registries([Source { registry, executor }]);
+        let agent =
+            Agent::new(outside()).use_registries([Source { registry, executor, shared: None }]);
         let events = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&events);
         let mut tell = move |event| kept.lock().unwrap().push(event);

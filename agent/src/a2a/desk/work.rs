@@ -29,7 +29,7 @@ impl Desk {
         let Incoming { mut message, wish, context, task, .. } = incoming;
         let entry = match task {
             Some(id) => {
-                let entry = self.tasks.get(id, now).ok_or_else(no_task)?;
+                let entry = self.tasks.get(id, self.owner.as_ref(), now).ok_or_else(no_task)?;
                 if context.is_some_and(|context| context != entry.context) {
                     let text = "the task belongs to another `contextId`";
                     return Err(Fault::new(Kind::Params, text));
@@ -39,7 +39,8 @@ impl Desk {
             None => {
                 let new_id = || self.agent.outside.new_id();
                 let context = context.unwrap_or_else(|| new_id().to_string());
-                self.tasks.open(new_id(), context, now).map_err(|NoRoom| busy())?
+                let owner = self.owner.clone();
+                self.tasks.open(new_id(), owner, context, now).map_err(|NoRoom| busy())?
             }
         };
         message.context = Some(entry.context.clone());

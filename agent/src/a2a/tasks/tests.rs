@@ -23,7 +23,7 @@ fn pending() -> Pending {
 }
 
 fn open(tasks: &Tasks, id: u128, now: Timestamp) -> Arc<Entry> {
-    let entry = tasks.open(Uuid::from_u128(id), "c".to_owned(), now).unwrap();
+    let entry = tasks.open(Uuid::from_u128(id), None, "c".to_owned(), now).unwrap();
     assert_eq!(entry.hear(message("hi"), now), Ok(None));
     entry
 }
@@ -64,26 +64,26 @@ fn tasks_are_forgotten_by_age_and_by_number_but_not_while_they_work() {
     let working = open(&tasks, 0, at(0));
     let asking = open(&tasks, 1, at(0));
     asking.put(status(TaskState::InputRequired), at(0));
-    assert!(tasks.get(asking.id, at(60)).is_some());
-    assert!(tasks.get(asking.id, at(61)).is_none());
+    assert!(tasks.get(asking.id, None, at(60)).is_some());
+    assert!(tasks.get(asking.id, None, at(61)).is_none());
     for id in 2..1_000 {
         open(&tasks, id, at(100)).put(status(TaskState::Completed), at(100));
     }
-    assert!(tasks.get(working.id, at(100)).is_some());
+    assert!(tasks.get(working.id, None, at(100)).is_some());
     assert_eq!(tasks.lock().len(), MAX_TASKS);
-    assert!(tasks.get(Uuid::from_u128(999), at(100)).is_some());
+    assert!(tasks.get(Uuid::from_u128(999), None, at(100)).is_some());
 }
 
 #[test]
 fn where_all_tasks_work_there_is_no_room_for_another() {
     let tasks = Tasks::default();
     let working: Vec<_> = (0..256).map(|id| open(&tasks, id, at(0))).collect();
-    let refused = tasks.open(Uuid::from_u128(256), "c".to_owned(), at(1_000));
+    let refused = tasks.open(Uuid::from_u128(256), None, "c".to_owned(), at(1_000));
     assert_eq!(refused.map(|entry| entry.id), Err(NoRoom));
     assert_eq!(tasks.lock().len(), working.len());
     working[7].put(status(TaskState::InputRequired), at(1_000));
     open(&tasks, 256, at(1_000));
-    assert!(tasks.get(working[7].id, at(1_000)).is_none());
+    assert!(tasks.get(working[7].id, None, at(1_000)).is_none());
 }
 
 #[tokio::test]
@@ -132,4 +132,32 @@ fn what_was_said_is_kept_up_to_a_size_and_the_last_whatever_its_size() {
     assert_eq!(kept(&"y".repeat(100 << 10)), 3);
     assert_eq!(kept(&"z".repeat(100 << 10)), 2);
     assert_eq!(kept(&"!".repeat(300 << 10)), 1);
+}
+
+#[test]
+fn a_task_belongs_to_the_principal_that_asked_for_it() {
+    let tasks = Tasks::default();
+    let owner = |name: &str| Some(name.parse::<Principal>().unwrap());
+    let (alice, bob) = (owner("alice"), owner("bob"));
+    let entry = tasks.open(Uuid::from_u128(1), alice.clone(), "c".to_owned(), at(0)).unwrap();
+    assert!(tasks.get(entry.id, alice.as_ref(), at(0)).is_some());
+    for other in [&bob, &owner("alice/ann"), &None] {
+        assert!(tasks.get(entry.id, other.as_ref(), at(0)).is_none(), "{other:?}");
+    }
+}
+
+#[test]
+fn one_principal_takes_no_room_of_others() {
+    let tasks = Tasks::default();
+    let [alice, bob] = ["alice", "bob"].map(|name| Some(name.parse::<Principal>().unwrap()));
+    let open = |id: usize, owner: &Option<Principal>| {
+        let id = Uuid::from_u128(u128::try_from(id).unwrap());
+        tasks.open(id, owner.clone(), "c".to_owned(), at(0))
+    };
+    for id in 0..MAX_OWNED {
+        open(id, &alice).unwrap();
+    }
+    assert_eq!(open(MAX_OWNED, &alice).err(), Some(NoRoom));
+    let entry = open(MAX_OWNED + 1, &bob).unwrap();
+    assert!(tasks.get(entry.id, bob.as_ref(), at(0)).is_some());
 }

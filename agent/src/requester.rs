@@ -1,0 +1,78 @@
+//! The party that asks an agent for something: its principal, and the credentials that it has shown.
+
+use std::fmt;
+
+use a2s::{Caller, CallerHeaders, Principal, Secret};
+
+/// The id under which guardians see a requester that has shown no token.
+const ANONYMOUS: &str = "anonymous";
+
+/// The party that a turn, a task or a session belongs to.
+///
+/// Registry and executor are sent the same headers that the requester has sent, so what the agent
+/// does for it is done by it: with its rights, and owned by its principal.
+#[derive(Debug, Clone, Default)]
+pub struct Requester {
+    /// None for a requester without a token.
+    principal: Option<Principal>,
+    token: Option<Secret>,
+    /// The end user that it acts for, as the header names them.
+    on_behalf_of: Option<String>,
+}
+
+impl Requester {
+    /// A requester without a token.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::default()
+    }
+
+    /// The caller that a door has let in, with the headers that it has shown.
+    #[must_use]
+    pub fn of(caller: &Caller, shown: CallerHeaders<'_>) -> Self {
+        Self {
+            principal: Some(caller.principal()),
+            token: shown.token().map(Secret::new),
+            on_behalf_of: caller.end_user.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// A caller whom no door knows, with the headers that it has shown. They are passed on, so that
+    /// the services refuse them in their own words.
+    pub(crate) fn unknown(shown: CallerHeaders<'_>) -> Self {
+        Self { token: shown.token().map(Secret::new), ..Self::default() }
+    }
+
+    /// The principal; none for a requester without a token.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// The name of the user, as guardians see it.
+    pub(crate) fn user_id(&self) -> &str {
+        self.principal.as_ref().map_or(ANONYMOUS, Principal::user_id)
+    }
+
+    /// The name of the token that acts for an end user, as guardians see it.
+    pub(crate) fn caller_id(&self) -> Option<&str> {
+        self.principal.as_ref().and_then(Principal::caller_id)
+    }
+
+    pub(crate) fn token(&self) -> Option<&Secret> {
+        self.token.as_ref()
+    }
+
+    pub(crate) fn on_behalf_of(&self) -> Option<&str> {
+        self.on_behalf_of.as_deref()
+    }
+}
+
+impl fmt::Display for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.principal {
+            Some(principal) => principal.fmt(f),
+            None => f.write_str(ANONYMOUS),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Consent to actions: what is not known to be read-only is run on a yes to exactly that. Pure.
+
+use a2s::api::{AgentAction, PlanAnswer, PlannedStep, PlannedStepKind};
+use a2s::{Action, Digest, Document};
+use serde_json::{Map, Value, json};
+
+use super::find::Choice;
+
+/// A run as it is confirmed.
+pub(super) fn action(
+    choice: &Choice,
+    plan: &PlanAnswer,
+    inputs: Map<String, Value>,
+) -> AgentAction {
+    let mut requests = Vec::new();
+    collect_requests(&plan.steps, &mut requests);
+    AgentAction {
+        capability: choice.pin.clone(),
+        description: choice.description.clone(),
+        requests,
+        hosts: plan.hosts.keys().cloned().collect(),
+        inputs,
+    }
+}
+
+/// The digest that binds a yes to these actions: names, versions, checksums and inputs. Of a secret
+/// input it binds the name alone, so that no value can be guessed from it.
+pub(super) fn digest(actions: &[AgentAction]) -> Digest {
+    let actions = actions.iter().map(|action| json!([action.capability, sorted(&action.inputs)]));
+    Digest::of_bytes(Value::Array(actions.collect()).to_string().as_bytes())
+}
+
+/// The members of an object by name, at every depth: their order does not count.
+fn sorted(members: &Map<String, Value>) -> Value {
+    let mut members: Vec<_> = members.iter().collect();
+    members.sort_by_key(|(name, _)| *name);
+    members.into_iter().map(|(name, value)| json!([name, sorted_value(value)])).collect()
+}
+
+fn sorted_value(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => json!({ "members": sorted(members) }),
+        Value::Array(items) => items.iter().map(sorted_value).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Whether no task of a document, itself, changes anything.
+pub(super) fn has_read_only_tasks(document: &Document) -> bool {
+    let mut read_only = true;
+    document.capability().for_each_step(|step| {
+        if let Action::Task { task, .. } = &step.action {
+            read_only &= task.is_read_only();
+        }
+    });
+    read_only
+}
+
+fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
+    for step in steps {
+        match &step.kind {
+            PlannedStepKind::Task { .. } => requests.extend(step.kind.request()),
+            PlannedStepKind::Capability { steps, .. }
+            | PlannedStepKind::Sequence { steps }
+            | PlannedStepKind::Parallel { steps } => collect_requests(steps, requests),
+            PlannedStepKind::Condition { if_true, if_false, .. } => {
+                collect_requests(if_true, requests);
+                collect_requests(if_false, requests);
+            }
+        }
+        collect_requests(&step.catch, requests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(checksum: &str, inputs: &Value) -> AgentAction {
+        let checksum = format!("sha256:{}", checksum.repeat(64));
+        let pin = json!({"name": "Post", "version": "1.0.0", "checksum": checksum});
+        serde_json::from_value(json!({
+            "capability": pin, "description": "", "requests": [], "hosts": [], "inputs": inputs,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_yes_is_bound_to_capabilities_checksums_and_inputs() {
+        let said = digest(&[post("0", &json!({"text": "hi", "to": {"a": 1, "b": 2}}))]);
+        let again = digest(&[post("0", &json!({"to": {"b": 2, "a": 1}, "text": "hi"}))]);
+        assert_eq!(said, again, "the order of members does not count");
+        for other in [
+            vec![post("1", &json!({"text": "hi", "to": {"a": 1, "b": 2}}))],
+            vec![post("0", &json!({"text": "ho", "to": {"a": 1, "b": 2}}))],
+            vec![post("0", &json!({"text": "hi", "to": {"a": 2, "b": 1}}))],
+            vec![post("0", &json!({"text": "hi"}))],
+            vec![],
+        ] {
+            assert_ne!(digest(&other), said, "{other:?}");
+        }
+    }
+}
