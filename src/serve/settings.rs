@@ -196,7 +196,11 @@ impl File {
         let given = read_given(token.registry_token, token.registry_token_file.as_deref())?;
         let token = match given {
             Some(token) => Some(token),
-            None => one_of("registry", &self.registry_token, self.registry_token_file.as_deref())?,
+            None => one_of(
+                "registry",
+                self.registry_token.as_ref(),
+                self.registry_token_file.as_deref(),
+            )?,
         };
         Ok(Some(RegistryAccess { url, token }))
     }
@@ -209,7 +213,9 @@ impl File {
     ) -> Result<Option<Secret>, Failure> {
         match read_given(token, file)? {
             Some(token) => Ok(Some(token)),
-            None => one_of("service", &self.service_token, self.service_token_file.as_deref()),
+            None => {
+                one_of("service", self.service_token.as_ref(), self.service_token_file.as_deref())
+            }
         }
     }
 
@@ -300,7 +306,7 @@ impl File {
 /// The token of the keys `NAME-token` and `NAME-token-file`.
 fn one_of(
     name: &str,
-    token: &Option<Secret>,
+    token: Option<&Secret>,
     file: Option<&Path>,
 ) -> Result<Option<Secret>, Failure> {
     if token.is_some() && file.is_some() {

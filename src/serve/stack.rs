@@ -352,7 +352,7 @@ impl Stack {
         }
         let documents = shipped();
         for (name, source) in &documents {
-            let published = registry.publish(source.to_vec(), &Caller::owner()).await;
+            let published = registry.publish(source.clone(), &Caller::owner()).await;
             published.map_err(|error| {
                 let failure = registry_failed(&error);
                 let message = format!("the shipped document {name}: {}", failure.message);
