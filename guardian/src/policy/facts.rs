@@ -10,7 +10,7 @@ use super::expression::{Expression, Operand, Variables};
 use super::request_facts;
 
 /// The variables of `when`, in the order in which they are documented.
-pub(super) const VARIABLES: [&str; 16] = [
+pub(super) const VARIABLES: [&str; 17] = [
     "method",
     "tool",
     "inputs",
