@@ -431,16 +431,18 @@ impl Door {
     }
 
     /// Finds the caller by their token alone.
-    async fn find(&self, headers: CallerHeaders<'_>) -> Result<Caller, Refusal> {
-        let Some(owner) = &self.owner else { return Ok(Caller::owner()) };
-        let token = headers.token().ok_or(Refusal::Missing)?;
-        if owner.matches(token) {
-            return Ok(Caller::owner());
-        }
-        let others = self.others.as_ref().filter(|_| token.len() <= LONGEST_TOKEN);
-        let others = others.ok_or(Refusal::Unknown)?;
-        let found = others.identify(&Secret::new(token)).await;
-        found.map_err(Refusal::Unavailable)?.ok_or(Refusal::Unknown)
+    fn find<'a>(&'a self, headers: CallerHeaders<'a>) -> Later<'a, Result<Caller, Refusal>> {
+        Box::pin(async move {
+            let Some(owner) = &self.owner else { return Ok(Caller::owner()) };
+            let token = headers.token().ok_or(Refusal::Missing)?;
+            if owner.matches(token) {
+                return Ok(Caller::owner());
+            }
+            let others = self.others.as_ref().filter(|_| token.len() <= LONGEST_TOKEN);
+            let others = others.ok_or(Refusal::Unknown)?;
+            let found = others.identify(&Secret::new(token)).await;
+            found.map_err(Refusal::Unavailable)?.ok_or(Refusal::Unknown)
+        })
     }
 
     /// The same, if they may do what `scope` says.
