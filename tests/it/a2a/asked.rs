@@ -61,19 +61,24 @@ fn a_question_is_answered_in_its_task_and_in_no_other() {
     assert_eq!(task["status"]["state"], "input-required", "{task}");
     let parts = &task["status"]["message"]["parts"];
     assert_eq!(parts[1]["data"]["fields"][0]["name"], "message", "{task}");
-    let answer = |task: &str, context: &Value| {
-        let mut answer = old("Hello from Paris");
+    let answer = |text: &str, task: &str, context: &Value| {
+        let mut answer = old(text);
         answer["message"]["taskId"] = json!(task);
         answer["message"]["contextId"] = context.clone();
         call(&world, "message/send", &answer)
     };
     let id = task["id"].as_str().unwrap();
-    let elsewhere = answer(id, &json!("another-conversation"));
+    let elsewhere = answer("Hello from Paris", id, &json!("another-conversation"));
     assert_eq!(elsewhere["error"]["code"], -32602, "{elsewhere}");
-    let done = answer(id, &task["contextId"])["result"].take();
+    let asks = answer("Hello from Paris", id, &task["contextId"])["result"].take();
+    assert_eq!(asks["status"]["state"], "input-required", "{asks}");
+    let actions = &asks["status"]["message"]["parts"][1]["data"]["actions"];
+    assert_eq!(actions[0]["inputs"]["message"], "Hello from Paris", "{asks}");
+    assert_eq!(world.standin("api.twitter.com").requests(), 0, "nothing is sent without a yes");
+    let done = answer("yes", id, &task["contextId"])["result"].take();
     assert_eq!(done["status"]["state"], "completed", "{done}");
     assert_eq!((&done["id"], &done["contextId"]), (&task["id"], &task["contextId"]));
-    let again = answer(id, &task["contextId"]);
+    let again = answer("yes", id, &task["contextId"]);
     assert_eq!(again["error"]["code"], -32004, "{again}");
 
     // A program gives the input by its name.
@@ -83,7 +88,11 @@ fn a_question_is_answered_in_its_task_and_in_no_other() {
     answer["message"]["taskId"] = task["id"].clone();
     let parts = answer["message"]["parts"].as_array_mut().unwrap();
     parts.push(json!({"data": {"inputs": {"message": "Named"}}}));
-    let done = call(&world, "SendMessage", &answer)["result"]["task"].take();
+    let asks = call(&world, "SendMessage", &answer)["result"]["task"].take();
+    assert_eq!(asks["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asks}");
+    let mut yes = new("yes");
+    yes["message"]["taskId"] = task["id"].clone();
+    let done = call(&world, "SendMessage", &yes)["result"]["task"].take();
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
 }
 

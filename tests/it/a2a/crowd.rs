@@ -10,9 +10,9 @@ use crate::http;
 
 const MESSAGES: usize = 200;
 const CLIENTS: usize = 8;
-/// How many turns are taken at once, and how many tasks are kept.
+/// The most turns that are taken at once, and the most tasks of one principal that are kept.
 const MAX_TURNS: usize = 64;
-const MAX_TASKS: usize = 256;
+const MAX_TASKS: usize = 64;
 
 /// The answers to many messages, which several clients send at once.
 async fn say(world: &World, text: &str, blocking: bool, count: usize) -> Vec<Value> {

@@ -12,7 +12,7 @@ use crate::http::send;
 
 #[track_caller]
 fn check(world: &World, message: &str, capability: &str, inputs: &Value, steps: &[&str]) {
-    let turn = Turn::take(world, message, &[]);
+    let turn = Turn::take(world, message, &["--yes"]);
     assert_eq!(turn.chosen(), (capability, inputs), "{message}: {:?}", turn.ran);
     assert_eq!(turn.steps(), steps, "{message}: {:?}", turn.ran);
 }
@@ -58,7 +58,7 @@ fn sentences_find_their_capability_with_its_inputs() {
 #[test]
 fn what_no_capability_does_alone_is_proposed_as_a_chain() {
     let world = World::up(&[]);
-    let said = "look up the country FR and get the weather in its capital\nyes\n";
+    let said = "look up the country FR and get the weather in its capital\nyes\nyes\n";
     let ran = world.a2s_reading(said, &["chat"]).exits(0);
     insta::assert_snapshot!("chain", ran.transcript());
     let weather = world.standin("geocoding-api.open-meteo.com").received().pop().unwrap();
@@ -88,7 +88,8 @@ fn the_picnic_of_the_text() {
     let world = World::up(&[]);
     let said = "Hey, I'm planning a picnic this weekend in Central Park. Could you help me check \
                 the weather forecast and share it on Twitter?\n\
-                Yes please. Could you mention it's for a weekend picnic?\n";
+                Yes please. Could you mention it's for a weekend picnic?\n\
+                yes\n";
     let ran = world.a2s_reading(said, &["chat"]).exits(0);
     insta::assert_snapshot!("picnic", ran.transcript());
     let tweet = world.standin("api.twitter.com").received().pop().unwrap();
@@ -119,7 +120,23 @@ fn a_question_is_answered_or_left() {
     let left = ask("no, thanks", &pending);
     assert_eq!(left["status"], "dropped", "{left}");
     assert_eq!(world.standin("api.twitter.com").requests(), 0);
-    let done = ask("“Bring a blanket!”", &pending);
+    // Then the agent shows what it would do, and a yes is for exactly that.
+    let asks = ask("“Bring a blanket!”", &pending);
+    assert_eq!(asks["status"], "asks", "{asks}");
+    let action = &asks["question"]["actions"][0];
+    assert_eq!(action["capability"]["name"], "PostWeatherTweet", "{asks}");
+    assert_eq!(action["inputs"]["message"], "Bring a blanket!", "{asks}");
+    assert!(action["hosts"].as_array().unwrap().contains(&json!("api.twitter.com")), "{asks}");
+    let confirmed = asks["question"]["pending"].clone();
+    assert_eq!(ask("no", &confirmed)["status"], "dropped");
+    let mut altered = confirmed.clone();
+    altered["inputs"]["message"] = json!("Something else");
+    assert_eq!(ask("yes", &altered)["status"], "asks", "a yes to other inputs asks again");
+    let mut unbound = confirmed.clone();
+    unbound.as_object_mut().unwrap().remove("consent");
+    assert_ne!(ask("yes", &unbound)["status"], "done");
+    assert_eq!(world.standin("api.twitter.com").requests(), 0);
+    let done = ask("yes", &confirmed);
     assert_eq!(done["status"], "done", "{done}");
     let tweet = world.standin("api.twitter.com").received().pop().unwrap().body;
     assert!(tweet.contains("Bring a blanket!"), "{tweet}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, AgentStatus};
+use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, AgentStatus, Consent};
 use a2s::{Domain, Secret};
 use a2s_cli::standin::Service;
 use agent::{Agent, Client, Executor, NoState, Outside, Registry, Source};
@@ -263,7 +263,10 @@ fn what_has_changed_something_is_not_followed_by_another() {
         ("AJokeFailing", &[("post", "/change"), ("get", "/missing")]),
         ("BJoke", &[("get", "/good")]),
     ]);
-    let (answer, _) = take_turn(&world, "tell me a joke");
+    let consent = Some(Consent::Given);
+    let message = "tell me a joke".to_owned();
+    let (answer, _) =
+        take(&world, AgentRequest { message, consent, ..AgentRequest::default() });
     assert_eq!(answer.status, AgentStatus::Failed, "{answer:?}");
     assert_eq!(answer.runs[0].capability.name.as_str(), "AJokeFailing");
     assert!(!answer.runs[0].error.as_ref().unwrap().repeat_safe);
