@@ -168,3 +168,26 @@ fn what_a_newcomer_reads_is_there() {
         assert!(root().join(name).is_file(), "{name}");
     }
 }
+
+#[test]
+fn every_promise_of_the_threat_model_has_its_test() {
+    let page = std::fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
+    let (_, promises) = page.split_once("\n## Promises\n").unwrap();
+    let (promises, _) = promises.split_once("\n## Not promised\n").unwrap();
+    let mut tests = String::new();
+    for folder in ["src", "a2s", "agent", "aos", "registry", "executor", "guardian", "tests/it"] {
+        for file in sources(folder) {
+            tests.push_str(&std::fs::read_to_string(file).unwrap());
+        }
+    }
+    let mut named = 0;
+    for row in promises.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |")) {
+        let (_, names) = row.trim_end_matches(" |").rsplit_once(" | ").unwrap();
+        for name in names.split(", ") {
+            let name = name.trim_matches('`');
+            assert!(tests.contains(&format!("fn {name}(")), "no test is called `{name}`");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "the table cannot be read: {named} tests");
+}
