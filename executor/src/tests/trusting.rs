@@ -87,10 +87,10 @@ async fn what_a_capability_uses_is_remembered_with_it_and_a_plan_is_a_first_use(
     let mut world = World::new().await;
     world.config.durability = Durability::Memory;
     let used = world.registry.publish(NAME, "1.0.0", &saying("hello"));
-    let step = json!({"id": "step", "type": "capability", "capability": NAME, "inputs": {}, "output_mapping": {}});
-    world.registry.publish(
+    let step =
+        json!({"id": "use", "type": "capability", "use": NAME, "output_mapping": {"got": "$"}});
+    world.registry.publish_newer(
         "User",
-        "1.0.0",
         &json!({
             "dependencies": [{"capability": NAME, "version": "^1.0.0"}],
             "execution": sequence(json!([step])),
