@@ -110,12 +110,9 @@ fn check_keys(root: &Node, mode: Mode, findings: &mut Findings) {
     }
     let Some((path, position)) = tree::find_long_key(root, "") else { return };
     let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
-    let found = if mode == Mode::Publish {
-        Diagnostic::error(code::BUDGET, &path, position, message)
-    } else {
-        Diagnostic::warning(code::BUDGET, &path, position, message)
-    };
-    findings.diagnostics.push(found.with_hint("Shorten it; write long text as a value."));
+    let found = Diagnostic::error(code::BUDGET, &path, position, message)
+        .with_hint("Shorten it; write long text as a value.");
+    findings.diagnostics.push(if mode == Mode::Publish { found } else { found.into_warning() });
 }
 
 /// Reports controls that change how text is shown in the text that people choose capabilities by.
