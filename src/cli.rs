@@ -12,6 +12,7 @@ mod search;
 mod secrets;
 mod telemetry;
 mod test;
+mod trust;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
 pub(crate) use secrets::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
 pub(crate) use telemetry::{Durability, JournalArgs, ListenerArgs};
 pub(crate) use test::TestArgs;
+pub(crate) use trust::TrustCommand;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -235,6 +237,12 @@ pub(crate) enum Command {
     State {
         #[command(subcommand)]
         command: StateCommand,
+    },
+    /// Show, accept or forget the checksums that the executor remembers of versions
+    #[command(after_help = trust::AFTER_TRUST)]
+    Trust {
+        #[command(subcommand)]
+        command: TrustCommand,
     },
     /// Keep credentials for services: set, list, remove
     #[command(after_help = secrets::AFTER_SECRETS)]

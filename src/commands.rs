@@ -32,6 +32,7 @@ mod stats;
 mod target;
 mod test;
 mod tokens;
+mod trust;
 mod validate;
 mod verify;
 
@@ -112,6 +113,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Runs(arguments) => runs::runs(arguments, &client()?, output).await,
         Command::Cancel { id } => runs::cancel_run(&id, &client()?, output).await,
         Command::State { command } => state::state(command, &client()?, output).await,
+        Command::Trust { command } => trust::trust(command, &client()?, output).await,
         Command::Secrets { command } => secrets::secrets(command, &client()?, output).await,
         Command::Guardian { command } => {
             guardian::guardian(command, &data_dir(global), client, output).await

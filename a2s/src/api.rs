@@ -19,6 +19,7 @@ mod services;
 mod state;
 mod strategy;
 mod tokens;
+mod trust;
 
 pub use agent::{
     AgentAction, AgentAnswer, AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentRequest,
@@ -66,6 +67,7 @@ pub use tokens::{
     Introspection, IntrospectionRequest, NewToken, OwnerChange, OwnerList, TokenEntry, TokenList,
     TokenRequest,
 };
+pub use trust::{TrustList, TrustRequest, TrustedVersion};
 
 /// The media type of documents in YAML (RFC 9512).
 pub const YAML: &str = "application/yaml";

@@ -78,6 +78,7 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     let name = root.get("name").and_then(Node::as_str).map(str::to_owned);
     let stated = check_checksum(&root, digest, mode, &mut findings);
     check_shown_text(&root, mode, &mut findings);
+    check_keys(&root, mode, &mut findings);
     let capability = decode_capability(&root, mode, &mut findings);
     if let Some(capability) = &capability {
         check_data_flow(capability, &root, &mut findings);
@@ -100,6 +101,18 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
         _ => None,
     };
     Compilation { digest, stated, name, diagnostics, document }
+}
+
+/// Reports a key that is too long for a new version. A version that was published before keeps its keys.
+fn check_keys(root: &Node, mode: Mode, findings: &mut Findings) {
+    if mode == Mode::Final {
+        return;
+    }
+    let Some((path, position)) = tree::find_long_key(root, "") else { return };
+    let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
+    let found = Diagnostic::error(code::BUDGET, &path, position, message)
+        .with_hint("Shorten it; write long text as a value.");
+    findings.diagnostics.push(if mode == Mode::Publish { found } else { found.into_warning() });
 }
 
 /// Reports controls that change how text is shown in the text that people choose capabilities by.

@@ -23,8 +23,9 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub(crate) const MAX_NODES: usize = 100_000;
 /// The most text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 4 << 20;
-/// The longest key of a mapping, in bytes; YAML has the same bound for keys without `? `.
-const MAX_KEY_BYTES: usize = 1 << 10;
+/// The longest key of a mapping in a new version, in bytes; YAML has the same bound for keys without
+/// `? `. Versions that were published before may have longer ones.
+pub(crate) const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// A value and where it begins.
 #[derive(Debug, Clone)]
@@ -192,11 +193,8 @@ pub(crate) fn parse(source: &[u8]) -> (Option<Node>, Diagnostics) {
     match json::parse(text) {
         Some(mut tree) => {
             // The JSON reader knows no positions; the same text read as YAML has them.
-            match yaml::parse(text) {
-                (Some(placed), _) => json::take_positions(&mut tree, &placed),
-                // The YAML reader stopped at that key, so it knows the position.
-                (None, found) if long_key(&tree).is_some() => return (None, found),
-                (None, _) => {}
+            if let (Some(placed), _) = yaml::parse(text) {
+                json::take_positions(&mut tree, &placed);
             }
             let mut diagnostics = Diagnostics::default();
             json::check(&tree, &mut diagnostics);
@@ -238,20 +236,22 @@ pub(crate) fn compare_names(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
-/// The place of a key that is too long, when there is one.
-fn long_key(node: &Node) -> Option<Position> {
+/// The path and position of the first key that has more than [`MAX_KEY_BYTES`].
+pub(crate) fn find_long_key(node: &Node, path: &str) -> Option<(String, Position)> {
     match &node.kind {
         Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => None,
-        Kind::Array(items) => items.iter().find_map(long_key),
+        Kind::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(at, item)| find_long_key(item, &item_path(path, at)))
+        }
         Kind::Object(members) => members.iter().find_map(|member| {
-            let is_long = member.key.len() > MAX_KEY_BYTES;
-            is_long.then_some(member.position).or_else(|| long_key(&member.value))
+            let path = member_path(path, &member.key);
+            if member.key.len() > MAX_KEY_BYTES {
+                return Some((path, member.position));
+            }
+            find_long_key(&member.value, &path)
         }),
     }
-}
-
-fn long_key_message() -> String {
-    format!("a key has more than {MAX_KEY_BYTES} bytes")
 }
 
 /// The path of an item below `path`: `a[0]`.

@@ -3,7 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its case has to fail")]
 
-use a2s::{Compilation, Condition, Query, QueryMiss, compile, parse_value};
+use a2s::{
+    Compilation, Condition, Query, QueryMiss, compile, compile_to_publish, compile_with_checksum,
+    parse_value,
+};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -451,6 +454,7 @@ fn the_most_values_of_a_document_take_bounded_memory() {
     for level in 0..40 {
         anchored = format!("&a{level} [{anchored}, {}]", "1,".repeat(2_000));
     }
+    let aliases = (0..40).map(|level| format!("*a{level}")).collect::<Vec<_>>().join(", ");
     let example = |value: &str| {
         let mut document = document();
         document["x-own"] = json!("HERE");
@@ -461,9 +465,83 @@ fn the_most_values_of_a_document_take_bounded_memory() {
         ("words", example(&format!("[{}1]", words))),
         ("members", example(&format!("{{{pairs}}}"))),
         ("anchors in anchors", format!("x-own: {anchored}")),
+        ("anchors in anchors and their aliases", format!("x-own: {anchored}\nx-all: [{aliases}]")),
     ] {
         assert!(source.len() <= 1 << 20, "{title}: {}", source.len());
         let (_, most) = measure(|| compile(source.as_bytes()));
         assert!(most <= 64 * MIB, "{title}: {} MiB", most / MIB);
     }
+}
+
+/// `source` with its checksum filled in.
+fn sealed(mut document: Value) -> Vec<u8> {
+    let digest = compile(document.to_string().as_bytes()).digest.expect("it has a checksum");
+    document["checksum"] = json!(digest);
+    document.to_string().into_bytes()
+}
+
+/// Codes and severities of what is found with one key.
+fn key_findings(compilation: &Compilation) -> Vec<bool> {
+    let keys = compilation.diagnostics.iter().filter(|found| found.message.contains("a key has"));
+    keys.inspect(|found| assert_eq!(found.code, "A2S004")).map(|found| found.is_error()).collect()
+}
+
+#[test]
+fn a_new_version_has_short_keys_and_a_published_one_is_read_as_before() {
+    // A path of an operation may have 4,096 bytes.
+    let path = format!("/{}", "p".repeat(2_000));
+    let mut long = openapi(&json!({}), &json!({"type": "object"}));
+    let paths = &mut long["execution"]["steps"][0]["task"]["paths"];
+    let item = paths["/x"].take();
+    *paths = json!({ path: item });
+    let source = sealed(long);
+    let read = compile_with_checksum(&source);
+    assert!(read.document.is_some(), "{:?}", read.diagnostics);
+    assert_eq!(key_findings(&read), [] as [bool; 0]);
+    let new = compile_to_publish(&source);
+    assert_eq!(key_findings(&new), [true]);
+    assert!(new.document.is_none() && new.digest == read.digest);
+    let draft = compile(&source);
+    assert_eq!(key_findings(&draft), [false]);
+    assert!(draft.document.is_some());
+
+    // The same in YAML, where a key of this length has a `? `.
+    let yaml = format!("x-own:\n  ? {}\n  : 1\n", "k".repeat(1_025));
+    assert_eq!(key_findings(&compile_to_publish(yaml.as_bytes())), [true]);
+    assert_eq!(key_findings(&compile_with_checksum(yaml.as_bytes())), [] as [bool; 0]);
+    let short = format!("x-own:\n  ? {}\n  : 1\n", "k".repeat(1_024));
+    assert_eq!(key_findings(&compile_to_publish(short.as_bytes())), [] as [bool; 0]);
+}
+
+#[test]
+fn long_keys_of_a_document_that_is_run_take_bounded_memory() {
+    let members =
+        |n: usize| (0..n).map(|k| format!("\"k{k}\": \"${{\"")).collect::<Vec<_>>().join(", ");
+    let inner = format!("{{{}}}", members(30_000));
+    let one = format!("{{\"output\": {{\"{}\": {inner}}}}}", "L".repeat(400_000));
+    let key = "L".repeat(8_000);
+    let nested =
+        format!("{{\"output\": {}{inner}{}}}", format!("{{\"{key}\": ").repeat(50), "}".repeat(50));
+    for source in [one, nested] {
+        assert!(source.len() <= 1 << 20, "{}", source.len());
+        let (compilation, most) = measure(|| compile_with_checksum(source.as_bytes()));
+        let answer = serde_json::to_vec(&compilation.diagnostics).unwrap();
+        assert!(compilation.document.is_none() && answer.len() <= 256 << 10, "{}", answer.len());
+        assert!(most <= 64 * MIB, "{} MiB", most / MIB);
+    }
+}
+
+#[test]
+fn anchors_that_no_alias_names_cost_nothing() {
+    let mut anchored = "[1]".to_owned();
+    for level in 0..40 {
+        anchored = format!("&a{level} [{anchored}, {}]", "1,".repeat(2_000));
+    }
+    // 80,000 values, which 40 copies would make 1.6 million.
+    let unused = parse_value(format!("x-own: {anchored}").as_bytes());
+    assert!(unused.is_ok(), "{:?}", unused.unwrap_err());
+    let used = parse_value(format!("x-own: {anchored}\nx-again: *a0").as_bytes());
+    assert_eq!(used.unwrap()["x-again"][0], json!([1]));
+    let all = parse_value(format!("x-own: {anchored}\nx-again: *a39").as_bytes());
+    assert_eq!(all.unwrap_err()[0].code, "A2S004");
 }

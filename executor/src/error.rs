@@ -146,6 +146,7 @@ table! {
     LeaseLost = "A2S392", 500, Executor, Nothing, Failed, "another executor drives this run", "Nothing is to be done; the other one goes on.";
     Configuration = "A2S393", 500, Executor, AskOperator, Failed, "configuration that cannot be used", "Correct the setting that is named.";
     StoreAway = "A2S394", 503, Executor, Repeat, Unreachable, "run database does not answer", "Try again when it is back; `docs/operations.md` says what becomes of runs meanwhile.";
+    ChecksumChanged = "A2S395", 409, Executor, AskOperator, Failed, "version with another checksum than before", "Find out why the registry gives another document for this version; then accept it with `a2s trust accept NAME@VERSION --checksum CHECKSUM`, or run another version.";
 }
 
 impl Kind {

@@ -125,6 +125,7 @@ impl Trial {
         };
         let mut library = Library {
             notices: Vec::new(),
+            unknown: Vec::new(),
             root: root.digest(),
             documents: BTreeMap::new(),
             sources: BTreeMap::new(),

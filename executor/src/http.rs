@@ -3,6 +3,7 @@
 mod secrets;
 mod state;
 mod triggers;
+mod trust;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -96,15 +97,17 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(replay_execution))
         .routes(routes!(plan_execution))
         .routes(routes!(list_hosts))
+        .routes(routes!(trust::list_trust))
         .merge(state::routes())
 }
 
-/// What is about the credentials of all runs.
+/// What is about all runs: credentials, and the checksums that are accepted.
 fn key_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::remove_secret))
         .routes(routes!(secrets::set_secret_users))
+        .routes(routes!(trust::accept_trust, trust::forget_trust))
 }
 
 fn probe_routes() -> OpenApiRouter<App> {

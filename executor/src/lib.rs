@@ -95,6 +95,7 @@ mod state;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod vault;
 
 use std::sync::Arc;

@@ -354,3 +354,5 @@ fn header_value(text: &str) -> Option<HeaderValue> {
 
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod shuffled;

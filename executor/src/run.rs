@@ -51,6 +51,7 @@ use crate::secrets::Secrets;
 use crate::source::RegistryClient;
 use crate::state::{StateQuotas, States};
 use crate::telemetry::Listeners;
+use crate::trust::TrustedVersions;
 use crate::vault::Vault;
 use arrivals::Arrivals;
 use drivers::Drivers;
@@ -80,6 +81,7 @@ pub(crate) struct Runs {
     store: Store,
     door: Door,
     states: States,
+    trust: TrustedVersions,
     registry: Arc<RegistryClient>,
     reporter: Reporter,
     /// Runs that the registry has taken, and whose rows do not say so yet.
@@ -143,6 +145,7 @@ impl Runs {
         let pool = database::open(&config.database).await?;
         let quotas = StateQuotas::from_limits(&config.limits);
         let states = States::new(pool.clone(), Arc::clone(&clock), quotas);
+        let trust = TrustedVersions::new(pool.clone(), Arc::clone(&clock));
         let vault = Vault::open(&config, pool, Arc::clone(&clock), Arc::clone(&ids)).await?;
         let vault = Arc::new(vault);
         let outbound =
@@ -159,6 +162,7 @@ impl Runs {
             vault,
             store,
             states,
+            trust,
             retries: Retries::of(&config.limits),
             metrics,
             listeners,
@@ -207,6 +211,11 @@ impl Runs {
     /// What is remembered between runs.
     pub(crate) fn states(&self) -> &States {
         &self.states
+    }
+
+    /// The remembered checksums of versions.
+    pub(crate) fn trust(&self) -> &TrustedVersions {
+        &self.trust
     }
 
     /// What is known of the hosts of services.

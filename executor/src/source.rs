@@ -45,6 +45,20 @@ pub(crate) struct Library {
     pub(crate) choices: Choices,
     /// Which of them were yanked or are deprecated, in order of name and version.
     pub(crate) notices: Vec<Notice>,
+    /// The pins whose checksum the executor does not remember yet.
+    pub(crate) unknown: Vec<Pin>,
+}
+
+impl Library {
+    /// The pins of all documents, as they state them.
+    pub(crate) fn pins(&self) -> Vec<Pin> {
+        let pin = |(checksum, document): (&Digest, &Arc<Document>)| {
+            let capability = document.capability();
+            let (name, version) = (capability.name.clone(), capability.version.clone());
+            Pin { name, version, checksum: *checksum }
+        };
+        self.documents.iter().map(pin).collect()
+    }
 }
 
 /// Which digest a dependency means, by the digest of the document that has it.
@@ -139,6 +153,7 @@ impl RegistryClient {
         let root = chosen.checksum;
         let mut library = Library {
             notices: Vec::new(),
+            unknown: Vec::new(),
             root,
             documents: BTreeMap::new(),
             sources: BTreeMap::new(),

@@ -39,6 +39,7 @@ mod sharing;
 mod tenants;
 mod tracing;
 mod triggering;
+mod trusting;
 mod walking;
 pub(crate) mod world;
 mod yoga;

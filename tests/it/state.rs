@@ -29,3 +29,35 @@ fn values_are_remembered_used_and_forgotten() {
     }
     assert_snapshot!(transcript);
 }
+
+#[test]
+fn checksums_are_listed_accepted_and_forgotten() {
+    let world = World::up(&[]);
+    let list = || world.a2s(&["--json", "trust", "list"]).one();
+    assert_eq!(list(), serde_json::json!({"versions": []}));
+    world.a2s(&["run", "GetCityWeather", "--input", "city=Paris", "--dry-run"]).transcript();
+    let seen = list();
+    let find = |list: &serde_json::Value| {
+        let versions = list["versions"].as_array().unwrap().iter();
+        let mut found = versions.filter(|version| version["name"] == "GetCityWeather");
+        found.next().cloned().expect("the planned version is remembered")
+    };
+    let first = find(&seen);
+    let target = format!("GetCityWeather@{}", first["version"].as_str().unwrap());
+    let other = format!("sha256:{}", "0".repeat(64));
+    let accepted = world.a2s(&["trust", "accept", &target, "--checksum", &other]).stdout;
+    assert!(accepted.contains(&other) && accepted.contains("accepted by owner"), "{accepted}");
+
+    // The registry still gives the document that was there before.
+    let refused = world.a2s(&["run", "GetCityWeather", "--input", "city=Paris"]).stderr;
+    let command =
+        format!("a2s trust accept {target} --checksum {}", first["checksum"].as_str().unwrap());
+    assert!(refused.contains("A2S395") && refused.contains(&command), "{refused}");
+
+    let forgotten = world.a2s(&["trust", "forget", &target]).stdout;
+    assert!(forgotten.contains("forgot the checksum"), "{forgotten}");
+    world.a2s(&["run", "GetCityWeather", "--input", "city=Paris", "--dry-run"]).transcript();
+    assert_eq!(find(&list())["checksum"], first["checksum"]);
+    let inexact = world.a2s(&["trust", "forget", "GetCityWeather@^1.0"]).stderr;
+    assert!(inexact.contains("names no exact version"), "{inexact}");
+}

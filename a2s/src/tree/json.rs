@@ -6,10 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use super::{
-    Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, long_key, long_key_message, member_path,
-    refuse_duplicates,
-};
+use super::{Kind, MAX_DEPTH, MAX_NODES, Member, Node, item_path, member_path, refuse_duplicates};
 use crate::checksum::canonical_json;
 use crate::code;
 use crate::diagnostic::{Diagnostic, Diagnostics, Position};
@@ -43,10 +40,6 @@ pub(super) fn take_positions(tree: &mut Node, placed: &Node) {
 
 /// Reports what JSON allows and a document does not.
 pub(super) fn check(tree: &Node, diagnostics: &mut Diagnostics) {
-    if let Some(position) = long_key(tree) {
-        diagnostics.push(Diagnostic::error(code::BUDGET, "", position, long_key_message()));
-        return;
-    }
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
         let message =
             format!("values are nested more than {MAX_DEPTH} deep, or are more than {MAX_NODES}");

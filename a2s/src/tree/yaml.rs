@@ -1,28 +1,44 @@
 //! YAML text to a tree, over the events of `granit-parser`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use serde_json::Number;
 
 use super::{
-    Kind, MAX_DEPTH, MAX_KEY_BYTES, MAX_NODES, MAX_TEXT, Member, Node, item_path, long_key_message,
-    member_path, refuse_duplicates,
+    Kind, MAX_DEPTH, MAX_NODES, MAX_TEXT, Member, Node, item_path, member_path, refuse_duplicates,
 };
 use crate::checksum::MAX_SAFE_INTEGER;
 use crate::code;
 use crate::diagnostic::{Diagnostic, Diagnostics, Position};
 
-/// The tree, as far as the text goes, and every error.
-pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
-    let options = granit_parser::options! {
+/// The options of the parser.
+fn options() -> granit_parser::Options {
+    granit_parser::options! {
         disallow_directives: true,
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH + 1,
         block_nesting_limit: MAX_DEPTH + 1,
+    }
+}
+
+/// The anchors that the aliases of a text name, as far as it can be read.
+fn find_aliased(text: &str) -> BTreeSet<usize> {
+    if !text.contains('&') || !text.contains('*') {
+        return BTreeSet::new();
+    }
+    let events = Parser::new_from_str_with_options(text, options()).map_while(Result::ok);
+    let alias = |(event, _): (Event<'_>, Span)| match event {
+        Event::Alias(anchor) => Some(anchor),
+        _ => None,
     };
-    let mut builder = Builder::default();
-    for event in Parser::new_from_str_with_options(text, options) {
+    events.filter_map(alias).collect()
+}
+
+/// The tree, as far as the text goes, and every error.
+pub(super) fn parse(text: &str) -> (Option<Node>, Diagnostics) {
+    let mut builder = Builder { aliased: find_aliased(text), ..Builder::default() };
+    for event in Parser::new_from_str_with_options(text, options()) {
         match event {
             Ok((event, span)) => {
                 if builder.accept(event, &span).is_err() {
@@ -108,9 +124,6 @@ fn explain(
     (complaint.to_owned(), None)
 }
 
-/// The way out of a key that is too long.
-const LONG_KEY_HINT: &str = "Shorten it; write long text as a value.";
-
 /// Too much was asked for; reading stops.
 struct OverBudget;
 
@@ -120,8 +133,12 @@ struct Builder {
     root: Option<Node>,
     documents: usize,
     anchors: BTreeMap<usize, Node>,
+    /// The anchors that some alias names. The others need no copy of their value.
+    aliased: BTreeSet<usize>,
     nodes: usize,
     text: usize,
+    /// The values and bytes of text in `anchors`.
+    copied: (usize, usize),
     diagnostics: Diagnostics,
 }
 
@@ -159,10 +176,6 @@ impl Builder {
                 self.spend(1, text.len(), position)?;
                 let plain = style == ScalarStyle::Plain;
                 if self.expects_key() {
-                    if text.len() > MAX_KEY_BYTES {
-                        self.refuse(code::BUDGET, position, &long_key_message(), LONG_KEY_HINT);
-                        return Err(OverBudget);
-                    }
                     let key = if plain && text == "<<" {
                         self.refuse(
                             code::YAML_FEATURE,
@@ -255,7 +268,16 @@ impl Builder {
     fn spend(&mut self, nodes: usize, text: usize, position: Position) -> Result<(), OverBudget> {
         self.nodes += nodes;
         self.text += text;
-        if self.nodes > MAX_NODES || self.text > MAX_TEXT {
+        self.check_size(self.nodes, self.text, position)
+    }
+
+    fn check_size(
+        &mut self,
+        nodes: usize,
+        text: usize,
+        position: Position,
+    ) -> Result<(), OverBudget> {
+        if nodes > MAX_NODES || text > MAX_TEXT {
             let message = format!(
                 "with its aliases expanded the document has more than {MAX_NODES} values or {MAX_TEXT} bytes of text"
             );
@@ -316,10 +338,12 @@ impl Builder {
     }
 
     fn add(&mut self, node: Node, anchor: usize) -> Result<(), OverBudget> {
-        if anchor > 0 {
-            // Each anchor has a copy of its value, so anchors inside anchors count again.
+        if self.aliased.contains(&anchor) {
+            // An alias counts this size again, so copies beyond the bound belong to a document that
+            // is refused at its aliases.
             let (nodes, text) = node.size();
-            self.spend(nodes, text, node.position)?;
+            self.copied = (self.copied.0 + nodes, self.copied.1 + text);
+            self.check_size(self.copied.0, self.copied.1, node.position)?;
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.items) {

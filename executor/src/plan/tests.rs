@@ -26,6 +26,7 @@ fn library(sources: &[Vec<u8>]) -> Library {
         documents: documents.iter().map(|d| (d.digest(), Arc::clone(d))).collect(),
         sources: BTreeMap::new(),
         notices: Vec::new(),
+        unknown: Vec::new(),
     }
 }
 

@@ -434,7 +434,8 @@ impl Runs {
             documents.insert(pin.checksum, document);
         }
         let root = start.capability.checksum;
-        let library = Library { root, documents, sources, choices, notices: Vec::new() };
+        let library =
+            Library { root, documents, sources, choices, notices: Vec::new(), unknown: Vec::new() };
         Plan::new(&library, self.config.limits.max_steps)
     }
 }

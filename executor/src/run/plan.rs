@@ -55,6 +55,7 @@ impl Runs {
         let upstream_of = |url: &_| self.outbound.upstream_of(url);
         let mut answer =
             plan.render(inputs, recalled.clone(), guarding, credentials, upstream_of)?;
+        self.trust.remember(&prepared.library.unknown).await?;
         answer.policies.clone_from(&policies);
         answer.notices.clone_from(&prepared.library.notices);
         if request.preview {

@@ -53,10 +53,11 @@ impl Runs {
         self.complete(request, principal, library, plan).await
     }
 
-    /// The documents that somebody wants.
+    /// The documents that somebody wants, each with the checksum that the executor remembers.
     pub(super) async fn resolve(&self, wanted: Wanted<'_>) -> Result<(Library, Plan), Error> {
         let limits = &self.config.limits;
-        let library = self.registry.resolve(wanted, limits.max_documents).await?;
+        let mut library = self.registry.resolve(wanted, limits.max_documents).await?;
+        library.unknown = self.trust.check(&library.pins()).await?;
         let plan = Plan::new(&library, limits.max_steps)?;
         Ok((library, plan))
     }

@@ -111,6 +111,7 @@ impl Runs {
         };
         let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let (asked, lease) = (Instant::now(), self.lease());
+        self.trust.remember(&library.unknown).await?;
         let new = NewRun {
             name: plan.root.pin.name.clone(),
             tenant: principal.clone(),

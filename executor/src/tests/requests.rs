@@ -381,10 +381,14 @@ async fn everything_about_runs_needs_the_token() {
         (Method::GET, "/v1/secrets".to_owned(), Value::Null),
         (Method::PUT, "/v1/secrets/api.example/key".to_owned(), Value::Null),
         (Method::DELETE, "/v1/secrets/api.example/key".to_owned(), Value::Null),
+        (Method::PUT, "/v1/secrets/api.example/key/users".to_owned(), Value::Null),
+        (Method::GET, "/v1/trust".to_owned(), Value::Null),
+        (Method::PUT, "/v1/trust/Say/1.0.0".to_owned(), Value::Null),
+        (Method::DELETE, "/v1/trust/Say/1.0.0".to_owned(), Value::Null),
     ];
     let paths = App::openapi().paths.paths;
     let guarded = paths.keys().filter(|path| path.starts_with("/v1/")).count();
-    assert_eq!(guarded, 15, "a new route needs a line above");
+    assert_eq!(guarded, 18, "a new route needs a line above");
     for (method, path, body) in requests {
         for headers in [
             &[][..],

@@ -1,0 +1,127 @@
+//! The routes of remembered checksums.
+
+use a2s::api::{PROBLEM_JSON, Pin, Problem, TrustList, TrustRequest, TrustedVersion};
+use a2s::{CapabilityName, Identified};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::StatusCode;
+use semver::Version;
+use serde::Deserialize;
+
+use super::read_json;
+use crate::App;
+use crate::error::{Error, Kind};
+
+/// Versions on a page, unless the request has another number.
+const DEFAULT_PAGE: usize = 100;
+/// The most versions on a page.
+const MAX_PAGE: usize = 1_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    limit: Option<usize>,
+    after: Option<String>,
+}
+
+/// List the remembered checksums of versions
+///
+/// The executor remembers the checksum that each version had when it was first run or planned, and
+/// refuses another one with the code A2S395.
+#[utoipa::path(
+    get, path = "/v1/trust", tag = "executor", security(("token" = [])),
+    params(
+        ("limit" = Option<usize>, Query, description = "Versions on a page, 100 unless given and 1,000 at most"),
+        ("after" = Option<String>, Query, description = "`next` of the page before: NAME@VERSION"),
+    ),
+    responses(
+        (status = 200, description = "The checksums, by name and version", body = TrustList),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn list_trust(
+    State(app): State<App>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<TrustList>, Error> {
+    let Query(PageQuery { limit, after }) =
+        query.map_err(|rejection| Error::new(Kind::BadRequest, rejection.body_text()))?;
+    let limit = limit.unwrap_or(DEFAULT_PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Error::new(Kind::BadRequest, format!("`limit` takes 1 to {MAX_PAGE}")));
+    }
+    let after = match &after {
+        Some(text) => {
+            let (name, version) = text.split_once('@').unwrap_or((text, ""));
+            Some(read_version(name, version)?)
+        }
+        None => None,
+    };
+    let after = after.as_ref().map(|(name, version)| (name, version));
+    app.runs().trust().list(after, limit).await.map(Json)
+}
+
+/// Accept a checksum for a version
+///
+/// It takes the place of the remembered one. The answer names the principal who accepted it, and so does
+/// the list.
+#[utoipa::path(
+    put, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
+    params(
+        ("name" = String, Path, description = "The capability"),
+        ("version" = String, Path, description = "Its version"),
+    ),
+    request_body = TrustRequest,
+    responses(
+        (status = 200, description = "The remembered checksum", body = TrustedVersion),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn accept_trust(
+    State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
+    Path((name, version)): Path<(String, String)>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<TrustedVersion>, Error> {
+    let TrustRequest { checksum } = read_json(body)?;
+    let (name, version) = read_version(&name, &version)?;
+    let pin = Pin { name, version, checksum };
+    app.runs().trust().accept(pin, &caller.principal()).await.map(Json)
+}
+
+/// Forget the checksum of a version
+///
+/// The next checksum that is run or planned is remembered.
+#[utoipa::path(
+    delete, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
+    params(
+        ("name" = String, Path, description = "The capability"),
+        ("version" = String, Path, description = "Its version"),
+    ),
+    responses(
+        (status = 204, description = "It is forgotten"),
+        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn forget_trust(
+    State(app): State<App>,
+    Extension(Identified(caller)): Extension<Identified>,
+    Path((name, version)): Path<(String, String)>,
+) -> Result<StatusCode, Error> {
+    let (name, version) = read_version(&name, &version)?;
+    app.runs().trust().forget(&name, &version, &caller.principal()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn read_version(name: &str, version: &str) -> Result<(CapabilityName, Version), Error> {
+    let name = CapabilityName::new(name);
+    let name = name.map_err(|error| Error::new(Kind::BadRequest, error.to_string()))?;
+    let version = version.parse().map_err(|error| {
+        Error::new(Kind::BadRange, format!("the version of `{name}` cannot be read: {error}"))
+    })?;
+    Ok((name, version))
+}

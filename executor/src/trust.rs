@@ -1,0 +1,223 @@
+//! Trust on first use: the checksum that each version had when it was first run or planned.
+//!
+//! A registry lists the checksums of its own documents, so it could give another document for the same
+//! version tomorrow. The executor remembers the first checksum and refuses another one until an
+//! administrator accepts it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use a2s::api::{Pin, TrustList, TrustedVersion};
+use a2s::{CapabilityName, Digest, Principal};
+use jiff::Timestamp;
+use semver::Version;
+
+use crate::clock::Clock;
+use crate::database::{Pool, failed, on};
+use crate::error::{Error, Kind};
+
+/// The name of the table in errors.
+const WHAT: &str = "the remembered checksums";
+
+/// Name, version, checksum, time and the principal who accepted it.
+type Columns = (String, String, String, i64, Option<String>);
+
+/// The table of remembered checksums, in the executor's database.
+#[derive(Debug)]
+pub(crate) struct TrustedVersions {
+    pool: Pool,
+    clock: Arc<dyn Clock>,
+}
+
+impl TrustedVersions {
+    /// The table in a database that has been migrated.
+    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>) -> Self {
+        Self { pool, clock }
+    }
+
+    /// Compares pins with the remembered checksums. Gives the pins whose version is not remembered.
+    ///
+    /// # Errors
+    /// [`Kind::ChecksumChanged`] when a version has another checksum than the remembered one.
+    pub(crate) async fn check(&self, pins: &[Pin]) -> Result<Vec<Pin>, Error> {
+        let sql = match &self.pool {
+            Pool::Sqlite(_) => {
+                "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
+                 FROM json_each($1) AS pin JOIN trusted_version AS t
+                   ON t.name = json_extract(pin.value, '$[0]')
+                  AND t.version = json_extract(pin.value, '$[1]')"
+            }
+            Pool::Postgres(_) => {
+                "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
+                 FROM jsonb_array_elements($1::jsonb) AS pin JOIN trusted_version AS t
+                   ON t.name = pin->>0 AND t.version = pin->>1"
+            }
+        };
+        let listed = to_json(pins);
+        let rows: Result<Vec<Columns>, _> =
+            on!(&self.pool, |pool| sqlx::query_as(sql).bind(listed).fetch_all(pool).await);
+        let known = rows.map_err(failed(WHAT))?.into_iter().map(read_row);
+        let known: Vec<TrustedVersion> = known.collect::<Result<_, _>>()?;
+        let known: BTreeMap<_, _> =
+            known.iter().map(|known| ((&known.name, &known.version), known)).collect();
+        let mut unknown = Vec::new();
+        for pin in pins {
+            match known.get(&(&pin.name, &pin.version)) {
+                Some(trusted) if trusted.checksum == pin.checksum => {}
+                Some(trusted) => return Err(refuse(pin, trusted)),
+                None => unknown.push(pin.clone()),
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// Remembers the checksums of versions that are not remembered yet. Nothing is written when there
+    /// are none.
+    ///
+    /// # Errors
+    /// [`Kind::ChecksumChanged`] when another executor of this database has just remembered another
+    /// checksum.
+    pub(crate) async fn remember(&self, pins: &[Pin]) -> Result<(), Error> {
+        if pins.is_empty() {
+            return Ok(());
+        }
+        let sql = match &self.pool {
+            Pool::Sqlite(_) => {
+                "INSERT INTO trusted_version (name, version, checksum, remembered_at)
+                 SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+                        json_extract(value, '$[2]'), $2
+                 FROM json_each($1) WHERE TRUE
+                 ON CONFLICT (name, version) DO NOTHING"
+            }
+            Pool::Postgres(_) => {
+                "INSERT INTO trusted_version (name, version, checksum, remembered_at)
+                 SELECT pin->>0, pin->>1, pin->>2, $2
+                 FROM jsonb_array_elements($1::jsonb) AS pin
+                 ORDER BY 1, 2
+                 ON CONFLICT (name, version) DO NOTHING"
+            }
+        };
+        let (listed, now) = (to_json(pins), self.clock.now().as_millisecond());
+        let written = on!(&self.pool, |pool| {
+            sqlx::query(sql).bind(listed).bind(now).execute(pool).await.map(|_| ())
+        });
+        written.map_err(failed(WHAT))?;
+        // Of two executors that remember a version at the same time, one was first.
+        self.check(pins).await.map(drop)
+    }
+
+    /// A page of the remembered checksums after a version, by name and version.
+    pub(crate) async fn list(
+        &self,
+        after: Option<(&CapabilityName, &Version)>,
+        limit: usize,
+    ) -> Result<TrustList, Error> {
+        const SQL: &str = "SELECT name, version, checksum, remembered_at, accepted_by
+             FROM trusted_version WHERE name > $1 OR (name = $1 AND version > $2)
+             ORDER BY name, version LIMIT $3";
+        let (name, version) = match after {
+            Some((name, version)) => (name.as_str(), version.to_string()),
+            None => ("", String::new()),
+        };
+        let most = i64::try_from(limit + 1).unwrap_or(i64::MAX);
+        let rows: Result<Vec<Columns>, _> = on!(&self.pool, |pool| {
+            sqlx::query_as(SQL).bind(name).bind(version).bind(most).fetch_all(pool).await
+        });
+        let rows = rows.map_err(failed(WHAT))?;
+        let more = rows.len() > limit;
+        let versions = rows.into_iter().take(limit).map(read_row);
+        let versions: Vec<TrustedVersion> = versions.collect::<Result<_, _>>()?;
+        let last = versions.last().filter(|_| more);
+        let next = last.map(|last| format!("{}@{}", last.name, last.version));
+        Ok(TrustList { versions, next })
+    }
+
+    /// Accepts a checksum for a version, in place of the remembered one.
+    pub(crate) async fn accept(
+        &self,
+        pin: Pin,
+        principal: &Principal,
+    ) -> Result<TrustedVersion, Error> {
+        const SQL: &str =
+            "INSERT INTO trusted_version (name, version, checksum, remembered_at, accepted_by)
+             VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (name, version) DO UPDATE SET checksum = excluded.checksum,
+                 remembered_at = excluded.remembered_at, accepted_by = excluded.accepted_by";
+        let Pin { name, version, checksum } = pin;
+        let milliseconds = self.clock.now().as_millisecond();
+        let accepted_by = principal.to_string();
+        let written = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(name.as_str()).bind(version.to_string());
+            let query = query.bind(checksum.to_string()).bind(milliseconds);
+            query.bind(&accepted_by).execute(pool).await.map(|_| ())
+        });
+        written.map_err(failed(WHAT))?;
+        tracing::info!(%name, %version, %checksum, %principal, "checksum accepted");
+        let remembered_at = Timestamp::from_millisecond(milliseconds).map_err(failed(WHAT))?;
+        let accepted_by = Some(accepted_by);
+        Ok(TrustedVersion { name, version, checksum, remembered_at, accepted_by })
+    }
+
+    /// Forgets the checksum of a version: the next one that is run or planned is remembered.
+    ///
+    /// # Errors
+    /// [`Kind::StateNotFound`] when none is remembered.
+    pub(crate) async fn forget(
+        &self,
+        name: &CapabilityName,
+        version: &Version,
+        principal: &Principal,
+    ) -> Result<(), Error> {
+        const SQL: &str = "DELETE FROM trusted_version WHERE name = $1 AND version = $2";
+        let removed = on!(&self.pool, |pool| {
+            let query = sqlx::query(SQL).bind(name.as_str()).bind(version.to_string());
+            query.execute(pool).await.map(|done| done.rows_affected())
+        });
+        if removed.map_err(failed(WHAT))? == 0 {
+            let message = format!("no checksum of `{name}` {version} is remembered");
+            let error = Error::new(Kind::StateNotFound, message);
+            return Err(error.hint("List the remembered checksums with `a2s trust list`."));
+        }
+        tracing::info!(%name, %version, %principal, "checksum forgotten");
+        Ok(())
+    }
+}
+
+/// The pins as a JSON list of name, version and checksum.
+fn to_json(pins: &[Pin]) -> String {
+    let pins = pins.iter().map(|Pin { name, version, checksum }| {
+        serde_json::json!([name, version.to_string(), checksum])
+    });
+    serde_json::Value::from_iter(pins).to_string()
+}
+
+fn read_row(row: Columns) -> Result<TrustedVersion, Error> {
+    let (name, version, checksum, remembered_at, accepted_by) = row;
+    let read = || {
+        Some(TrustedVersion {
+            name: CapabilityName::new(&name).ok()?,
+            version: version.parse().ok()?,
+            checksum: checksum.parse::<Digest>().ok()?,
+            remembered_at: Timestamp::from_millisecond(remembered_at).ok()?,
+            accepted_by,
+        })
+    };
+    read().ok_or_else(|| Error::new(Kind::Store, "a remembered checksum cannot be read"))
+}
+
+fn refuse(pin: &Pin, trusted: &TrustedVersion) -> Error {
+    let Pin { name, version, checksum } = pin;
+    let TrustedVersion { checksum: known, remembered_at, accepted_by, .. } = trusted;
+    let since = match accepted_by {
+        Some(principal) => format!("which `{principal}` accepted at {remembered_at:.0}"),
+        None => format!("which was first seen at {remembered_at:.0}"),
+    };
+    let message = format!(
+        "the registry gives `{name}` {version} with {checksum}; this executor remembers {known}, {since}"
+    );
+    let hint = format!(
+        "A published version never changes: find out why the registry gives another document. If it \
+         is right, accept it with `a2s trust accept {name}@{version} --checksum {checksum}`."
+    );
+    Error::new(Kind::ChecksumChanged, message).hint(hint)
+}

@@ -1,0 +1,93 @@
+//! `a2s trust`: the checksums that the executor remembers of versions.
+
+use a2s::CapabilityName;
+use a2s::api::{TrustList, TrustRequest, TrustedVersion};
+use reqwest::Method;
+use semver::Version;
+
+use super::target::Target;
+use crate::cli::TrustCommand;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{DIM, NAME, Output, plain};
+
+pub(super) async fn trust(
+    command: TrustCommand,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    match command {
+        TrustCommand::List => {
+            let versions = read_all(client).await?;
+            if output.is_json() {
+                output.json_line(&TrustList { versions, next: None });
+            } else if versions.is_empty() {
+                output.line(format_args!("no checksums are remembered"));
+            } else {
+                versions.iter().for_each(|trusted| print(trusted, output));
+            }
+        }
+        TrustCommand::Accept { target, checksum } => {
+            let (name, version) = read_target(&target)?;
+            let path = ["v1", "trust", name.as_str(), &version.to_string()];
+            let request = client.request(Method::PUT, &path).json(&TrustRequest { checksum });
+            let trusted: TrustedVersion = client.json(request).await?;
+            if output.is_json() {
+                output.json_line(&trusted);
+            } else {
+                print(&trusted, output);
+            }
+        }
+        TrustCommand::Forget { target } => {
+            let (name, version) = read_target(&target)?;
+            let path = ["v1", "trust", name.as_str(), &version.to_string()];
+            client.bytes(client.request(Method::DELETE, &path)).await?;
+            if output.is_json() {
+                output.json_line(&serde_json::json!({ "forgotten": target }));
+            } else {
+                output.line(format_args!("forgot the checksum of {NAME}{name}{NAME:#} {version}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All pages of the list.
+async fn read_all(client: &Client) -> Result<Vec<TrustedVersion>, Failure> {
+    let mut versions = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let request = client.request(Method::GET, &["v1", "trust"]).query(&[("limit", "1000")]);
+        let request = match &after {
+            Some(after) => request.query(&[("after", after)]),
+            None => request,
+        };
+        let page: TrustList = client.json(request).await?;
+        versions.extend(page.versions);
+        if page.next.is_none() || page.next == after {
+            return Ok(versions);
+        }
+        after = page.next;
+    }
+}
+
+/// The exact version that a command is about.
+fn read_target(text: &str) -> Result<(CapabilityName, Version), Failure> {
+    let Target { name, range } = Target::parse(text)?;
+    let version = range.and_then(|range| range.parse().ok()).ok_or_else(|| {
+        Failure::argument(format!("`{text}` names no exact version"))
+            .with_hint("Write NAME@VERSION, such as ListDogBreeds@1.0.0.")
+    })?;
+    Ok((name, version))
+}
+
+fn print(trusted: &TrustedVersion, output: &mut Output) {
+    let TrustedVersion { name, version, checksum, remembered_at, accepted_by } = trusted;
+    let how = match accepted_by {
+        Some(principal) => format!("accepted by {}", plain(principal)),
+        None => "first seen".to_owned(),
+    };
+    output.line(format_args!(
+        "{NAME}{name}{NAME:#} {version}  {checksum}  {DIM}{how} {remembered_at:.0}{DIM:#}"
+    ));
+}
