@@ -34,7 +34,7 @@ fn what_is_said_may_be_denied_and_changed() {
     assert_eq!(heard["decisions"][0]["decision"], "deny");
     assert_eq!(heard["decisions"][0]["hook"], "steps/message");
 
-    let turn = Turn::take(&world, "tweet the weather in Paris saying 'Hello'", &[]);
+    let turn = Turn::take(&world, "tweet the weather in Paris saying 'Hello'", &["--yes"]);
     assert_eq!(turn.chosen().1["location"], "Rome", "{:?}", turn.ran);
     assert_eq!(turn.all("heard")[0]["message"], "tweet the weather in Rome saying 'Hello'");
 }
