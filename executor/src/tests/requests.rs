@@ -381,10 +381,11 @@ async fn everything_about_runs_needs_the_token() {
         (Method::GET, "/v1/secrets".to_owned(), Value::Null),
         (Method::PUT, "/v1/secrets/api.example/key".to_owned(), Value::Null),
         (Method::DELETE, "/v1/secrets/api.example/key".to_owned(), Value::Null),
+        (Method::PUT, "/v1/secrets/api.example/key/users".to_owned(), json!({})),
     ];
     let paths = App::openapi().paths.paths;
     let guarded = paths.keys().filter(|path| path.starts_with("/v1/")).count();
-    assert_eq!(guarded, 15, "a new route needs a line above");
+    assert_eq!(guarded, 16, "a new route needs a line above");
     for (method, path, body) in requests {
         for headers in [
             &[][..],
@@ -597,5 +598,5 @@ fn every_route_is_described_with_its_answers() {
             "{id}"
         );
     }
-    assert_eq!(ids.len(), 22);
+    assert_eq!(ids.len(), 23);
 }
