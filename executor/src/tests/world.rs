@@ -463,6 +463,8 @@ pub(crate) struct RegistryDouble {
     outcomes: Mutex<VecDeque<(Value, Option<String>)>>,
     reported: Notify,
     refuses_outcomes: std::sync::atomic::AtomicBool,
+    /// The owners of names.
+    owners: Mutex<BTreeMap<String, Vec<String>>>,
     /// The `Authorization` of each request that reads.
     readers: Mutex<Vec<Option<String>>>,
     /// Whether reading needs a token.
@@ -540,6 +542,7 @@ impl RegistryDouble {
 fn registry_routes(registry: Arc<RegistryDouble>) -> Router {
     Router::new()
         .route("/v1/capabilities/{name}", get(list_versions))
+        .route("/v1/capabilities/{name}/owners", get(readers::list_owners))
         .route("/v1/capabilities/{name}/{version}", get(get_document))
         .route("/v1/outcomes", post(take_outcome))
         .with_state(registry)
