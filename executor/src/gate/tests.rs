@@ -519,7 +519,7 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
         "host": "api.example",
         "path": "/v1/current/Paris",
         "query": "units=metric",
-        "headers": {},
+        "headers": {"accept": "application/json, */*;q=0.1"},
     });
     assert_eq!(context["request"], expected);
     assert_eq!(context["user"], json!({"id": "owner"}));
