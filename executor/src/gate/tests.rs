@@ -28,6 +28,9 @@ use crate::vault::Vault;
 const CLOSED: FailMode = FailMode::Closed;
 const OPEN: FailMode = FailMode::Open;
 
+/// The most bytes of a response: answers of guardians may be as large as a message about it.
+const SMALL_RESPONSE: usize = 64 << 10;
+
 async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -49,7 +52,8 @@ async fn start_guardian(
     let address = serve(Router::new().fallback(handler)).await;
     let config = GuardianConfig::new(Url::parse(&format!("http://{address}/aos")).unwrap());
     // Long, so that only a fault runs into it: a late answer may be let pass.
-    (GuardianConfig { timeout: Duration::from_secs(60), ..config }, asked)
+    let timeout = Duration::from_secs(60);
+    (GuardianConfig { timeout, max_response_bytes: SMALL_RESPONSE, ..config }, asked)
 }
 
 fn gate(config: GuardianConfig, fail: FailMode) -> Gate {
@@ -182,6 +186,12 @@ impl Service {
 
     /// Asks for the request, and sends it if that is permitted.
     async fn pass(&self, gate: &Gate) -> (Seen, Decision, Option<Error>) {
+        let (seen, decisions, error) = self.pass_all(gate).await;
+        (seen, only(decisions), error)
+    }
+
+    /// The same with every decision; what is seen is the last.
+    async fn pass_all(&self, gate: &Gate) -> (Seen, Vec<Decision>, Option<Error>) {
         let before = self.hits.load(Ordering::SeqCst);
         let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
         let asked = gate.ask_request(&asker(&capability, &root), &contract(), open(&given())).await;
@@ -192,14 +202,14 @@ impl Service {
             }
             Err(error) => (Err(error.kind), Some(error)),
         };
-        let decision = only(asked.decisions);
+        let decision = asked.decisions.last().unwrap();
         let seen = Seen {
             decision: decision.decision.to_string(),
             source: decision.source,
             came_to,
             hits: self.hits.load(Ordering::SeqCst) - before,
         };
-        (seen, decision, error)
+        (seen, asked.decisions, error)
     }
 }
 
@@ -241,9 +251,13 @@ async fn modify_sends_what_the_guardian_wants() {
         (
             json!([{"name": "pathParameters.city", "value": "London/../x"}]),
             "https://api.example/v1/current/London%2F..%2Fx",
+            // What goes to another path is asked about once more, and wanted as it is then.
             vec![
-                ("pathParameters.city", json!("Paris"), json!("London/../x")),
-                ("queryParameters.units", json!("metric"), json!(null)),
+                vec![
+                    ("pathParameters.city", json!("Paris"), json!("London/../x")),
+                    ("queryParameters.units", json!("metric"), json!(null)),
+                ],
+                vec![],
             ],
         ),
         (
@@ -253,7 +267,7 @@ async fn modify_sends_what_the_guardian_wants() {
                 {"name": "queryParameters.units", "value": "metric"},
             ]),
             "https://api.example/v1/current/Paris?units=metric&lang=fr",
-            vec![("queryParameters.lang", json!(null), json!("fr"))],
+            vec![vec![("queryParameters.lang", json!(null), json!("fr"))]],
         ),
         (
             json!([
@@ -261,18 +275,50 @@ async fn modify_sends_what_the_guardian_wants() {
                 {"name": "queryParameters.units", "value": "metric"},
             ]),
             AS_ASKED,
-            vec![],
+            vec![vec![]],
         ),
     ];
-    for (wanted, url, changes) in cases {
+    for (wanted, url, expected) in cases {
         let inputs = wanted.clone();
-        let (config, _) = start_guardian(move |question| set_inputs(&question, &inputs)).await;
-        let (seen, decision, _) = service.pass(&gate(config, CLOSED)).await;
+        let (config, asked) = start_guardian(move |question| set_inputs(&question, &inputs)).await;
+        let (seen, decisions, _) = service.pass_all(&gate(config, CLOSED)).await;
         check_sent(&seen, "modify", DecisionSource::Guardian, url, &wanted.to_string());
-        let recorded = decision.changes;
-        let recorded = recorded.into_iter().map(|c| (c.name, c.from, c.to));
-        let changes = changes.into_iter().map(|(name, from, to)| (name.to_owned(), from, to));
-        assert_eq!(recorded.collect::<Vec<_>>(), changes.collect::<Vec<_>>());
+        assert!(decisions.iter().all(|decision| decision.decision == "modify"), "{decisions:?}");
+        let recorded = decisions.iter().map(|decision| {
+            let changes = decision.changes.iter();
+            changes.map(|c| (c.name.as_str(), c.from.clone(), c.to.clone())).collect::<Vec<_>>()
+        });
+        assert_eq!(recorded.collect::<Vec<_>>(), expected, "{wanted}");
+        // The last question is about what is sent.
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.len(), expected.len(), "{wanted}");
+        let last = &asked.last().unwrap()["params"]["context"]["request"]["url"];
+        if expected.len() > 1 {
+            assert_eq!(last, url);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_modification_may_lead_to_another_path_once() {
+    let service = Service::start().await;
+    for fail in [CLOSED, OPEN] {
+        let farther = |question: Value| {
+            let city = &question["params"]["toolCallRequest"]["inputs"][0]["value"];
+            let city = format!("{}x", city.as_str().unwrap());
+            set_inputs(&question, &json!([{"name": "pathParameters.city", "value": city}]))
+        };
+        let (config, asked) = start_guardian(farther).await;
+        let (seen, decisions, error) = service.pass_all(&gate(config, fail)).await;
+        check_stopped(&seen, DecisionSource::FailedClosed, Kind::GuardianModification, "farther");
+        let decided: Vec<_> = decisions.iter().map(|decision| &*decision.decision).collect();
+        assert_eq!(decided, ["modify", "deny"]);
+        let message = error.unwrap().message;
+        assert!(
+            message.contains("method, host or path of the request change once more"),
+            "{message}"
+        );
+        assert_eq!(asked.lock().unwrap().len(), 2);
     }
 }
 
@@ -467,13 +513,26 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
         "permissions": ["weather.read"],
     });
     assert_eq!(context["capability"], expected);
+    let expected = json!({
+        "method": "GET",
+        "url": AS_ASKED,
+        "host": "api.example",
+        "path": "/v1/current/Paris",
+        "query": "units=metric",
+        "headers": {"accept": "application/json, */*;q=0.1"},
+    });
+    assert_eq!(context["request"], expected);
+    assert_eq!(context["user"], json!({"id": "owner"}));
     for member in ["id", "name", "url", "instructions", "version", "provider"] {
         assert!(!context["agent"][member].is_null(), "{member}");
     }
 
     assert_eq!(result["method"], "steps/toolCallResult");
     assert_eq!(result["params"]["toolId"], "GetWeather.getWeather");
-    assert_eq!(&result["params"]["context"], context);
+    // The context of the result is the same, without the request.
+    let mut context = context.clone();
+    context.as_object_mut().unwrap().remove("request");
+    assert_eq!(result["params"]["context"], context);
     let told = |question: &Value| {
         let call = &question["params"]["toolCallResult"];
         assert_eq!(call["executionId"], json!(asker.execution_id));

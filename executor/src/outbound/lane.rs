@@ -455,7 +455,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_failures_of_one_tenant_close_a_host_for_no_other() {
-        let lanes = lanes(|limits| limits.breaker_failures = 3);
+        let lanes = lanes(|limits| {
+            limits.breaker_failures = 3;
+            // Those many requests do not wait for the rate.
+            limits.requests_per_second = None;
+        });
         let url = "https://api.example/".parse().unwrap();
         let turn = async |tenant: &str| lanes.turn(tenant, (&url, false), SOON, &|_| {}).await;
         for _ in 0..3 {
@@ -467,12 +471,21 @@ mod tests {
         assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
         assert_eq!((lanes.states()[0].breaker.as_str(), lanes.states()[0].failures), ("open", 3));
         assert_eq!(lanes.health()[0].health, 1.0);
-        // However many tenants there are, what is known of them is bounded.
+        // However many tenants there are, what is known of them is bounded. Alice, who had no failure, is
+        // forgotten; the tenants beyond the bound share one count, which three of them use up.
+        let mut refused = Vec::new();
         for n in 0..2 * MAX_TENANTS {
-            turn(&format!("t{n}")).await.unwrap().settle(Health::Bad, None);
+            match turn(&format!("t{n}")).await {
+                Ok(turn) => turn.settle(Health::Bad, None),
+                Err(failure) => refused.push((n, failure.error.kind)),
+            }
         }
+        let beyond = MAX_TENANTS - 1..2 * MAX_TENANTS;
+        let expected: Vec<_> = beyond.skip(3).map(|n| (n, Kind::HostPaused)).collect();
+        assert_eq!(refused, expected);
         let lane = lanes.lane(&url, false);
-        assert!(lock(&lane.state).tenants.len() <= MAX_TENANTS + 1);
+        assert_eq!(lock(&lane.state).tenants.len(), MAX_TENANTS + 1);
+        drop(turn("t0").await.unwrap());
         assert_eq!(turn("bob").await.unwrap_err().error.kind, Kind::HostPaused);
     }
 

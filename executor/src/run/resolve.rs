@@ -76,7 +76,9 @@ impl Runs {
         let journal = self.journal_aside(state, row.epoch, secrets);
         let execution_id = execution_id(run, &step);
         for decision in decisions {
-            journal.note(EventKind::Decided { step: step.clone(), execution_id, decision });
+            // Awaited: of two callers at the same time, the later one is refused with its first event.
+            let decided = EventKind::Decided { step: step.clone(), execution_id, decision };
+            journal.commit(decided).await?;
         }
         tracing::info!(%run, step, ?decision, principal = %row.tenant, %by, "a step was resolved");
         journal.commit(EventKind::StepResolved { step, decision, outputs, by: Some(by) }).await?;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::Domain;
 use a2s::api::{EventKind, NextAction, Run, RunStatus};
+use a2s::{Caller, Domain, Identify, Later, Scope, Secret, Subject};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -80,6 +80,10 @@ async fn bounce(
             token["refresh_token"] = json!(format!("refresh-{good}"));
         }
         return axum::Json(token).into_response();
+    }
+    if uri.path() == "/away" {
+        let elsewhere = [(header::LOCATION, "https://evil.example/stolen")];
+        return (StatusCode::FOUND, elsewhere).into_response();
     }
     if uri.path() == "/held" {
         bouncer.release.notified().await;
@@ -258,7 +262,7 @@ async fn secrets_are_set_listed_and_removed_and_never_told() {
     let list = call(&app, Method::GET, "/v1/secrets", &[], Value::Null).await.body;
     assert_eq!(list["secrets"].as_array().unwrap().len(), 1);
     let members: Vec<_> = list["secrets"][0].as_object().unwrap().keys().cloned().collect();
-    assert_eq!(members, ["host", "scheme", "kind", "set_at"]);
+    assert_eq!(members, ["host", "scheme", "kind", "set_at", "users"]);
     for (path, body) in [
         ("/v1/secrets/api.example/key", json!({"kind": "canary"})),
         ("/v1/secrets/api.example/key", json!({"kind": "api_key", "value": "canary", "canary": 1})),
@@ -418,6 +422,9 @@ async fn a_refresh_token_that_the_server_changes_is_the_one_that_is_used_next() 
     assert_eq!(bouncer.count(&asked("refresh-2")), 1, "{:#?}", bouncer.heard());
 }
 
+/// The record of the first request for a token, before it leaves.
+const ASKS: &str = "get: 1 POST https://login.example/token for a token";
+
 /// What is told of tokens in the events of a run.
 async fn told_of_tokens(app: &App, run: &Run) -> Vec<String> {
     let mut told = transcript(&events(app, run.id).await);
@@ -454,7 +461,8 @@ async fn a_refusal_of_the_authorization_server_is_told_without_what_it_was_sent(
         bouncer.answers.lock().unwrap().push_back((status, refusal));
         let ended = run(&app, name, json!({})).await;
         let told = told_of_tokens(&app, &ended).await;
-        assert_eq!(told, ["get: 1 gets flow from login.example, A2S382"]);
+        let expected = [ASKS, "get: 1 gets flow from login.example, A2S382"];
+        assert_eq!(told, expected);
         let error = ended.error.unwrap();
         assert_eq!((error.code.as_str(), error.next), ("A2S382", Some(NextAction::AskOperator)));
         let message = format!(
@@ -474,12 +482,14 @@ async fn each_token_that_is_asked_for_is_an_event() {
     let app = world.open().await;
     set(&app, "api.example", "flow", client()).await;
     let told = async || told_of_tokens(&app, &run(&app, "Get", json!({})).await).await;
-    assert_eq!(told().await, ["get: 1 gets flow from login.example"]);
+    assert_eq!(told().await, [ASKS, "get: 1 gets flow from login.example"]);
     assert_eq!(told().await, [""; 0], "it is kept");
     world.pass(Duration::from_secs(600));
-    assert_eq!(told().await, ["get: 1 renews flow from login.example"]);
+    assert_eq!(told().await, [ASKS, "get: 1 renews flow from login.example"]);
     bouncer.refuses_below.store(3, Ordering::SeqCst);
-    assert_eq!(told().await, ["get: 1 failed, again", "get: 2 renews flow from login.example"]);
+    let asks_again = "get: 2 POST https://login.example/token for a token";
+    let expected = ["get: 1 failed, again", asks_again, "get: 2 renews flow from login.example"];
+    assert_eq!(told().await, expected);
     let all = json!(events(&app, run(&app, "Get", json!({})).await.id).await).to_string();
     assert!(!all.contains("token-"), "{all}");
 }
@@ -505,10 +515,13 @@ async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
     assert_eq!(
         told_of_tokens(&app, &ended).await,
         [
+            "post: 1 POST https://login.example/token for a token",
             "post: 1 gets flow from login.example, A2S385",
             "post: 1 failed, again",
+            "post: 2 POST https://login.example/token for a token",
             "post: 2 gets flow from login.example, A2S385",
             "post: 2 failed, again",
+            "post: 3 POST https://login.example/token for a token",
             "post: 3 gets flow from login.example",
         ]
     );
@@ -702,4 +715,131 @@ async fn a_graphql_task_goes_with_its_credential() {
     set(&app, "api.example", "t", json!({"kind": "bearer", "token": "canary"})).await;
     run(&app, "Ask", json!({})).await;
     assert_eq!(bouncer.count("POST /graphql | Bearer canary"), 1, "{:?}", bouncer.heard());
+}
+
+/// Takes a token for the name that it stands for.
+#[derive(Debug)]
+struct Names;
+
+impl Identify for Names {
+    fn identify<'a>(&'a self, token: &'a Secret) -> Later<'a, Result<Option<Caller>, String>> {
+        let subject = Subject::new(token.reveal()).ok();
+        let scopes = std::collections::BTreeSet::from([Scope::Execute]);
+        let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
+        Box::pin(async move { Ok(caller) })
+    }
+}
+
+#[tokio::test]
+async fn a_credential_is_the_owners_until_it_is_granted() {
+    let (mut world, bouncer) = world().await;
+    world.config.token = Some(Secret::new("root"));
+    world.config.others = Some(Arc::new(Names));
+    let scheme = json!({"my key": {"type": "http", "scheme": "bearer"}});
+    for name in ["Wants", "Other"] {
+        let step = guarded("get", "GET /a", json!([{"my key": []}]), scheme.clone());
+        world.registry.publish(name, "1.0.0", &json!({"execution": sequence(json!([step]))}));
+    }
+    world.registry.set_owners("Wants", &["acme"]);
+    world.registry.set_owners("Other", &["bob"]);
+    let app = world.open().await;
+    let call_as = async |who: &str, method: Method, path: &str, body: Value| {
+        call(&app, method, path, &[("authorization", &format!("Bearer {who}"))], body).await
+    };
+    let path = "/v1/secrets/api.example/my%20key";
+    let key = json!({"kind": "bearer", "token": "canary"});
+    assert_eq!(call_as("root", Method::PUT, path, key.clone()).await.status, 201);
+    let run = async |who: &str, name: &str| {
+        let body = json!({"name": name, "wait": true});
+        call_as(who, Method::POST, "/v1/executions", body).await
+    };
+    let check_refused = async |who: &str, name: &str| {
+        let before = bouncer.heard().len();
+        let (status, code, problem) = run(who, name).await.problem();
+        assert_eq!((status, code.as_str()), (422, "A2S380"), "{who} {name}");
+        assert_eq!(bouncer.heard().len(), before);
+        problem
+    };
+    assert_succeeded(&run("root", "Wants").await.run());
+    assert_eq!(bouncer.heard(), ["GET /a | Bearer canary |  |  | "]);
+    let problem = check_refused("bob", "Wants").await;
+    let detail =
+        "step `Wants.get`: runs of `bob` may not use the credential `my key` for api.example";
+    assert_eq!(problem.detail, detail);
+    let hint = "It is stored, and this run may not use it. Whoever administers the executor can allow \
+                it: `a2s secrets allow api.example 'my key' --subject bob`, or `--capability Wants`.";
+    assert_eq!(problem.hint.as_deref(), Some(hint));
+    // Only those who administer say who may use it.
+    let users = format!("{path}/users");
+    let grant = async |grant: Value| call_as("root", Method::PUT, &users, grant).await;
+    let own = call_as("bob", Method::PUT, &users, json!({"subjects": ["bob"]})).await;
+    assert_eq!(own.problem().0, 403);
+    check_refused("bob", "Wants").await;
+
+    // To a subject: for that one, whatever it runs.
+    let granted = grant(json!({"subjects": ["bob"]})).await;
+    assert_eq!(granted.body["users"], json!({"subjects": ["bob"]}));
+    assert!(!granted.body.to_string().contains("canary"));
+    assert_succeeded(&run("bob", "Wants").await.run());
+    assert_succeeded(&run("bob", "Other").await.run());
+    check_refused("alice", "Wants").await;
+    // To a capability: for everybody's runs of it, and no other.
+    grant(json!({"capabilities": ["Wants"]})).await;
+    assert_succeeded(&run("alice", "Wants").await.run());
+    check_refused("bob", "Other").await;
+    // To a publisher: for what it owns in the registry, as it is now.
+    grant(json!({"publishers": ["acme"]})).await;
+    assert_succeeded(&run("bob", "Wants").await.run());
+    check_refused("bob", "Other").await;
+    world.registry.set_owners("Wants", &["bob"]);
+    check_refused("bob", "Wants").await;
+    // The grants stay when the value is set anew, and the owner needs none.
+    grant(json!({"subjects": ["bob"]})).await;
+    assert_eq!(call_as("root", Method::PUT, path, key).await.status, 200);
+    assert_succeeded(&run("bob", "Wants").await.run());
+    grant(json!({})).await;
+    check_refused("bob", "Wants").await;
+    assert_succeeded(&run("root", "Wants").await.run());
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_carries_no_credential() {
+    let (world, bouncer) = world().await;
+    let step = guarded(
+        "get",
+        "GET /away",
+        json!([{"t": []}]),
+        json!({"t": {"type": "http", "scheme": "bearer"}}),
+    );
+    let document =
+        json!({"domains": ["api.example", "evil.example"], "execution": sequence(json!([step]))});
+    world.registry.publish("Away", "1.0.0", &document);
+    let app = world.open().await;
+    set(&app, "api.example", "t", json!({"kind": "bearer", "token": "canary"})).await;
+    let error = run(&app, "Away", json!({})).await.error.unwrap();
+    assert_eq!(error.code, "A2S356");
+    assert!(error.message.contains("another host, `evil.example`"), "{}", error.message);
+    assert_eq!(bouncer.heard(), ["GET /away | Bearer canary |  |  | "]);
+}
+
+#[tokio::test]
+async fn a_request_for_a_token_is_in_the_journal_before_it_leaves() {
+    let (mut world, _) = world().await;
+    let arrived = Arc::new(Notify::new());
+    let notified = Arc::clone(&arrived);
+    // An authorization server that never answers.
+    let silent = Router::new().fallback(async move || {
+        notified.notify_one();
+        std::future::pending::<()>().await;
+    });
+    let url = format!("http://{}/", serve(silent).await).parse().unwrap();
+    world.config.upstreams.insert(Domain::new("login.example").unwrap(), url);
+    publish_flow(&world, "Get", flow_step("get", "GET /a", "https://login.example/token"));
+    let app = world.open().await;
+    set(&app, "api.example", "flow", client()).await;
+    let id = super::world::start(&app, "Get", json!({})).await;
+    arrived.notified().await;
+    app.crash().await;
+    let told = world.query("SELECT type FROM event ORDER BY seq").await;
+    assert!(told.contains(&"requesting".to_owned()), "{id}: {told:?}");
 }

@@ -25,6 +25,9 @@ use crate::{App, Durability, FailMode, FailModes, GuardianConfig, Hook};
 const SHORT: Duration = Duration::from_millis(300);
 /// The same where the other question at this hook has to be answered in time.
 const LESS_SHORT: Duration = Duration::from_secs(3);
+/// The most bytes of a response: answers of guardians may be as large as a message about it, which the
+/// huge one exceeds.
+const SMALL_RESPONSE: usize = 64 << 10;
 /// Cells at the same time.
 const AT_ONCE: usize = 6;
 
@@ -260,7 +263,8 @@ async fn start((hook, phase): Point, given: Answer) -> (GuardianConfig, Arc<Mute
         answer(if is_meant { given } else { Answer::Allow }, question).await
     };
     let url = format!("http://{}/aos", serve(Router::new().fallback(handler)).await);
-    (GuardianConfig::new(url.parse().unwrap()), asked)
+    let config = GuardianConfig::new(url.parse().unwrap());
+    (GuardianConfig { max_response_bytes: SMALL_RESPONSE, ..config }, asked)
 }
 
 /// Does what asks about `hook`, and then what shows its effect.

@@ -345,13 +345,14 @@ async fn a_plan_that_could_not_be_run_has_no_token_and_says_why() {
     refused(large, "no canonical form").await;
     let long = json!({"name": "Echo", "inputs": {"city": "x".repeat(600 << 10)}});
     refused(long, "more than 1048576 bytes").await;
+    let full = "too many plans wait to be run: 2 may in all, and 250 of one caller";
     let first = token(&app, echo()).await;
     token(&app, echo()).await;
-    refused(echo(), "2 plans wait to be run").await;
+    refused(echo(), full).await;
     // One that was run waits no more, and neither does one that has ended.
     assert_succeeded(&run_plan(&app, &first, &[]).await.run());
     token(&app, echo()).await;
-    refused(echo(), "2 plans wait to be run").await;
+    refused(echo(), full).await;
     world.pass(MINUTES * 15);
     token(&app, echo()).await;
 }

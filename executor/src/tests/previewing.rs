@@ -197,7 +197,9 @@ async fn a_modification_is_shown_and_changes_nothing() {
     let app = world.open().await;
     let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
     let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
-    let [decision] = &decisions[..] else { panic!("{decisions:?}") };
+    // The request goes to another path, so the guardian is asked once more, and changes nothing then.
+    let [decision, again] = &decisions[..] else { panic!("{decisions:?}") };
+    assert_eq!((&*again.decision, again.changes.len()), ("modify", 0));
     assert_eq!((&*decision.decision, &*decision.message), ("modify", "elsewhere"));
     assert_eq!(decision.reason_codes, ["moved"]);
     let change = &decision.changes[0];

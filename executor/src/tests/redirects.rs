@@ -38,20 +38,22 @@ fn deny_admin(world: &World) {
 async fn no_redirect_leads_past_the_guardian() {
     let world = World::new().await;
     deny_admin(&world);
+    let app = world.open().await;
     for status in [301, 302, 303, 307, 308] {
-        publish(&world, "Get", &format!("GET /hop/{status}/admin/x"), json!({}));
-        publish(&world, "Put", &format!("PUT /hop/{status}/admin/x"), json!({"body": "${word}"}));
-        publish(&world, "Post", &format!("POST /hop/{status}/admin/x"), json!({"body": "${word}"}));
-        let app = world.open().await;
-        for name in ["Get", "Put", "Post"] {
-            let inputs = if name == "Get" { json!({}) } else { json!({"word": "hello"}) };
-            let run = run(&app, name, inputs).await;
+        for method in ["GET", "PUT", "POST"] {
+            let (mapping, inputs) = match method {
+                "GET" => (json!({}), json!({})),
+                _ => (json!({"body": "${word}"}), json!({"word": "hello"})),
+            };
+            let name = format!("Hop{method}{status}");
+            publish(&world, &name, &format!("{method} /hop/{status}/admin/x"), mapping);
+            let run = run(&app, &name, inputs).await;
             // A POST is not repeated at all.
-            let expected = match (name, status) {
-                ("Post", 307 | 308) => RunStatus::Failed,
+            let expected = match (method, status) {
+                ("POST", 307 | 308) => RunStatus::Failed,
                 _ => RunStatus::Denied,
             };
-            assert_eq!(run.status, expected, "{name} {status}: {:?}", run.error);
+            assert_eq!(run.status, expected, "{name}: {:?}", run.error);
         }
     }
     let reached: Vec<_> =
@@ -118,15 +120,16 @@ async fn five_redirects_are_followed_and_a_sixth_is_not() {
 #[tokio::test]
 async fn a_post_is_not_repeated_by_a_redirect() {
     let world = World::new().await;
+    let app = world.open().await;
     for status in [307, 308] {
-        publish(&world, "Post", &format!("POST /hop/{status}/say"), json!({"body": "${word}"}));
-        publish(&world, "Put", &format!("PUT /hop/{status}/say"), json!({"body": "${word}"}));
-        let app = world.open().await;
-        let post = run(&app, "Post", json!({"word": "hello"})).await;
+        let (post, put) = (format!("Post{status}"), format!("Put{status}"));
+        publish(&world, &post, &format!("POST /hop/{status}/say"), json!({"body": "${word}"}));
+        publish(&world, &put, &format!("PUT /hop/{status}/say"), json!({"body": "${word}"}));
+        let post = run(&app, &post, json!({"word": "hello"})).await;
         let error = post.error.unwrap();
         assert_eq!((error.code.as_str(), error.repeat_safe), ("A2S356", false));
         assert!(error.message.contains("repeating it is not safe"), "{}", error.message);
-        assert_succeeded(&run(&app, "Put", json!({"word": "hello"})).await);
+        assert_succeeded(&run(&app, &put, json!({"word": "hello"})).await);
     }
     assert_eq!(world.service.count("POST /say"), 0);
     assert_eq!(world.service.count("PUT /say"), 2);

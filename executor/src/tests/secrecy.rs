@@ -120,7 +120,7 @@ async fn the_service_gets_the_secret_and_nobody_else_is_told() {
     let asked = world.guardian.asked();
     let first = &asked[0]["params"]["toolCallRequest"]["inputs"];
     let body = json!({"auth": "Bearer (secret)", "n": ["(secret)", 1]});
-    assert_eq!(first[3], json!({"name": "body", "value": body}));
+    assert_eq!(first[0], json!({"name": "body", "value": body}));
     // A catch may send the error to anybody.
     let (_, message) = &world.service.asked()[2];
     assert!(message.as_str().unwrap().ends_with("(secr…"), "{message}");
@@ -161,7 +161,7 @@ async fn what_is_too_short_to_be_found_hides_its_place() {
     let inputs = &world.guardian.asked()[0]["params"]["toolCallRequest"]["inputs"];
     assert_eq!(
         *inputs,
-        json!([{"name": "queryParameters.pin", "value": "(secret)"}, {"name": "body", "value": "(secret)"}])
+        json!([{"name": "body", "value": "(secret)"}, {"name": "queryParameters.pin", "value": "(secret)"}])
     );
     let sending = async |run: Uuid| {
         let told = events(&app, run).await;
@@ -191,7 +191,7 @@ async fn a_guardian_changes_what_is_around_a_secret() {
     world.service.script([(200, json!({"x": 1}))]);
     world.guardian.decide(move |question| match question["method"].as_str() {
         Some("steps/toolCallRequest") if is_send(question) => {
-            modify_inputs(question, |inputs| inputs[3]["value"]["n"][1] = json!(2))
+            modify_inputs(question, |inputs| inputs[0]["value"]["n"][1] = json!(2))
         }
         Some("steps/toolCallResult") if is_send(question) => {
             let mut modified = question.clone();
@@ -216,8 +216,8 @@ async fn a_guardian_changes_what_is_around_a_secret() {
 
     // A placeholder elsewhere is nothing that could be sent.
     for move_it in [
-        (|inputs: &mut Value| inputs[3]["value"]["other"] = json!("(secret)")) as fn(&mut Value),
-        |inputs| inputs[3]["value"]["auth"] = json!("Basic (secret)"),
+        (|inputs: &mut Value| inputs[0]["value"]["other"] = json!("(secret)")) as fn(&mut Value),
+        |inputs| inputs[0]["value"]["auth"] = json!("Basic (secret)"),
     ] {
         world.guardian.decide(move |question| {
             if question["method"] == "steps/toolCallRequest" {

@@ -265,8 +265,7 @@ fn what_has_changed_something_is_not_followed_by_another() {
     ]);
     let consent = Some(Consent::Given);
     let message = "tell me a joke".to_owned();
-    let (answer, _) =
-        take(&world, AgentRequest { message, consent, ..AgentRequest::default() });
+    let (answer, _) = take(&world, AgentRequest { message, consent, ..AgentRequest::default() });
     assert_eq!(answer.status, AgentStatus::Failed, "{answer:?}");
     assert_eq!(answer.runs[0].capability.name.as_str(), "AJokeFailing");
     assert!(!answer.runs[0].error.as_ref().unwrap().repeat_safe);

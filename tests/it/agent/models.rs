@@ -57,7 +57,8 @@ fn a_model_reads_the_wish_fills_the_inputs_and_phrases_the_answer() {
         }
     });
     let world = world(&url);
-    let turn = Turn::take(&world, "tell everybody on twitter how Paris weather is in Paris", &["--yes"]);
+    let turn =
+        Turn::take(&world, "tell everybody on twitter how Paris weather is in Paris", &["--yes"]);
     let answer = turn.answer();
     assert_eq!(answer["message"], "It is sunny in Paris, and everybody knows.", "{answer}");
     assert_eq!(turn.all("understood")[0]["by"], "tiny");

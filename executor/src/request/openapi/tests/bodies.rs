@@ -139,8 +139,8 @@ fn a_form_has_a_field_for_each_member() {
     });
     assert_eq!(
         form_text(&[], value),
-        "id=7&ok=true&text=a+b%26c%3Dd%2B%C3%A9&list=x&list=2\
-         &address=%7B%22zip%22%3A%2299999%2B1234%22%7D",
+        "address=%7B%22zip%22%3A%2299999%2B1234%22%7D&id=7&list=x&list=2&ok=true\
+         &text=a+b%26c%3Dd%2B%C3%A9",
     );
     assert_eq!(form_text(&[], json!({})), "");
     check_refused(form(&[]), json!("a=b"), "a form is an object of its fields");
@@ -162,7 +162,7 @@ fn encoding_says_how_fields_of_a_form_are_written() {
     let value = json!({
         "comma": ["a/b", "c d"], "space": [1, 2], "deep": {"k": "v w"}, "json": "x",
     });
-    let expected = "comma=a/b,c+d&space=1+2&deep%5Bk%5D=v+w&json=%22x%22";
+    let expected = "comma=a/b,c+d&deep%5Bk%5D=v+w&json=%22x%22&space=1+2";
     assert_eq!(form_text(&fields, value), expected);
     // A form is text, so binary content stays Base64.
     assert_eq!(form_text(&[], json!({"icon": {"base64": "aGk="}})), "icon=aGk%3D");
@@ -235,13 +235,13 @@ fn a_multipart_body_has_a_part_for_each_value() {
     assert_eq!(
         parts_of(&[("scan", file())], value),
         [
+            part("name=\"address\"", "application/json", r#"{"zip":"1"}"#),
+            part("name=\"icon\"; filename=\"i.txt\"", "application/octet-stream", "i"),
             part("name=\"id\"", "", "7"),
-            part("name=\"note\"", "", "a\r\nb"),
             part("name=\"list\"", "", "x"),
             part("name=\"list\"", "application/json", r#"{"y":1}"#),
             part("name=\"list\"", "application/json", "[1]"),
-            part("name=\"address\"", "application/json", r#"{"zip":"1"}"#),
-            part("name=\"icon\"; filename=\"i.txt\"", "application/octet-stream", "i"),
+            part("name=\"note\"", "", "a\r\nb"),
             part("name=\"scan\"; filename=\"scan\"", "application/octet-stream", "raw"),
         ]
     );
@@ -285,10 +285,10 @@ fn encoding_says_how_parts_are_written() {
     assert_eq!(
         parts_of(&fields, value),
         [
-            part("name=\"meta\"", "application/json", r#"{"a":1}"#),
-            part("name=\"rows\"", "text/csv", "a,b"),
             part("name=\"deep[k k]\"", "", "v&"),
+            part("name=\"meta\"", "application/json", r#"{"a":1}"#),
             part("name=\"note\"", "application/json", r#"{"text":"not a file"}"#),
+            part("name=\"rows\"", "text/csv", "a,b"),
         ]
     );
     // Of several types, the value takes the first that can hold it.
@@ -390,7 +390,10 @@ proptest! {
         let (named, sent) = send(multipart(&[]), value).unwrap();
         let read: Vec<_> = read_parts(&named, &sent);
         prop_assert_eq!(read.len(), fields.len());
-        for ((headers, content), (name, expected)) in read.iter().zip(&fields) {
+        // Names go by their UTF-16 code units (RFC 8785), a map's keys by code points.
+        let mut sorted: Vec<_> = fields.iter().collect();
+        sorted.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
+        for ((headers, content), (name, expected)) in read.iter().zip(sorted) {
             let disposition = format!("form-data; name=\"{name}\"; filename=\"{name}\"");
             prop_assert_eq!(&headers["content-disposition"], &disposition);
             prop_assert_eq!(content, expected);
