@@ -601,5 +601,5 @@ fn every_route_is_described_with_its_answers() {
             "{id}"
         );
     }
-    assert_eq!(ids.len(), 23);
+    assert_eq!(ids.len(), 26);
 }
