@@ -35,7 +35,7 @@ pub(crate) use guardian::{GuardianDouble, allow, deny, guardian_routes, start_gu
 
 /// How long a test waits for something that should have come; long, so that only a fault runs into
 /// it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
     pub(crate) registry: Arc<RegistryDouble>,
@@ -362,6 +362,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         EventKind::StepSkipped { step, reason } => format!("{step}: skipped, {reason}"),
         EventKind::StepFailed { step, error, .. } => format!("{step}: failed {}", error.code),
         EventKind::ErrorHandled { step, by } => format!("{step}: handled, {by:?}"),
+        EventKind::ApprovalRequested { step, id, .. } => format!("{step}: needs approval {id}"),
         EventKind::RunWaiting { error } => format!("waiting {}", error.code),
         EventKind::RunFinished { status, output, error, .. } => {
             let output = output.as_ref().map_or_else(String::new, |o| format!(" {o}"));
