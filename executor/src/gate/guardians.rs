@@ -301,5 +301,8 @@ fn needs_approval(
         "Approve it with `a2s guardian approve {id}`, or reject it with `a2s guardian reject {id}`; \
          the run goes on by itself then."
     );
-    Error { approval: wanted.map(Box::new), ..Error::new(Kind::ApprovalRequired, message).hint(hint) }
+    Error {
+        approval: wanted.map(Box::new),
+        ..Error::new(Kind::ApprovalRequired, message).hint(hint)
+    }
 }

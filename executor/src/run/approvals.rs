@@ -74,9 +74,9 @@ impl Approvals {
         self.stirred.notify_one();
     }
 
-    /// A run waits that this executor may not know of.
+    /// A run waits that this executor may not know of; it is asked about after a pause.
     fn find(&self, run: Uuid, pause: Duration) {
-        let turn = Turn { due: Instant::now() + pause, pause: LONGEST_PAUSE };
+        let turn = Turn { due: Instant::now() + pause, pause: pause.max(FIRST_PAUSE) };
         lock(&self.waits).entry(run).or_insert(turn);
     }
 
@@ -338,9 +338,7 @@ impl Runs {
         });
         let duration_ms = milliseconds_between(started_at, now);
         let (status, error) = (RunStatus::Denied, Some(error));
-        journal
-            .commit(EventKind::RunFinished { status, output: None, error, duration_ms })
-            .await?;
+        journal.commit(EventKind::RunFinished { status, output: None, error, duration_ms }).await?;
         tracing::info!(%run, step, "an approval was not given in time");
         self.metrics.run_ended(status, duration_ms);
         self.arrivals.tell(run);
