@@ -9,6 +9,7 @@ mod at_hand;
 mod block;
 mod budget;
 mod halt;
+mod inquiry;
 mod redirect;
 mod repeat;
 mod step;
@@ -42,6 +43,7 @@ pub(crate) use answer::{Answer, Head};
 pub(crate) use at_hand::{Answers, Question};
 pub(crate) use budget::Budget;
 pub(crate) use halt::{Halt, Why};
+pub(crate) use inquiry::{Inquiry, Standing};
 use step::is_catchable;
 
 /// What walking one run needs.
@@ -107,6 +109,8 @@ pub(crate) struct Way<'r> {
     pub(crate) trace: Option<&'r RunTrace>,
     /// Whether services are told of it as well.
     pub(crate) propagate: bool,
+    /// Where the walk keeps what guardians say now, when it asks them and sends nothing.
+    pub(crate) inquiry: Option<&'r Inquiry>,
 }
 
 impl Way<'_> {

@@ -6,6 +6,7 @@
 
 use a2s::Code;
 use a2s::api::{Blame, FailureClass, NextAction, Problem, RunError, Warning};
+use jiff::Timestamp;
 
 /// What a caller of the command line is told by an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,7 @@ table! {
     GuardianModification = "A2S343", 403, Guardian, AskGuardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not fit the task.";
     GuardianDeniedMemory = "A2S344", 403, Guardian, AskGuardian, Denied, "guardian denied what is remembered", "The policy forbids to use or to remember this value; give it with the run, or ask who keeps the policy.";
     GuardianDeniedTrigger = "A2S345", 403, Guardian, AskGuardian, Denied, "guardian denied the event", "The policy forbids that this event starts a run; ask who keeps the policy.";
+    ApprovalRequired = "A2S346", 403, Guardian, Approve, Denied, "step that a person has to approve", "Approve it with `a2s guardian approve ID`, or reject it; the run goes on by itself then. `a2s guardian approvals` lists what waits.";
     // Requests to services.
     AddressRefused = "A2S350", 403, Capability, AskOperator, Failed, "address that may not be reached", "Private and local addresses must be allowed by the configuration.";
     ConnectFailed = "A2S351", 502, Service, Repeat, Failed, "service not reachable", "Check that the service is up and its name resolves, then run again.";
@@ -219,13 +221,26 @@ pub struct Error {
     pub message: String,
     /// What to do about it.
     pub hint: String,
+    /// The approval that would let the step go on; none but of [`Kind::ApprovalRequired`].
+    pub(crate) approval: Option<Box<WantedApproval>>,
+}
+
+/// An approval that a guardian wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WantedApproval {
+    /// The guardian.
+    pub(crate) guardian: String,
+    /// Its id, as the guardian calls it.
+    pub(crate) id: String,
+    /// The end of the time for it, where the guardian names one.
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 impl Error {
     /// An error with the remedy of its kind.
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: kind.code().remedy.to_owned() }
+        Self { kind, message: message.into(), hint: kind.code().remedy.to_owned(), approval: None }
     }
 
     /// The same with a more exact remedy.

@@ -50,6 +50,17 @@ const MAX_POLICY: usize = 200;
 /// The most reason codes that are kept.
 const MAX_REASONS: usize = 16;
 
+/// Whether a guardian has denied what an approval would lift.
+pub(crate) fn is_approval_required(decision: &Decision) -> bool {
+    decision.source == DecisionSource::Guardian
+        && decision.reason_codes.iter().any(|code| code == guardians::APPROVAL_REQUIRED)
+}
+
+/// Whether a guardian gave no usable answer, and nothing may pass without one.
+pub(crate) fn is_failed_closed(decision: &Decision) -> bool {
+    decision.source == DecisionSource::FailedClosed
+}
+
 /// Something that may be used, because a guardian allowed it or nobody guards.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Permitted<T>(T);

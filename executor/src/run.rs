@@ -3,6 +3,7 @@
 //! A run is its journal. This module decides who writes to which journal and when; what is written
 //! in between is the business of [`crate::engine`].
 
+mod approvals;
 mod arrivals;
 mod beginning;
 mod drive;
@@ -53,6 +54,7 @@ use crate::state::{StateQuotas, States};
 use crate::telemetry::Listeners;
 use crate::trust::TrustedVersions;
 use crate::vault::Vault;
+use approvals::Approvals;
 use arrivals::Arrivals;
 use drivers::Drivers;
 use fold::{Progress, RunState, fold};
@@ -108,6 +110,8 @@ pub(crate) struct Runs {
     caps: Arc<Caps>,
     /// Who looks at runs that are not driven here yet.
     arrivals: Arc<Arrivals>,
+    /// The runs that wait for an approval, and when their guardians are asked again.
+    approvals: Approvals,
     /// This executor, in leases.
     owner: Uuid,
 }
@@ -174,6 +178,7 @@ impl Runs {
             stirred: Notify::new(),
             caps: Arc::new(caps_of(&config)),
             arrivals: Arc::default(),
+            approvals: Approvals::default(),
             owner: Uuid::from_bytes(ids.random()),
             clock,
             ids,
@@ -188,6 +193,7 @@ impl Runs {
             tasks.spawn(Arc::clone(&runs).keep_house());
             tasks.spawn(Arc::clone(&runs).keep_listening());
             tasks.spawn(Arc::clone(&runs).keep_reporting());
+            tasks.spawn(Arc::clone(&runs).keep_asking());
         }
         Ok(runs)
     }

@@ -234,6 +234,7 @@ impl Secrets {
             | EventKind::RunResumed {}
             | EventKind::StepStarted { .. }
             | EventKind::BranchTaken { .. }
+            | EventKind::ApprovalRequested { .. }
             | EventKind::ItemsTaken { .. }
             | EventKind::Throttled { .. }
             | EventKind::Received { .. }

@@ -4,6 +4,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better without `&`")]
 
 mod answering;
+mod approvals;
 mod canary;
 mod conform;
 mod credentials;

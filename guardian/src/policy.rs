@@ -340,13 +340,13 @@ impl Judging<'_> {
         if self.is_preview {
             let state = self.remember().would_stand(&wanted, self.now).map(|known| known.state);
             return match state {
-                Some(State::Approved) => {
+                Some(State::Approved | State::Used) => {
                     self.applied
                         .would_use("the approval of a person would be used by it".to_owned());
                     Ok(())
                 }
                 Some(State::Rejected) => Err(self.applied.reject(&words, [])),
-                Some(State::Waiting | State::Used | State::Expired) | None => {
+                Some(State::Waiting | State::Expired) | None => {
                     Err(Box::new(self.applied.refuse(required, words, [])))
                 }
             };

@@ -6,8 +6,9 @@ mod tree;
 mod view;
 
 use std::path::Path;
+use std::time::Duration;
 
-use a2s::api::{Event, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
+use a2s::api::{Event, EventKind, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
 use a2s::{CapabilityName, Digest};
 use agent::Executor;
 use semver::VersionReq;
@@ -24,6 +25,9 @@ use crate::output::Output;
 pub(crate) use plan::print_plan;
 pub(super) use tree::Tree;
 pub(crate) use view::{print_event, print_result, shown};
+
+/// The pause before a run that waits for an approval is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     arguments: RunArgs,
@@ -156,16 +160,45 @@ async fn watch_lines(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let is_json = output.is_json();
-    let print = |event: &Event| {
-        if !is_json {
-            print_event(event, output);
+    let print = |event: &Event| match &event.kind {
+        _ if !is_json => print_event(event, output),
+        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+            let command = view::approve(id, *expires_at);
+            output.note(format_args!("{step} waits for approval: {command}"));
         }
+        _ => {}
     };
     follow(id, seen, client, print).await
 }
 
-/// Follows the events of a run behind number `seen`, until it has ended or waits.
+/// Follows the events of a run behind number `seen`, until it has ended or waits for anything but an
+/// approval.
 pub(super) async fn follow(
+    id: &str,
+    seen: &mut u64,
+    client: &Client,
+    mut tell: impl FnMut(&Event),
+) -> Result<(), Failure> {
+    let mut needs_approval = false;
+    loop {
+        let told = |event: &Event| {
+            needs_approval = matches!(
+                &event.kind,
+                EventKind::RunWaiting { error }
+                    if executor::Kind::of_code(&error.code) == Some(executor::Kind::ApprovalRequired)
+            );
+            tell(event);
+        };
+        follow_once(id, seen, client, told).await?;
+        if !needs_approval {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Follows the events of a run behind number `seen`, until it has ended or waits.
+pub(super) async fn follow_once(
     id: &str,
     seen: &mut u64,
     client: &Client,

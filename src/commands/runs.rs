@@ -5,7 +5,7 @@ mod replay;
 use a2s::api::{ExecutionList, Resolution, ResumeRequest, Run, RunStatus};
 use reqwest::Method;
 
-use super::run::{Tree, finish, follow, print_result, read_pair, watch_from};
+use super::run::{Tree, finish, follow_once, print_result, read_pair, watch_from};
 use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ async fn resume_run(
     let request = ResumeRequest { step: step.clone(), decision, outputs };
     // What happened before is not told again, but it is where the tree goes on.
     let (mut seen, mut tree) = (0, Tree::default());
-    follow(id, &mut seen, client, |event| tree.apply(event)).await?;
+    follow_once(id, &mut seen, client, |event| tree.apply(event)).await?;
     let _: Run = client.post(&["v1", "executions", id, "resume"], &request).await?;
     let run = watch_from(id, seen, tree, client, output).await?;
     finish(&run, output)

@@ -372,6 +372,8 @@ pub enum NextAction {
     ChooseAnother,
     /// Ask who keeps the guardian's policy.
     AskGuardian,
+    /// Have a person approve it, which the message names the command for: the run goes on by itself then.
+    Approve,
     /// Ask who runs the executor: a setting, a limit or a credential is missing.
     AskOperator,
     /// Nothing is left to be done.
@@ -652,6 +654,22 @@ pub enum EventKind {
         step: String,
         /// What handled it.
         by: Handler,
+    },
+    /// A guardian wants a person to approve what a step is about to send, which nothing was sent of. The
+    /// run waits for that once the steps beside this one have ended.
+    ApprovalRequested {
+        /// Path of the step.
+        step: String,
+        /// The id that the guardian knows the question by; asked again, it is the same.
+        execution_id: Uuid,
+        /// The guardian.
+        guardian: String,
+        /// The id of the approval, as the guardian calls it.
+        id: String,
+        /// The end of the time for it, where the guardian names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>, format = DateTime)]
+        expires_at: Option<Timestamp>,
     },
     /// The run waits for a person.
     RunWaiting {

@@ -137,6 +137,10 @@ pub(super) fn in_words(next: NextAction) -> &'static str {
             "Next: do not try to get around this. Tell the user that the guardian's policy forbids \
              it."
         }
+        NextAction::Approve => {
+            "Next: tell your user that a person has to approve it, with the command that the message \
+             names. The run goes on by itself then: do not call it again."
+        }
         NextAction::AskOperator => {
             "Next: tell the user; a setting, a limit or a credential is missing."
         }

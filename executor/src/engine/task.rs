@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::answer::{Answer, Head};
 use super::redirect::{Chain, Departure};
-use super::{Engine, Halt, Question, Services, Stop, Way};
+use super::{Engine, Halt, Question, Services, Stop, Way, Why};
 use crate::clock::execution_id;
 use crate::config::CheckAnswers;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, WantedApproval};
 use crate::gate::{Asker, Permitted};
 use crate::outbound::{Announce, Failure, Fetch, NoSession, Opening, Pause, Reply, Wait};
 use crate::plan::{Filled, Unit};
@@ -128,12 +128,16 @@ impl<'r> Engine<'r> {
             secrets: self.secrets,
             trace: &trace,
         };
+        if let Some(inquiry) = way.inquiry {
+            inquiry.ask(way.gate, &asker, contract, given).await;
+            return Err(Stop::Halted(Why::Suspended));
+        }
         let asked = tokio::select! {
             asked = way.gate.ask_request(&asker, contract, given) => asked,
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
         self.record_decisions(&asker, asked.decisions);
-        let request = asked.verdict.map_err(|error| self.failed(path, error))?;
+        let request = asked.verdict.map_err(|error| self.refused(&asker, error))?;
 
         let address = filled.hides_address.then(|| request::address(task).1);
         let retry = step.control.retry.as_ref();
@@ -166,6 +170,21 @@ impl<'r> Engine<'r> {
         let body = asked.verdict.map(Permitted::into_inner);
         let body = body.map_err(|error| self.failed_at(path, error, Some(attempt), status))?;
         Ok(Answer { body, head })
+    }
+
+    /// Why a request that was asked about is not sent: it waits for a person, or fails.
+    fn refused(&self, asker: &Asker<'_>, mut error: Error) -> Stop {
+        let Some(wanted) = error.approval.take() else { return self.failed(asker.step, error) };
+        let WantedApproval { guardian, id, expires_at } = *wanted;
+        self.journal.note(EventKind::ApprovalRequested {
+            step: asker.step.to_owned(),
+            execution_id: asker.execution_id,
+            guardian,
+            id,
+            expires_at,
+        });
+        let error = self.secrets.mask_error(error);
+        Stop::Waiting(error.to_run_error(Some(asker.step), None, self.is_repeat_safe()))
     }
 
     /// Asks the guardians about the message that a server of MCP has answered with, before it is

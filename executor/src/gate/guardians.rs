@@ -14,11 +14,15 @@ use zeroize::Zeroizing;
 
 use super::{Asking, Gate, MAX_REASONS, MAX_WORDS, Occasion};
 use crate::config::{Endpoint, FailMode, Guardian, GuardianConfig, HttpEndpoint, Identity};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, WantedApproval};
 use crate::request::one_line;
 
 /// The most guardians: each is a label of metrics, and a round trip of every step.
 const MAX_GUARDIANS: usize = 8;
+/// The reason of a denial that an approval would lift.
+pub(super) const APPROVAL_REQUIRED: &str = "approval_required";
+/// The most characters of the id of an approval.
+const MAX_APPROVAL_ID: usize = 100;
 /// The most characters of a name that was given.
 const MAX_NAME: usize = 100;
 
@@ -191,8 +195,8 @@ impl Gate {
         let verdict = match (consultation.verdict, consultation.outcomes.last()) {
             (Verdict::Deny, Some((name, outcome))) => {
                 // Where there is one, everybody knows which.
-                let name = (guardians.names().nth(1).is_some()).then_some(name.as_str());
-                Err(denial(asking.phase, name, outcome))
+                let shown = (guardians.names().nth(1).is_some()).then_some(name.as_str());
+                Err(denial(asking.phase, name, shown, outcome))
             }
             (Verdict::Deny, None) => Err(Error::new(Kind::Internal, "nobody has denied")),
             (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
@@ -220,7 +224,7 @@ fn decision(phase: Phase, name: &str, outcome: &Outcome, changes: Vec<Change>) -
 }
 
 /// Why a step that was denied may not go on. `name` tells which of several guardians it was.
-fn denial(phase: Phase, name: Option<&str>, outcome: &Outcome) -> Error {
+fn denial(phase: Phase, guardian: &str, name: Option<&str>, outcome: &Outcome) -> Error {
     let (kind, asked_for, effect) = match phase {
         Phase::Request => (Kind::GuardianDeniedRequest, "the request", "so nothing was sent"),
         Phase::McpOutbound => {
@@ -243,6 +247,7 @@ fn denial(phase: Phase, name: Option<&str>, outcome: &Outcome) -> Error {
     };
     let words = one_line(&outcome.message, MAX_WORDS);
     let whose = name.map_or_else(String::new, |name| format!(" (guardian `{name}`)"));
+    let wanted = wanted_approval(guardian, outcome);
     match &outcome.origin {
         Origin::FailedClosed(Failure::Modification(_)) => {
             Error::new(Kind::GuardianModification, format!("{words}{whose}"))
@@ -250,9 +255,54 @@ fn denial(phase: Phase, name: Option<&str>, outcome: &Outcome) -> Error {
         Origin::FailedClosed(_) | Origin::FailedOpen(_) => {
             Error::new(Kind::GuardianUnreachable, format!("{words}{whose}, {effect}"))
         }
+        Origin::Guardian if kind == Kind::GuardianDeniedRequest && wanted.is_some() => {
+            needs_approval(asked_for, whose.as_str(), &words, wanted)
+        }
         Origin::Guardian => {
             let who = name.map_or_else(String::new, |name| format!(" `{name}`"));
             Error::new(kind, format!("the guardian{who} denied {asked_for}: {words}"))
         }
+    }
+}
+
+/// The approval that a denial asks for: `approval_required`, with `data.approval` beside it.
+fn wanted_approval(guardian: &str, outcome: &Outcome) -> Option<WantedApproval> {
+    if !outcome.reason_codes.iter().any(|code| code == APPROVAL_REQUIRED) {
+        return None;
+    }
+    let approval = outcome.data.as_ref()?.get("approval")?;
+    let id = approval.get("id")?.as_str()?;
+    // People copy it into a command.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if !(1..=MAX_APPROVAL_ID).contains(&id.len())
+        || !id.chars().all(is_plain)
+        || id.starts_with('-')
+    {
+        return None;
+    }
+    let expires_at = approval.get("expiresAt").and_then(|at| at.as_str()?.parse().ok());
+    Some(WantedApproval { guardian: guardian.to_owned(), id: id.to_owned(), expires_at })
+}
+
+/// The error of a step that a person has to approve.
+fn needs_approval(
+    asked_for: &str,
+    whose: &str,
+    words: &str,
+    wanted: Option<WantedApproval>,
+) -> Error {
+    let id = wanted.as_ref().map_or("ID", |wanted| &wanted.id);
+    let until = wanted.as_ref().and_then(|wanted| wanted.expires_at);
+    let until = until.map_or_else(String::new, |at| format!(" until {at:.0}"));
+    let message = format!(
+        "a person has to approve {asked_for}{whose}, with `a2s guardian approve {id}`{until}: {words}"
+    );
+    let hint = format!(
+        "Approve it with `a2s guardian approve {id}`, or reject it with `a2s guardian reject {id}`; \
+         the run goes on by itself then."
+    );
+    Error {
+        approval: wanted.map(Box::new),
+        ..Error::new(Kind::ApprovalRequired, message).hint(hint)
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::sent::describe_request;
 use super::{Asked, Asker, Asking, Gate, Inputs, Judged, Occasion, Permitted, answer, question};
+use crate::error::{Error, Kind};
 use crate::request::{self, Contract, Hop, PreparedRequest};
 
 impl Gate {
@@ -55,7 +56,15 @@ impl Gate {
             (_, judged) => judged,
         };
         let Judged { decisions, verdict } = judged;
-        Judged { decisions, verdict: verdict.map(|()| next) }.permit()
+        // A run cannot wait in the middle of its redirects.
+        let verdict = verdict.map(|()| next).map_err(|error| match error.kind {
+            Kind::ApprovalRequired => {
+                let hint = Kind::GuardianDeniedRequest.code().remedy;
+                Error { kind: Kind::GuardianDeniedRequest, approval: None, ..error }.hint(hint)
+            }
+            _ => error,
+        });
+        Judged { decisions, verdict }.permit()
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::approvals::is_wait_for_approval;
 use super::fold::{Progress, RunState, Start};
 use super::hidden::reveal;
 use super::places::Place;
@@ -67,6 +68,7 @@ impl Runs {
     /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
     async fn leave(&self, run: Uuid, live: Arc<Live>, last_event: Option<EventKind>) {
         let mut rest = None;
+        let needs_approval = last_event.as_ref().is_some_and(is_wait_for_approval);
         if let Some(kind) = last_event {
             let (status, duration_ms) = match &kind {
                 EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
@@ -83,6 +85,9 @@ impl Runs {
             }
         }
         self.forget_live(run, &live);
+        if needs_approval && rest.is_some() {
+            self.approvals.begin(run);
+        }
         // Whoever waits for the run learns of its end when its journal goes.
         drop(live);
         match rest {
@@ -122,6 +127,7 @@ impl Runs {
                 retries: &self.retries,
                 trace: Some(&trace),
                 propagate: self.config.telemetry.propagate,
+                inquiry: None,
             }),
             clock: &self.clock,
             ids: &self.ids,

@@ -199,6 +199,7 @@ impl RunState {
                     self.take_back(looping, step);
                 }
             }
+            EventKind::ApprovalRequested { step, .. } => self.set_status(step, "waiting"),
             EventKind::RunWaiting { error } => {
                 if let Some(step) = &error.step
                     && self.places.contains_key(step.as_str())
@@ -377,6 +378,7 @@ impl Progress {
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Warned { .. }
+            | EventKind::ApprovalRequested { .. }
             | EventKind::RunWaiting { .. }
             | EventKind::RunFinished { .. } => {}
             EventKind::StepStarted { step: path, kind, .. } => {

@@ -45,13 +45,11 @@ impl Runs {
         let mut events = self.read_all(run).await?;
         let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
         let why = state.to_run().error.and_then(|error| Kind::of_code(&error.code));
-        if why == Some(Kind::TakenOverTooOften) && request.step.is_none() {
+        let is_whole = matches!(why, Some(Kind::TakenOverTooOften | Kind::ApprovalRequired));
+        if is_whole && request.step.is_none() {
             check_again(&request)?;
-            let journal = self.journal_aside(state, row.epoch, Arc::default());
-            tracing::info!(%run, "a run that was set aside goes on");
-            journal.commit(EventKind::RunQueued {}).await?;
-            self.places.stir();
-            self.take_over().await?;
+            tracing::info!(%run, "a run that waited as a whole goes on");
+            self.queue_again(state, row.epoch).await?;
             return self.get(run).await;
         }
         let sealed = self.store.read_sealed(run).await?;
@@ -167,8 +165,9 @@ fn check_again(request: &ResumeRequest) -> Result<(), Error> {
     if request.decision == Resolution::Repeat && request.outputs.is_empty() {
         return Ok(());
     }
-    let message = "this run was set aside as a whole, so nothing of a step can be decided";
-    let hint = "Let it go on with `repeat`, or name the step that is meant with `step`.";
+    let message = "this run waits as a whole, so nothing of a step can be decided";
+    let hint = "Let it go on with `repeat`, or name the step that is meant with `step`; what a \
+                guardian wants approved is approved with `a2s guardian approve ID`.";
     Err(Error::new(Kind::BadRequest, message).hint(hint))
 }
 

@@ -232,6 +232,7 @@ impl<'e> Folding<'e> {
             | EventKind::Retrying { .. }
             | EventKind::StepSkipped { .. }
             | EventKind::ErrorHandled { .. }
+            | EventKind::ApprovalRequested { .. }
             | EventKind::RunWaiting { .. } => {}
         }
     }

@@ -285,6 +285,10 @@ impl<'e> Folding<'e> {
                     self.spans[open.span].put("a2s.handled", text(by));
                 }
             }
+            EventKind::ApprovalRequested { step, guardian, id, .. } => {
+                let told = vec![("a2s.guardian", text(guardian)), ("a2s.approval", text(id))];
+                self.span(step).tell(at, "a2s.approval_requested", told);
+            }
             EventKind::RunWaiting { error } => {
                 self.spans[0].tell(at, "a2s.waiting", vec![("error.type", text(&error.code))]);
             }

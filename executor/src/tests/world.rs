@@ -38,7 +38,7 @@ pub(crate) use registry::{Published, RegistryDouble};
 
 /// How long a test waits for something that should have come; long, so that only a fault runs into
 /// it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
     pub(crate) registry: Arc<RegistryDouble>,
@@ -365,6 +365,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         EventKind::StepSkipped { step, reason } => format!("{step}: skipped, {reason}"),
         EventKind::StepFailed { step, error, .. } => format!("{step}: failed {}", error.code),
         EventKind::ErrorHandled { step, by } => format!("{step}: handled, {by:?}"),
+        EventKind::ApprovalRequested { step, id, .. } => format!("{step}: needs approval {id}"),
         EventKind::RunWaiting { error } => format!("waiting {}", error.code),
         EventKind::RunFinished { status, output, error, .. } => {
             let output = output.as_ref().map_or_else(String::new, |o| format!(" {o}"));

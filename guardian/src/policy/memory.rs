@@ -236,7 +236,8 @@ impl Memory {
 
     /// The same for who only wants to know.
     pub(super) fn would_stand(&self, wanted: &Wanted<'_>, now: Timestamp) -> Option<&Approval> {
-        self.approvals.values().find(|approval| approval.is_for(wanted, now))
+        let used = self.approvals.values().find(|approval| approval.was_used_by(wanted, now));
+        used.or_else(|| self.approvals.values().find(|approval| approval.is_for(wanted, now)))
     }
 
     /// Of those that are used or over, only the latest are kept.

@@ -12,6 +12,7 @@ use a2s::api::{
 use console::truncate_str;
 use jiff::Timestamp;
 
+use super::view::approve;
 use crate::output::{BAD, BOLD, DIM, GOOD, WARN, plain};
 
 /// How many failed iterations of a step are shown.
@@ -146,6 +147,13 @@ impl Tree {
             EventKind::ErrorHandled { step, by } => {
                 self.change(step, |step| step.handled = Some(*by));
             }
+            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+                let doing = approve(id, *expires_at);
+                self.change(step, |step| {
+                    step.state = State::Waiting;
+                    step.doing = Some(doing);
+                });
+            }
             EventKind::RunWaiting { error } => {
                 if let Some(step) = &error.step {
                     self.change(step, |step| step.state = State::Waiting);
@@ -157,7 +165,12 @@ impl Tree {
                 self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
             }
             EventKind::RunStarted(started) => self.several_guardians = started.guarding.len() > 1,
-            EventKind::RunQueued {} | EventKind::RunResumed {} => {}
+            EventKind::RunQueued {} => {}
+            // What waited is asked about again.
+            EventKind::RunResumed {} => {
+                let waits = self.steps.values_mut().filter(|step| step.state == State::Waiting);
+                waits.for_each(|step| (step.state, step.doing) = (State::Running, None));
+            }
         }
     }
 
@@ -300,7 +313,10 @@ impl Step {
         }
         match (&self.state, &self.doing) {
             (State::Failed(why), _) => parts.push(format!("{BAD}{}{BAD:#}", plain(why))),
-            (State::Waiting, _) => {
+            (State::Waiting, Some(doing)) => {
+                parts.push(format!("{WARN}waits for approval{WARN:#}: {}", plain(doing)));
+            }
+            (State::Waiting, None) => {
                 parts.push(format!("{WARN}waits for a person{WARN:#}"));
             }
             (State::Running, Some(doing)) => parts.push(plain(doing).into_owned()),

@@ -188,8 +188,21 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             };
             output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
         }
+        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+            output.line(format_args!(
+                "  {}  {WARN}waits for approval{WARN:#}: {}",
+                indent(step),
+                approve(id, *expires_at)
+            ));
+        }
         EventKind::RunWaiting { .. } | EventKind::RunFinished { .. } => {}
     }
+}
+
+/// The command that approves, and until when it can.
+pub(super) fn approve(id: &str, expires_at: Option<jiff::Timestamp>) -> String {
+    let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
+    format!("`a2s guardian approve {}`{until}", plain(id))
 }
 
 /// Prints how a run ended.

@@ -61,6 +61,6 @@ impl Bench {
 }
 
 fn to_failure(error: executor::Error) -> Failure {
-    let executor::Error { kind, message, hint } = error;
+    let executor::Error { kind, message, hint, .. } = error;
     Failure::new(Exit::Bad, *kind.code(), message).with_hint(hint)
 }

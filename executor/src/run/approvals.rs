@@ -1,0 +1,348 @@
+//! Runs that wait for an approval: their guardians are asked again, at a bounded pace, until one says
+//! something else.
+//!
+//! Nothing of a wait is kept but the run itself: the question is made anew from its journal, so that any
+//! executor can ask it, whatever became of the one that asked first. Questions leave no events. Only an
+//! answer that is another one lets the run go on, at that step, or ends it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2s::api::{Event, EventKind, RunStatus};
+use futures::{StreamExt as _, stream};
+use jiff::{SignedDuration, Timestamp};
+use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::fold::{Progress, RunState, Start};
+use super::hidden::reveal;
+use super::journal::Journal;
+use super::store::{Epoch, RunRow};
+use super::{RunFilter, Runs, lock, not_found};
+use crate::clock::milliseconds_between;
+use crate::engine::{Budget, Engine, Halt, Inquiry, Services, Standing, Way};
+use crate::error::{Error, Kind};
+use crate::metrics::Metrics;
+use crate::request::Contracts;
+use crate::secrets::Secrets;
+
+/// The pause before a guardian is asked again for the first time; the next ones are twice as long each.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How many runs are asked about at the same time.
+const ASK_AT_ONCE: usize = 4;
+/// How long the questions of one run may take.
+const LONGEST_INQUIRY: Duration = Duration::from_secs(60);
+/// Waiting runs that are read at a time.
+const PAGE: usize = 256;
+/// How far the clock of a guardian may be from this one's.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
+
+/// When the guardians of each run that waits are asked again.
+#[derive(Debug, Default)]
+pub(super) struct Approvals {
+    waits: Mutex<BTreeMap<Uuid, Turn>>,
+    stirred: Notify,
+}
+
+/// The next question about a run.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    due: Instant,
+    /// The pause before the one behind it.
+    pause: Duration,
+}
+
+/// What came of asking about a run again.
+enum Found {
+    /// It waits on, for something whose time may be over then.
+    Waits(Option<Timestamp>),
+    /// It waits no more, or for something else.
+    Gone,
+}
+
+impl Approvals {
+    /// A run begins to wait here.
+    pub(super) fn begin(&self, run: Uuid) {
+        let turn = Turn { due: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE * 2 };
+        lock(&self.waits).insert(run, turn);
+        self.stirred.notify_one();
+    }
+
+    /// A run waits that this executor may not know of; it is asked about after a pause.
+    fn find(&self, run: Uuid, pause: Duration) {
+        let turn = Turn { due: Instant::now() + pause, pause: pause.max(FIRST_PAUSE) };
+        lock(&self.waits).entry(run).or_insert(turn);
+    }
+
+    /// When the next question is due, at most at `latest`.
+    fn next(&self, latest: Instant) -> Instant {
+        lock(&self.waits).values().map(|turn| turn.due).fold(latest, Instant::min)
+    }
+
+    /// The runs whose turn it is. Their next one is one pause later.
+    fn take_due(&self) -> Vec<Uuid> {
+        let now = Instant::now();
+        let mut waits = lock(&self.waits);
+        let due = waits.iter_mut().filter(|(_, turn)| turn.due <= now);
+        let due = due.map(|(run, turn)| {
+            turn.due = now + turn.pause;
+            turn.pause = (turn.pause * 2).min(LONGEST_PAUSE);
+            *run
+        });
+        due.collect()
+    }
+
+    /// A run is asked about within `left`, because the time for its approval is over then.
+    fn hasten(&self, run: Uuid, left: Duration) {
+        if let Some(turn) = lock(&self.waits).get_mut(&run) {
+            turn.due = turn.due.min(Instant::now() + left);
+        }
+    }
+
+    fn end(&self, run: Uuid) {
+        lock(&self.waits).remove(&run);
+    }
+}
+
+/// Whether an event lets a run wait for an approval.
+pub(super) fn is_wait_for_approval(kind: &EventKind) -> bool {
+    let EventKind::RunWaiting { error } = kind else { return false };
+    Kind::of_code(&error.code) == Some(Kind::ApprovalRequired)
+}
+
+/// The approvals that a run waits for, by step: the id and the end of the time for each.
+fn wanted(events: &[Event]) -> BTreeMap<&str, (&str, Option<Timestamp>)> {
+    let mut wanted = BTreeMap::new();
+    for event in events {
+        match &event.kind {
+            EventKind::RunResumed {} => wanted.clear(),
+            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+                wanted.insert(step.as_str(), (id.as_str(), *expires_at));
+            }
+            _ => {}
+        }
+    }
+    wanted
+}
+
+impl Runs {
+    /// Asks about the runs that wait for an approval, for as long as the executor is open.
+    pub(super) async fn keep_asking(self: Arc<Self>) {
+        // Those that were left are asked about at once; others are another executor's first.
+        let mut pause = Duration::ZERO;
+        let mut look = Instant::now();
+        loop {
+            if look <= Instant::now() {
+                match self.find_waits(pause).await {
+                    Ok(()) => pause = LONGEST_PAUSE,
+                    Err(error) => tracing::warn!(%error, "runs that wait could not be found"),
+                }
+                look = Instant::now() + self.config.limits.lease / 3;
+            }
+            let due = self.approvals.next(look);
+            let _ = tokio::time::timeout_at(due, self.approvals.stirred.notified()).await;
+            let due = self.approvals.take_due();
+            if due.is_empty() || self.closing.load(Ordering::SeqCst) {
+                continue;
+            }
+            let asked = due.into_iter().map(|run| self.ask_again(run));
+            stream::iter(asked).buffer_unordered(ASK_AT_ONCE).collect::<()>().await;
+        }
+    }
+
+    /// Finds runs that wait for an approval, whoever drove them.
+    async fn find_waits(&self, pause: Duration) -> Result<(), Error> {
+        let mut filter = RunFilter { status: Some(RunStatus::Waiting), ..RunFilter::default() };
+        loop {
+            let lives = self.store.read_lives(&filter, PAGE).await?;
+            let is_last = lives.len() < PAGE;
+            for life in lives {
+                let Some(last) = life.events.last() else { continue };
+                filter.before = Some(last.run);
+                if is_wait_for_approval(&last.kind) {
+                    self.approvals.find(last.run, pause);
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn ask_again(self: &Arc<Self>, run: Uuid) {
+        match self.inquire(run).await {
+            Ok(Found::Waits(None)) => {}
+            Ok(Found::Waits(Some(expires_at))) => {
+                let left = expires_at.duration_since(self.clock.now());
+                let left = Duration::try_from(left).unwrap_or_default();
+                self.approvals.hasten(run, left.max(FIRST_PAUSE));
+            }
+            Ok(Found::Gone) => self.approvals.end(run),
+            // Another executor was first, or a person.
+            Err(error) if error.kind == Kind::LeaseLost => self.approvals.end(run),
+            Err(error) => tracing::warn!(%run, %error, "an approval could not be asked about"),
+        }
+    }
+
+    /// Asks the guardians about the steps that a run waits at, and lets it go on or end when they say
+    /// something else.
+    async fn inquire(self: &Arc<Self>, run: Uuid) -> Result<Found, Error> {
+        let row = self.store.read_run(run).await?;
+        let Some(row) = row.filter(|row| row.status == RunStatus::Waiting) else {
+            return Ok(Found::Gone);
+        };
+        let mut events = self.read_all(run).await?;
+        if !events.last().is_some_and(|event| is_wait_for_approval(&event.kind)) {
+            return Ok(Found::Gone);
+        }
+        let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
+        let now = self.clock.now();
+        let ends = |(_, at): &(&str, Option<Timestamp>)| *at;
+        let is_late = wanted(&events).values().filter_map(ends).any(|at| at <= now);
+        let found = self.ask_guardians(run, &row, &mut events, is_late).await?;
+
+        let wanted = wanted(&events);
+        let mut is_silent = false;
+        for (step, standing) in found {
+            let known = wanted.get(step.as_str());
+            let expires_at = known.and_then(ends);
+            let is_over = |by: SignedDuration| {
+                expires_at.is_some_and(|at| now.checked_add(by).is_ok_and(|now| at <= now))
+            };
+            match (standing, known) {
+                (Standing::Silent, _) => is_silent = true,
+                (Standing::Pending(Some(id)), Some((same, _))) if id == *same => {}
+                // What is asked for anew has taken the place of one whose time is over.
+                (Standing::Pending(Some(_)), Some(_)) if is_over(CLOCK_SKEW) => {
+                    self.expire(state, row.epoch, &events, &step).await?;
+                    return Ok(Found::Gone);
+                }
+                (Standing::Pending(None), _) if is_over(SignedDuration::ZERO) => {
+                    self.expire(state, row.epoch, &events, &step).await?;
+                    return Ok(Found::Gone);
+                }
+                (Standing::Pending(None), _) => {}
+                (Standing::Pending(Some(_)) | Standing::Changed, _) => {
+                    tracing::info!(%run, step, "a guardian has decided; the run goes on");
+                    self.queue_again(state, row.epoch).await?;
+                    return Ok(Found::Gone);
+                }
+            }
+        }
+        if is_silent {
+            return Ok(Found::Waits(None));
+        }
+        Ok(Found::Waits(wanted.values().filter_map(ends).min()))
+    }
+
+    /// Walks to the steps that wait, and asks about each; nothing is sent, and nothing recorded.
+    async fn ask_guardians(
+        &self,
+        run: Uuid,
+        row: &RunRow,
+        events: &mut [Event],
+        is_late: bool,
+    ) -> Result<Vec<(String, Standing)>, Error> {
+        let sealed = self.store.read_sealed(run).await?;
+        let secrets = Arc::new(Secrets::new(self.ids.random()));
+        reveal(events, &sealed, &self.vault, &secrets)?;
+        let progress = Progress::of(events);
+        let start = Start::of(events).ok_or_else(|| not_found(run))?;
+        let plan = self.recall_plan(&start, &row.choices).await?;
+        let journal = Journal::listed(run, Arc::clone(&self.clock), Arc::clone(&secrets));
+        let metrics = Metrics::register(&mut Registry::default());
+        let steps = wanted(events).keys().map(|step| (*step).to_owned()).collect();
+        let inquiry = Inquiry::new(steps, is_late);
+        let engine = Engine {
+            run,
+            session: &start.session,
+            plan: &plan,
+            progress: &progress,
+            effects: AtomicUsize::new(progress.effects()),
+            budget: Budget::new(&self.config.limits, progress.begun()),
+            secrets: &secrets,
+            journal: &journal,
+            services: Services::Real(Way {
+                principal: &row.tenant,
+                gate: &self.gate,
+                outbound: &self.outbound,
+                retries: &self.retries,
+                trace: None,
+                propagate: false,
+                inquiry: Some(&inquiry),
+            }),
+            clock: &self.clock,
+            ids: &self.ids,
+            contracts: Contracts::default(),
+            check_answers: self.config.check_answers,
+            metrics: &metrics,
+            max_parallel: self.config.limits.max_parallel,
+            max_request_bytes: self.config.limits.max_request_bytes,
+            keep_answer_bytes: 0,
+        };
+        let halt = Halt::default();
+        let walked = tokio::time::timeout(LONGEST_INQUIRY, engine.walk(&start.inputs, &halt)).await;
+        drop(engine);
+        let mut found = inquiry.into_found();
+        if walked.is_err() {
+            found.push((String::new(), Standing::Silent));
+        } else if found.is_empty() {
+            // It did not come to a question: what that is shows when the run goes on.
+            found.push((String::new(), Standing::Changed));
+        }
+        Ok(found)
+    }
+
+    /// Lets a run that waits as a whole go on, when it is its turn.
+    pub(super) async fn queue_again(
+        self: &Arc<Self>,
+        state: RunState,
+        epoch: Epoch,
+    ) -> Result<(), Error> {
+        let journal = self.journal_aside(state, epoch, Arc::default());
+        journal.commit(EventKind::RunQueued {}).await?;
+        self.places.stir();
+        self.take_over().await
+    }
+
+    /// Ends a run whose approval was not given in time.
+    async fn expire(
+        &self,
+        state: RunState,
+        epoch: Epoch,
+        events: &[Event],
+        step: &str,
+    ) -> Result<(), Error> {
+        let (run, started_at) = (state.id(), state.to_run().started_at);
+        let wanted = wanted(events);
+        let (id, expires_at) = wanted.get(step).copied().unwrap_or_default();
+        let until = expires_at.map_or_else(String::new, |at| format!(" until {at:.0}"));
+        let message = format!("the guardian's approval `{id}` was not given{until}");
+        let hint = "Run it again, and have it approved in time with `a2s guardian approve ID`.";
+        let error = Error::new(Kind::GuardianDeniedRequest, message).hint(hint);
+        let progress = Progress::of(events);
+        let error = error.to_run_error(Some(step), None, progress.effects() == 0);
+        let now = self.clock.now();
+        let began = progress.steps.get(step).and_then(|step| step.started_at);
+        let journal = self.journal_aside(state, epoch, Arc::default());
+        journal.note(EventKind::StepFailed {
+            step: step.to_owned(),
+            error: error.clone(),
+            duration_ms: began.map_or(0, |began| milliseconds_between(began, now)),
+        });
+        let duration_ms = milliseconds_between(started_at, now);
+        let (status, error) = (RunStatus::Denied, Some(error));
+        journal.commit(EventKind::RunFinished { status, output: None, error, duration_ms }).await?;
+        tracing::info!(%run, step, "an approval was not given in time");
+        self.metrics.run_ended(status, duration_ms);
+        self.arrivals.tell(run);
+        self.tell_end(run).await;
+        Ok(())
+    }
+}
