@@ -77,7 +77,7 @@ pub use crate::document::{
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
     StepPath, StepPiece, TaskInputs, ValueType,
 };
-pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost};
+pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost, SchemaWeight};
 pub use crate::foreign::{is_shown, one_line};
 pub use crate::interface::{Complexity, Field, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};

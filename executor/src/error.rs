@@ -99,6 +99,7 @@ table! {
     ConditionError = "A2S331", 500, Capability, ChooseAnother, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
     OutputMissing = "A2S332", 500, Capability, ChooseAnother, Failed, "answer without the mapped value", "Compare `output_mapping` with what the service answers.";
     ItemsRefused = "A2S333", 500, Capability, ChooseAnother, Failed, "list that a step cannot run over", "Correct `for_each`, or the step that sets its list.";
+    EvaluationTimeout = "A2S334", 500, Capability, ChooseAnother, Failed, "expression that takes too long", "Simplify the pattern, filter or schema, ask the service for less, or raise `evaluation-timeout`.";
     // The guardian.
     GuardianDeniedRequest = "A2S340", 403, Guardian, AskGuardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask who keeps the policy.";
     GuardianDeniedResult = "A2S341", 403, Guardian, AskGuardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";

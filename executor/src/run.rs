@@ -41,7 +41,7 @@ use uuid::Uuid;
 use crate::clock::{Clock, Ids, milliseconds_between};
 use crate::config::Config;
 use crate::database;
-use crate::engine::{Halt, Why};
+use crate::engine::{EvaluationPool, Halt, Why};
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
@@ -93,6 +93,8 @@ pub(crate) struct Runs {
     listeners: Listeners,
     /// The runs that are driven here.
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
+    /// The permits for expensive evaluations, for all runs together.
+    evaluations: EvaluationPool,
     /// Where runs are driven.
     drivers: Drivers,
     /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
@@ -163,6 +165,7 @@ impl Runs {
             metrics,
             listeners,
             live: Mutex::default(),
+            evaluations: EvaluationPool::new(config.limits.evaluation_timeout),
             drivers: Drivers::start()?,
             tasks: Mutex::default(),
             places: Places::new(config.limits.max_runs),
@@ -197,6 +200,12 @@ impl Runs {
     /// Who may ask for what.
     pub(crate) fn door(&self) -> &Door {
         &self.door
+    }
+
+    /// The permits for expensive evaluations.
+    #[cfg(test)]
+    pub(crate) fn evaluations(&self) -> &EvaluationPool {
+        &self.evaluations
     }
 
     /// The stored credentials.
