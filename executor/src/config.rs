@@ -351,7 +351,7 @@ pub struct Limits {
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
     #[serde(with = "span")]
     pub max_pause: Duration,
-    /// The time for one expensive evaluation of an expression over an answer or an input.
+    /// The time for one expensive evaluation of an expression over an answer; with 0 each one fails.
     #[serde(with = "span")]
     pub evaluation_timeout: Duration,
 }

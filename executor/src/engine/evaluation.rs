@@ -75,12 +75,15 @@ impl EvaluationPool {
         }
     }
 
-    /// Waits for a permit, and then for the value. The deadline begins with the evaluation: a full
+    /// Waits for a permit, and then for the value; without any time nothing begins. The deadline begins with the evaluation: a full
     /// pool delays a run, and does not fail it.
     async fn finish<T: Send + 'static>(
         &self,
         evaluation: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Interruption> {
+        if self.timeout.is_zero() {
+            return Err(Interruption::Overdue);
+        }
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| Interruption::Broken)?;
         let value = start_thread(permit, evaluation)?;
@@ -152,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_evaluation_past_its_deadline_keeps_its_permit_until_it_ends() {
-        let pool = EvaluationPool::with_permits(1, Duration::ZERO);
+        let pool = EvaluationPool::with_permits(1, Duration::from_millis(1));
         let (release, blocked) = mpsc::channel::<()>();
         let overdue = pool.evaluate(&Halt::default(), move || blocked.recv()).await;
         assert_eq!(overdue, Err(Interruption::Overdue));
