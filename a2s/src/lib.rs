@@ -55,6 +55,7 @@ mod query;
 mod schema;
 mod secret;
 mod sentence;
+mod stream_quota;
 mod task;
 mod template;
 mod tree;
@@ -87,6 +88,7 @@ pub use crate::query::{Query, QueryMiss};
 pub use crate::schema::json_schema;
 pub use crate::secret::{HIDDEN, Secret};
 pub use crate::sentence::{split_clauses, split_requests};
+pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRefusal};
 pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,
     McpTask, MediaType, Method, MirroredArgument, OAuthFlow, OAuthFlows, OpenApiTask,

@@ -147,6 +147,7 @@ table! {
     LeaseLost = "A2S392", 500, Executor, Nothing, Failed, "another executor drives this run", "Nothing is to be done; the other one goes on.";
     Configuration = "A2S393", 500, Executor, AskOperator, Failed, "configuration that cannot be used", "Correct the setting that is named.";
     StoreAway = "A2S394", 503, Executor, Repeat, Unreachable, "run database does not answer", "Try again when it is back; `docs/operations.md` says what becomes of runs meanwhile.";
+    TooManyFollowers = "A2S395", 429, Executor, Repeat, Unreachable, "too many follow runs", "Close a stream of events, or read the run and its events without following them.";
 }
 
 impl Kind {

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
-use a2s::{Caller, Door, Principal, Refusal, Scope};
+use a2s::{Caller, Door, Principal, Refusal, Scope, StreamLimits, StreamQuota};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -68,6 +68,9 @@ const POLL: Duration = Duration::from_secs(1);
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long spans and security events that wait are sent when an executor stops, at the least.
 const FLUSH: Duration = Duration::from_secs(2);
+/// The most streams of events at the same time. Every caller has a principal: an executor without
+/// tokens takes all for its owner.
+const FOLLOWERS: StreamLimits = StreamLimits { total: 512, principal: 128, anonymous: 0 };
 /// Events that are read at a time.
 const PAGE: usize = 256;
 
@@ -95,6 +98,8 @@ pub(crate) struct Runs {
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
     /// The permits for expensive evaluations, for all runs together.
     evaluations: EvaluationPool,
+    /// The callers who follow runs.
+    followers: StreamQuota,
     /// Where runs are driven.
     drivers: Drivers,
     /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
@@ -166,6 +171,7 @@ impl Runs {
             listeners,
             live: Mutex::default(),
             evaluations: EvaluationPool::new(config.limits.evaluation_timeout),
+            followers: StreamQuota::new(FOLLOWERS),
             drivers: Drivers::start()?,
             tasks: Mutex::default(),
             places: Places::new(config.limits.max_runs),
