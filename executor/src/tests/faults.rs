@@ -227,5 +227,5 @@ async fn a_service_that_sends_informational_responses_alone_is_given_up() {
     world.config.limits.read_timeout = Duration::from_millis(200);
     world.config.limits.max_attempts = 1;
     let steps = json!([task("step", "GET /hints", json!({}), json!({}))]);
-    check(&fail(&world, steps, json!({})).await, "A2S353", &[]);
+    check(&fail(&world, steps, json!({})).await, "A2S352", &["timed out"]);
 }
