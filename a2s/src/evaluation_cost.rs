@@ -38,9 +38,33 @@ impl EvaluationCost {
     /// schema, and each byte of text each state of its patterns, at the worst.
     #[must_use]
     pub fn of_schema(schema: &Value, value: &Value) -> Self {
+        SchemaWeight::of_schema(schema).evaluation_cost(value)
+    }
+}
+
+/// The part of a JSON Schema in the cost of a validation, for a schema that many values meet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SchemaWeight {
+    parts: f64,
+    /// The states of all patterns.
+    states: f64,
+}
+
+impl SchemaWeight {
+    /// The weight of a schema.
+    #[must_use]
+    pub fn of_schema(schema: &Value) -> Self {
         let (parts, states) = weigh_schema(schema, MAX_SCHEMA_DEPTH);
+        Self { parts, states }
+    }
+
+    /// The cost of the validation of `value`: see [`EvaluationCost::of_schema`].
+    #[must_use]
+    pub fn evaluation_cost(&self, value: &Value) -> EvaluationCost {
+        let Self { parts, states } = self;
         let (values, text) = weigh_value(value);
-        Self::of_visits(parts * values * 0.01 + values + states * text * STATE_BYTE)
+        let patterns = if *states == 0.0 { 0.0 } else { states * text * STATE_BYTE };
+        EvaluationCost::of_visits(parts * values * 0.01 + values + patterns)
     }
 }
 

@@ -55,6 +55,7 @@ mod query;
 mod schema;
 mod secret;
 mod sentence;
+mod stream_quota;
 mod task;
 mod template;
 mod tree;
@@ -77,7 +78,7 @@ pub use crate::document::{
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
     StepPath, StepPiece, TaskInputs, ValueType,
 };
-pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost};
+pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost, SchemaWeight};
 pub use crate::foreign::{is_shown, one_line};
 pub use crate::interface::{Complexity, Field, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};
@@ -87,6 +88,7 @@ pub use crate::query::{Query, QueryMiss};
 pub use crate::schema::json_schema;
 pub use crate::secret::{HIDDEN, Secret};
 pub use crate::sentence::{split_clauses, split_requests};
+pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRefusal};
 pub use crate::task::{
     ApiKeyPlace, BodyField, BodyFormat, FieldHeader, FieldKind, Format, GraphqlTask, HttpScheme,
     McpTask, MediaType, Method, MirroredArgument, OAuthFlow, OAuthFlows, OpenApiTask,

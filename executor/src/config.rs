@@ -351,6 +351,9 @@ pub struct Limits {
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
     #[serde(with = "span")]
     pub max_pause: Duration,
+    /// The time for one expensive evaluation of an expression over an answer; with 0 each one fails.
+    #[serde(with = "span")]
+    pub evaluation_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -383,6 +386,7 @@ impl Default for Limits {
             max_attempts: 3,
             attempts_ceiling: 10,
             max_pause: Duration::from_secs(30),
+            evaluation_timeout: Duration::from_secs(10),
         }
     }
 }

@@ -8,6 +8,7 @@ mod answer;
 mod at_hand;
 mod block;
 mod budget;
+mod evaluation;
 mod halt;
 mod inquiry;
 mod redirect;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::api::RunError;
-use a2s::{Action, Output, Principal, Step, Template, Variables as _};
+use a2s::{Action, Output, OutputSource, Principal, Step, Template, Variables as _};
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -42,6 +43,7 @@ use crate::telemetry::{RunTrace, SpanId};
 pub(crate) use answer::{Answer, Head};
 pub(crate) use at_hand::{Answers, Question};
 pub(crate) use budget::Budget;
+pub(crate) use evaluation::EvaluationPool;
 pub(crate) use halt::{Halt, Why};
 pub(crate) use inquiry::{Inquiry, Standing};
 use step::is_catchable;
@@ -73,6 +75,8 @@ pub(crate) struct Engine<'r> {
     pub(crate) ids: &'r Arc<dyn Ids>,
     /// The tasks with their schemas, as far as they were needed.
     pub(crate) contracts: Contracts,
+    /// The permits for expensive evaluations.
+    pub(crate) evaluations: &'r EvaluationPool,
     /// What happens when an answer is not as declared.
     pub(crate) check_answers: CheckAnswers,
     /// What is counted.
@@ -212,7 +216,7 @@ impl<'r> Engine<'r> {
         halt: &Halt,
     ) -> Result<Outputs<'r>, Stop> {
         // Boxed: what one kind of step needs would make the future of every step as large.
-        let (answer, outputs) = match &step.action {
+        let (mut answer, outputs) = match &step.action {
             Action::Block(block) => {
                 Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await?;
                 return Ok(Vec::new());
@@ -229,16 +233,42 @@ impl<'r> Engine<'r> {
                 let given = self.render_inputs(path, child, inputs, scope)?;
                 let body = Box::pin(self.run_unit(child, path, &given, halt)).await?;
                 let answer = Answer { body, head: None };
-                self.learn_outputs(path, unit, outputs, &answer)?;
+                let answer = self.learn_outputs(path, unit, outputs, answer, halt).await?;
                 (answer, outputs)
             }
         };
         let status = answer.head.as_ref().map(|head| head.status);
-        let take = |output: &'r Output| match answer.take(output) {
-            Ok(value) => Ok((output, value)),
-            Err(error) => Err(self.failed_at(path, error, None, status)),
-        };
-        outputs.iter().map(take).collect()
+        let mut values = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let taken = self.take_output(path, output, answer, halt).await?;
+            let value = taken.0.map_err(|error| self.failed_at(path, error, None, status))?;
+            values.push((output, value));
+            answer = taken.1;
+        }
+        Ok(values)
+    }
+
+    /// The value of one output, and the answer once more. An expensive query is evaluated on the
+    /// pool, to which the answer moves meanwhile.
+    async fn take_output(
+        &self,
+        path: &str,
+        output: &Output,
+        answer: Answer,
+        halt: &Halt,
+    ) -> Result<(Result<Value, Error>, Answer), Stop> {
+        match &output.source {
+            OutputSource::Body(query) if query.evaluation_cost(&answer.body).is_expensive() => {
+                let taken = output.clone();
+                let place = format!("the query `{}`", query.source());
+                let evaluation = move || (answer.take(&taken), answer);
+                let evaluated = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
+                evaluated.map_err(|error| self.failed(path, error))
+            }
+            OutputSource::Body(_) | OutputSource::Header(_) | OutputSource::Status => {
+                Ok((answer.take(output), answer))
+            }
+        }
     }
 
     /// The inputs of a capability step: those that it maps, and the needs that it leaves to the
@@ -277,20 +307,24 @@ impl<'r> Engine<'r> {
     }
 
     /// The same for what an answer will set, before anything is told of it.
-    fn learn_outputs(
+    async fn learn_outputs(
         &self,
         path: &str,
         unit: &Unit,
         outputs: &[Output],
-        answer: &Answer,
-    ) -> Result<(), Stop> {
+        mut answer: Answer,
+        halt: &Halt,
+    ) -> Result<Answer, Stop> {
         let mut set = Map::new();
         for output in outputs.iter().filter(|output| unit.sensitive.covers(output.variable())) {
-            if let Ok(value) = answer.take(output) {
+            let taken = self.take_output(path, output, answer, halt).await?;
+            if let Ok(value) = taken.0 {
                 output.set(&mut set, value);
             }
+            answer = taken.1;
         }
-        self.learn(path, unit, &set)
+        self.learn(path, unit, &set)?;
+        Ok(answer)
     }
 
     fn failed(&self, path: &str, error: Error) -> Stop {

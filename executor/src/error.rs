@@ -100,6 +100,7 @@ table! {
     ConditionError = "A2S331", 500, Capability, ChooseAnother, Failed, "condition without an outcome", "Correct the condition, or the step that sets what it reads.";
     OutputMissing = "A2S332", 500, Capability, ChooseAnother, Failed, "answer without the mapped value", "Compare `output_mapping` with what the service answers.";
     ItemsRefused = "A2S333", 500, Capability, ChooseAnother, Failed, "list that a step cannot run over", "Correct `for_each`, or the step that sets its list.";
+    EvaluationTimeout = "A2S334", 500, Capability, ChooseAnother, Failed, "expression that takes too long", "Simplify the pattern, filter or schema, ask the service for less, or raise `evaluation-timeout`.";
     // The guardian.
     GuardianDeniedRequest = "A2S340", 403, Guardian, AskGuardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask who keeps the policy.";
     GuardianDeniedResult = "A2S341", 403, Guardian, AskGuardian, Denied, "guardian denied the result", "The request was sent, but its result may not be used; ask who keeps the policy.";
@@ -149,6 +150,7 @@ table! {
     Configuration = "A2S393", 500, Executor, AskOperator, Failed, "configuration that cannot be used", "Correct the setting that is named.";
     StoreAway = "A2S394", 503, Executor, Repeat, Unreachable, "run database does not answer", "Try again when it is back; `docs/operations.md` says what becomes of runs meanwhile.";
     ChecksumChanged = "A2S395", 409, Executor, AskOperator, Failed, "version with another checksum than before", "Find out why the registry gives another document for this version; then accept it with `a2s trust accept NAME@VERSION --checksum CHECKSUM`, or run another version.";
+    TooManyFollowers = "A2S396", 429, Executor, Repeat, Unreachable, "too many follow runs", "Close a stream of events, or read the run and its events without following them.";
 }
 
 impl Kind {

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::clock::{Clock, Ids, milliseconds_between, new_run_id};
 use crate::config::Limits;
+use crate::engine::EvaluationPool;
 use crate::error::{Error, Kind};
 use crate::plan::Plan;
 use crate::run::fold::Progress;
@@ -193,6 +194,7 @@ impl Trial {
             progress: &Progress::default(),
             inputs: &self.plan.root.complete(&example.inputs),
             answers: &script,
+            evaluations: &EvaluationPool::new(self.limits.evaluation_timeout),
             limits: &self.limits,
             clock: Arc::clone(clock),
             ids,

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionList, HostState, Run, RunStatus};
-use a2s::{Caller, Door, Principal, Refusal, Scope};
+use a2s::{Caller, Door, Principal, Refusal, Scope, StreamLimits, StreamQuota};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -42,7 +42,7 @@ use uuid::Uuid;
 use crate::clock::{Clock, Ids, milliseconds_between};
 use crate::config::Config;
 use crate::database;
-use crate::engine::{Halt, Why};
+use crate::engine::{EvaluationPool, Halt, Why};
 use crate::error::{Error, Kind};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
@@ -71,6 +71,9 @@ const POLL: Duration = Duration::from_secs(1);
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long spans and security events that wait are sent when an executor stops, at the least.
 const FLUSH: Duration = Duration::from_secs(2);
+/// The most streams of events at the same time. Every caller has a principal: an executor without
+/// tokens takes all for its owner.
+const FOLLOWERS: StreamLimits = StreamLimits { total: 512, principal: 128, anonymous: 0 };
 /// Events that are read at a time.
 const PAGE: usize = 256;
 
@@ -97,6 +100,10 @@ pub(crate) struct Runs {
     listeners: Listeners,
     /// The runs that are driven here.
     live: Mutex<BTreeMap<Uuid, Arc<Live>>>,
+    /// The permits for expensive evaluations, for all runs together.
+    evaluations: EvaluationPool,
+    /// The callers who follow runs.
+    followers: StreamQuota,
     /// Where runs are driven.
     drivers: Drivers,
     /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
@@ -171,6 +178,8 @@ impl Runs {
             metrics,
             listeners,
             live: Mutex::default(),
+            evaluations: EvaluationPool::new(config.limits.evaluation_timeout),
+            followers: StreamQuota::new(FOLLOWERS),
             drivers: Drivers::start()?,
             tasks: Mutex::default(),
             places: Places::new(config.limits.max_runs),
@@ -207,6 +216,12 @@ impl Runs {
     /// Who may ask for what.
     pub(crate) fn door(&self) -> &Door {
         &self.door
+    }
+
+    /// The permits for expensive evaluations.
+    #[cfg(test)]
+    pub(crate) fn evaluations(&self) -> &EvaluationPool {
+        &self.evaluations
     }
 
     /// The stored credentials.

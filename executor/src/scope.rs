@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Capability, Condition, ConditionError, MissingReference, Output, Template, Variables};
+use a2s::{
+    Capability, Condition, ConditionError, MissingReference, Output, Reference, Template, Variables,
+};
 use serde_json::{Map, Value};
 
 /// Variables, and which outputs set them since this scope was made.
@@ -68,6 +70,13 @@ impl<'p> Scope<'p> {
     /// When a reference has no value, or there is no boolean outcome.
     pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, ConditionError> {
         condition.evaluate(self)
+    }
+
+    /// The variables that a condition refers to.
+    pub(crate) fn variables_of(&self, condition: &Condition) -> Map<String, Value> {
+        let names = condition.references().iter().map(Reference::variable);
+        let values = names.filter_map(|name| Some((name.to_owned(), self.get(name)?.clone())));
+        values.collect()
     }
 
     /// The least size in bytes that a template comes to: a template may name one value many times.

@@ -10,6 +10,7 @@ mod conform;
 mod credentials;
 pub(crate) mod database;
 mod durable;
+mod evaluating;
 mod faults;
 mod guarded;
 mod handling;

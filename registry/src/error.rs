@@ -5,7 +5,7 @@
 //! made, and never shown.
 
 use a2s::api::Problem;
-use a2s::{CapabilityName, Code, Diagnostic, Digest, Refusal, Subject};
+use a2s::{CapabilityName, Code, Diagnostic, Digest, Refusal, StreamRefusal, Subject};
 use semver::Version;
 
 use crate::{embed, store, vectors};
@@ -61,7 +61,7 @@ codes! {
     STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if it stays, look into the registry's log.";
     INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if it stays, look into the registry's log.";
     EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not answer", "Check that the embeddings endpoint is up and takes the model and the key; the registry's log has what it answered. Searches go on meanwhile.";
-    TOO_MANY_FOLLOWERS = "A2S254", "too many follow the changes", "Try again later, or ask for pages.";
+    TOO_MANY_FOLLOWERS = "A2S254", "too many follow the changes", "Close a stream, ask for pages, or try again later; a caller with a token has a share of its own.";
     // Start.
     DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check that address, password and permissions are right and that it is a registry's database; `docs/operations.md` tells what PostgreSQL needs.";
     DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
@@ -252,8 +252,8 @@ pub enum Error {
     #[error("`{0}` would have no owner")]
     LastOwner(CapabilityName),
     /// Too many streams of changes are open.
-    #[error("{0} follow the changes, and that is the most")]
-    TooManyFollowers(usize),
+    #[error("the changes cannot be followed now: {0}")]
+    TooManyFollowers(StreamRefusal),
 
     /// Something that should not happen.
     #[error("the registry met an unexpected error")]
@@ -334,7 +334,8 @@ impl Error {
             Self::TokenTaken(_) => (&TOKEN_TAKEN, 409),
             Self::TokenMissing(_) => (&TOKEN_MISSING, 404),
             Self::LastOwner(_) => (&LAST_OWNER, 409),
-            Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 503),
+            Self::TooManyFollowers(StreamRefusal::Total(_)) => (&TOO_MANY_FOLLOWERS, 503),
+            Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 429),
             Self::Internal(_) => (&INTERNAL, 500),
             Self::Store(error) => match error.kind() {
                 store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),

@@ -1,16 +1,15 @@
 //! Followers of the feed of changes: they are told that something changed, and read what.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Digest;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use a2s::{Digest, Principal, StreamLimits, StreamPermit, StreamQuota};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// How many follow at once.
-const MOST_FOLLOWERS: usize = 256;
+/// The most followers at the same time.
+const FOLLOWERS: StreamLimits = StreamLimits { total: 256, principal: 64, anonymous: 16 };
 /// How often followers look by themselves: another process may have changed something.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -20,7 +19,7 @@ pub(crate) struct Feed {
     /// Names it: a number of another feed means nothing here.
     pub(crate) name: String,
     changes: watch::Sender<()>,
-    followers: Arc<Semaphore>,
+    followers: StreamQuota,
     end: CancellationToken,
 }
 
@@ -29,7 +28,7 @@ pub(crate) struct Feed {
 pub(crate) struct Follower {
     changes: watch::Receiver<()>,
     end: CancellationToken,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 impl Feed {
@@ -39,7 +38,7 @@ impl Feed {
         Self {
             name: name.to_hex(),
             changes: watch::Sender::default(),
-            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
+            followers: StreamQuota::new(FOLLOWERS),
             end: CancellationToken::new(),
         }
     }
@@ -54,13 +53,12 @@ impl Feed {
         self.end.cancel();
     }
 
-    /// One more follower.
+    /// Adds a follower for a caller; `None` is a caller without a known token.
     ///
     /// # Errors
-    /// When there are too many.
-    pub(crate) fn follow(&self) -> Result<Follower, Error> {
-        let permit = Arc::clone(&self.followers).try_acquire_owned();
-        let permit = permit.map_err(|_| Error::TooManyFollowers(MOST_FOLLOWERS))?;
+    /// [`Error::TooManyFollowers`] when the caller, or all callers together, have the most.
+    pub(crate) fn follow(&self, caller: Option<Principal>) -> Result<Follower, Error> {
+        let permit = self.followers.reserve(caller).map_err(Error::TooManyFollowers)?;
         let changes = self.changes.subscribe();
         Ok(Follower { changes, end: self.end.clone(), _permit: permit })
     }

@@ -1,6 +1,7 @@
 //! Answers that are at hand, instead of services: those of a recorded run, or of an example.
 
 use std::fmt;
+use std::sync::Arc;
 
 use a2s::api::RunError;
 
@@ -23,7 +24,7 @@ pub(crate) struct Question<'a> {
     /// Path of the step in the run: `checkWeather/getWeather[2]`.
     pub(crate) step: &'a str,
     /// The task, with its schemas.
-    pub(crate) contract: &'a Contract,
+    pub(crate) contract: &'a Arc<Contract>,
     /// What its places are filled with.
     pub(crate) inputs: Inputs<'a>,
 }

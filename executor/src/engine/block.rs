@@ -55,7 +55,7 @@ impl<'r> Engine<'r> {
                 self.run_parallel(unit, path, steps, width, tolerant, scope, halt).await
             }
             Block::Condition { condition, if_true, if_false } => {
-                let holds = self.decide(path, condition, scope)?;
+                let holds = self.decide(path, condition, scope, halt).await?;
                 let (taken, skipped) =
                     if holds { (if_true, if_false) } else { (if_false, if_true) };
                 for step in skipped {
@@ -154,11 +154,27 @@ impl<'r> Engine<'r> {
     }
 
     /// How a condition comes out. What was decided once holds after a restart.
-    fn decide(&self, path: &str, condition: &Condition, scope: &Scope<'_>) -> Result<bool, Stop> {
+    async fn decide(
+        &self,
+        path: &str,
+        condition: &Condition,
+        scope: &Scope<'_>,
+        halt: &Halt,
+    ) -> Result<bool, Stop> {
         if let Some(holds) = self.progress.branches.get(path) {
             return Ok(*holds);
         }
-        let holds = scope.holds(condition).map_err(|error| {
+        let holds = if condition.evaluation_cost(scope).is_expensive() {
+            let variables = scope.variables_of(condition);
+            let place = format!("the condition `{}`", condition.source());
+            let condition = condition.clone();
+            let evaluation = move || condition.evaluate(&variables);
+            let evaluated = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
+            evaluated.map_err(|error| self.failed(path, error))?
+        } else {
+            scope.holds(condition)
+        };
+        let holds = holds.map_err(|error| {
             let error = Error::new(Kind::ConditionError, error.to_string());
             self.failed(path, error.at("condition"))
         })?;

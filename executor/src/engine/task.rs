@@ -1,7 +1,7 @@
 //! A tool step: ask, record, send, ask, use. In this order, always.
 
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use a2s::api::{Decision, EventKind, RequestPurpose};
@@ -75,8 +75,7 @@ impl<'r> Engine<'r> {
                 // Nothing is awaited otherwise, and others want to go on, too.
                 tokio::task::yield_now().await;
                 let answer = answers.answer(&question).map_err(Stop::Failed)?;
-                self.learn_outputs(path, unit, outputs, &answer)?;
-                Ok(answer)
+                self.learn_outputs(path, unit, outputs, answer, halt).await
             }
             Services::Real(way) => {
                 let answer = self.call(way, unit, step, question, &filled, halt);
@@ -146,18 +145,19 @@ impl<'r> Engine<'r> {
         let (answer, mut head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
-                let response = self.admit(way, &asker, unit, step, task, response, attempt).await?;
-                let answer = self.read(task, &response);
-                let answer = answer.and_then(|body| {
-                    self.check_answer(path, contract, &response, &body).map(|()| body)
-                });
+                let admitted = self.admit(way, &asker, unit, step, task, response, attempt, halt);
+                let response = admitted.await?;
+                let answer = match self.read(task, &response) {
+                    Ok(body) => self.check_answer(path, contract, &response, body, halt).await?,
+                    Err(error) => Err(error),
+                };
                 (answer, Some(Head { status: response.status, headers: response.headers }))
             }
         };
         let answer = match answer {
             Ok(body) => {
-                let answer = Answer { body, head };
-                self.learn_outputs(path, unit, step.action.outputs(), &answer)?;
+                let (outputs, answer) = (step.action.outputs(), Answer { body, head });
+                let answer = self.learn_outputs(path, unit, outputs, answer, halt).await?;
                 head = answer.head;
                 Ok(answer.body)
             }
@@ -199,13 +199,15 @@ impl<'r> Engine<'r> {
         task: &Task,
         response: RawResponse,
         attempt: u32,
+        halt: &Halt,
     ) -> Result<RawResponse, Stop> {
         let message = if let Task::Mcp(_) = task { message_of(&response) } else { None };
         let Some(message) = message else { return Ok(response) };
         if let Ok(body) = read_response(task, &response) {
             let head = Head { status: response.status, headers: response.headers.clone() };
             let answer = Answer { body, head: Some(head) };
-            self.learn_outputs(asker.step, unit, step.action.outputs(), &answer)?;
+            let outputs = step.action.outputs();
+            self.learn_outputs(asker.step, unit, outputs, answer, halt).await?;
         }
         let asked = way.gate.ask_message(asker, task, message).await;
         self.record_decisions(asker, asked.decisions);
@@ -216,31 +218,43 @@ impl<'r> Engine<'r> {
     }
 
     /// Holds an answer to what its operation declares, as far as that is wanted.
-    fn check_answer(
+    async fn check_answer(
         &self,
         path: &str,
-        contract: &Contract,
+        contract: &Arc<Contract>,
         response: &RawResponse,
-        body: &Value,
-    ) -> Result<(), Error> {
+        body: Value,
+        halt: &Halt,
+    ) -> Result<Result<Value, Error>, Stop> {
         if self.check_answers == CheckAnswers::Off {
-            return Ok(());
+            return Ok(Ok(body));
         }
-        let misfits = contract.check_answer(response, body);
-        if misfits.is_empty() {
-            return Ok(());
-        }
-        let misfits = join_misfits(&misfits);
-        let error = Error::new(
-            Kind::AnswerMisfit,
-            format!("the answer is not as the operation declares it: {misfits}"),
-        );
+        let (misfits, body) = if contract.answer_cost(response, &body).is_expensive() {
+            let body = Arc::new(body);
+            let (contract, response) = (Arc::clone(contract), response.clone());
+            let checked = Arc::clone(&body);
+            let evaluation = move || contract.check_answer(&response, &checked);
+            let place = "the check of the answer against its schema".to_owned();
+            let misfits = Box::pin(self.evaluate(path, place, halt, evaluation)).await?;
+            (misfits, Arc::unwrap_or_clone(body))
+        } else {
+            (Ok(contract.check_answer(response, &body)), body)
+        };
+        let error = match misfits {
+            Ok(misfits) if misfits.is_empty() => return Ok(Ok(body)),
+            Ok(misfits) => {
+                let misfits = join_misfits(&misfits);
+                let message = format!("the answer is not as the operation declares it: {misfits}");
+                Error::new(Kind::AnswerMisfit, message)
+            }
+            Err(overdue) => overdue,
+        };
         if self.check_answers == CheckAnswers::Error {
-            return Err(error);
+            return Ok(Err(error));
         }
         let warning = error.into_warning();
         self.journal.note(EventKind::Warned { step: path.to_owned(), warning });
-        Ok(())
+        Ok(Ok(body))
     }
 
     /// Reads an answer. An error quotes it, so it is read again without secrets then: what is cut

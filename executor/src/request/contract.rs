@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use a2s::{GraphqlTask, McpTask, MediaType, OpenApiTask, OperationParameter, Place, Task};
+use a2s::{
+    EvaluationCost, GraphqlTask, McpTask, MediaType, OpenApiTask, OperationParameter, Place, Task,
+};
 use http::HeaderValue;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -164,14 +166,31 @@ impl Contract {
     /// What of an answer is not as the operation declares it: its status, its media type, or its
     /// value. Nothing for a GraphQL task, whose service answers for its own types.
     pub(crate) fn check_answer(&self, response: &RawResponse, value: &Value) -> Vec<Misfit> {
+        match self.find_answer_check(response) {
+            Ok(check) => check.map_or_else(Vec::new, |check| check.misfits(value)),
+            Err(misfit) => vec![misfit],
+        }
+    }
+
+    /// The cost of [`check_answer`](Self::check_answer).
+    pub(crate) fn answer_cost(&self, response: &RawResponse, value: &Value) -> EvaluationCost {
+        let check = self.find_answer_check(response).ok().flatten();
+        check.map_or(EvaluationCost::Cheap, |check| check.evaluation_cost(value))
+    }
+
+    /// The check for the value of an answer, if it has one.
+    ///
+    /// # Errors
+    /// The status or the media type of the answer, where the operation does not declare it.
+    fn find_answer_check(&self, response: &RawResponse) -> Result<Option<&Check>, Misfit> {
         let task = match &*self.task {
             Task::OpenApi(task) => task,
-            Task::Graphql(_) => return Vec::new(),
-            Task::Mcp(task) => return self.check_content(task, value),
+            Task::Graphql(_) => return Ok(None),
+            Task::Mcp(task) => return Ok(self.content_check(task)),
         };
         let Some(status) = declared_status(task, response.status) else {
             let reason = format!("has the status {}, which is not declared", response.status);
-            return vec![Misfit::of_whole(reason, "responses")];
+            return Err(Misfit::of_whole(reason, "responses"));
         };
         let is_bodiless = declared_for(task, response.status).next().is_none();
         let rule = || format!("responses/{status}/content");
@@ -180,33 +199,27 @@ impl Contract {
                 || task.method == a2s::Method::Head
                 || matches!(response.status, 204 | 205);
             let reason = "is empty, which is not declared".to_owned();
-            return if may_be_empty { Vec::new() } else { vec![Misfit::of_whole(reason, &rule())] };
+            return if may_be_empty { Ok(None) } else { Err(Misfit::of_whole(reason, &rule())) };
         }
         if is_bodiless {
-            return Vec::new();
+            return Ok(None);
         }
-        let Some(came) = response.media_type() else { return Vec::new() };
+        let Some(came) = response.media_type() else { return Ok(None) };
         let Some(one) = declaration_of(task, response.status, &came) else {
             let reason = format!("is of the media type {}, which is not declared", came.essence());
-            return vec![Misfit::of_whole(reason, &rule())];
+            return Err(Misfit::of_whole(reason, &rule()));
         };
         let Some(check) = self.answers.get(one.index).filter(|_| came.is_json()) else {
-            return Vec::new();
+            return Ok(None);
         };
-        let check = check
-            .get_or_init(|| Check::of_schema(&**task, one.schema, Direction::Response))
-            .as_ref();
-        check.map_or_else(Vec::new, |check| check.misfits(value))
+        let compile = || Check::of_schema(&**task, one.schema, Direction::Response);
+        Ok(check.get_or_init(compile).as_ref())
     }
 
-    /// What a tool gives is held to its `outputSchema`.
-    fn check_content(&self, task: &McpTask, value: &Value) -> Vec<Misfit> {
-        let check = self.answers.first().and_then(|lazy| {
-            let compile =
-                || Check::of_schema(task.outputs(), &task.output_schema, Direction::Response);
-            lazy.get_or_init(compile).as_ref()
-        });
-        check.map_or_else(Vec::new, |check| check.misfits(value))
+    /// The check of a tool's `outputSchema`.
+    fn content_check(&self, task: &McpTask) -> Option<&Check> {
+        let compile = || Check::of_schema(task.outputs(), &task.output_schema, Direction::Response);
+        self.answers.first()?.get_or_init(compile).as_ref()
     }
 }
 

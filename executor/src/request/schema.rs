@@ -11,7 +11,7 @@ mod parts;
 mod reading;
 mod words;
 
-use a2s::Schemas;
+use a2s::{EvaluationCost, SchemaWeight, Schemas};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 
@@ -48,6 +48,7 @@ pub(crate) enum Direction {
 pub(crate) struct Check {
     validator: Validator,
     effort: Effort,
+    weight: SchemaWeight,
     origins: Vec<String>,
 }
 
@@ -78,7 +79,13 @@ impl Check {
 
     fn compiled(schema: Value, origins: Vec<String>) -> Option<Self> {
         let validator = compile(&schema, MAX_PATTERN_BYTES)?;
-        Some(Self { validator, effort: Effort::of(schema), origins })
+        let weight = SchemaWeight::of_schema(&schema);
+        Some(Self { validator, effort: Effort::of(schema), weight, origins })
+    }
+
+    /// The cost of the check of a value, by an estimate.
+    pub(crate) fn evaluation_cost(&self, value: &Value) -> EvaluationCost {
+        self.weight.evaluation_cost(value)
     }
 
     /// What of a value does not fit; nothing when it does.

@@ -132,6 +132,7 @@ impl Runs {
             clock: &self.clock,
             ids: &self.ids,
             contracts: Contracts::default(),
+            evaluations: &self.evaluations,
             check_answers: self.config.check_answers,
             metrics: &self.metrics,
             max_parallel: self.config.limits.max_parallel,

@@ -4,19 +4,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use a2s::Caller;
 use a2s::api::{Event, EventKind};
+use a2s::{Caller, StreamPermit};
 use futures::stream::{self, Stream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::arrivals::Look;
 use super::{PAGE, POLL, Runs, lock};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 impl Runs {
     /// The events of a run after number `after`, those to come included; ends when nothing more
     /// will happen by itself. `None` when that is so already.
+    ///
+    /// # Errors
+    /// [`Kind::TooManyFollowers`] when the caller, or all callers together, follow too many.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         run: Uuid,
@@ -28,7 +31,11 @@ impl Runs {
         if over && self.store.read_events(run, after, 1).await?.is_empty() {
             return Ok(None);
         }
+        let permit = self.followers.reserve(Some(caller.principal()));
+        let permit =
+            permit.map_err(|refusal| Error::new(Kind::TooManyFollowers, refusal.to_string()))?;
         let following = Following {
+            _permit: permit,
             runs: Arc::clone(self),
             look: self.arrivals.look(run),
             run,
@@ -48,6 +55,7 @@ impl Runs {
 /// Events are always read from the database; the watch only tells when to look again. So nothing is
 /// told twice or left out, however slow the reader is, and no events wait in memory for it.
 struct Following {
+    _permit: StreamPermit,
     runs: Arc<Runs>,
     look: Look,
     run: Uuid,

@@ -14,7 +14,7 @@ use super::fold::Progress;
 use super::journal::Journal;
 use crate::clock::{Clock, Ids, milliseconds_between};
 use crate::config::{CheckAnswers, Limits};
-use crate::engine::{Answers, Budget, Engine, Halt, Services};
+use crate::engine::{Answers, Budget, Engine, EvaluationPool, Halt, Services};
 use crate::metrics::Metrics;
 use crate::plan::Plan;
 use crate::request::Contracts;
@@ -35,6 +35,8 @@ pub(crate) struct Rehearsal<'r> {
     pub(crate) inputs: &'r Map<String, Value>,
     /// Who has the answers.
     pub(crate) answers: &'r dyn Answers,
+    /// The permits for expensive evaluations.
+    pub(crate) evaluations: &'r EvaluationPool,
     /// What it may take.
     pub(crate) limits: &'r Limits,
     /// The clock.
@@ -46,7 +48,8 @@ pub(crate) struct Rehearsal<'r> {
 impl Rehearsal<'_> {
     /// Walks the plan, and gives what happened: as in the journal of a run, without its first event.
     pub(crate) async fn walk(self) -> Vec<Event> {
-        let Self { run, session, plan, progress, inputs, answers, limits, clock, ids } = self;
+        let Self { run, session, plan, progress, inputs, answers, .. } = self;
+        let Self { evaluations, limits, clock, ids, .. } = self;
         let secrets = Arc::new(Secrets::new(ids.random()));
         let journal = Journal::listed(run, Arc::clone(&clock), Arc::clone(&secrets));
         let metrics = Metrics::register(&mut Registry::default());
@@ -64,6 +67,7 @@ impl Rehearsal<'_> {
             clock: &clock,
             ids: &ids,
             contracts: Contracts::default(),
+            evaluations,
             check_answers: CheckAnswers::Off,
             metrics: &metrics,
             max_parallel: limits.max_parallel,

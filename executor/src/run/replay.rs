@@ -63,6 +63,7 @@ impl Runs {
             progress: &resolved,
             inputs: &inputs,
             answers: &recording,
+            evaluations: &self.evaluations,
             limits: &self.config.limits,
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use a2s::Domain;
 use a2s::api::{Run, RunStatus};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
 
 use super::world::{World, call, events, run, sequence, start, task, transcript};
 
@@ -207,4 +210,22 @@ async fn one_run_too_many_is_refused() {
     assert_eq!((status, code.as_str()), (429, "A2S306"));
     let message = "there is no room for another run of `owner`, and none of them may wait";
     assert_eq!(problem.detail, message);
+}
+
+#[tokio::test]
+async fn a_service_that_sends_informational_responses_alone_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let hint = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n";
+        let (mut connection, _) = listener.accept().await.unwrap();
+        while connection.write_all(hint).await.is_ok() {}
+    });
+    let mut world = World::new().await;
+    let service = format!("http://{address}/").parse().unwrap();
+    world.config.upstreams.insert(Domain::new("api.example").unwrap(), service);
+    world.config.limits.read_timeout = Duration::from_millis(200);
+    world.config.limits.max_attempts = 1;
+    let steps = json!([task("step", "GET /hints", json!({}), json!({}))]);
+    check(&fail(&world, steps, json!({})).await, "A2S352", &["timed out"]);
 }

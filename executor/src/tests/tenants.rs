@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use a2s::api::{ExecutionList, RunStatus};
 use a2s::{Caller, Identify, Later, Principal, Scope, Secret, Subject};
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 use uuid::Uuid;
 
 use super::database::told;
@@ -355,4 +357,30 @@ async fn a_run_that_one_executor_has_no_room_for_begins_at_another() {
     for run in [first, second.id, third.id] {
         assert_succeeded(&rest(&other, run).await);
     }
+}
+
+#[tokio::test]
+async fn a_caller_follows_as_many_runs_as_its_share_and_leaves_the_others_theirs() {
+    let world = world().await;
+    publish_held(&world);
+    let app = world.open().await;
+    let follow = async |who: &str, run: Uuid| {
+        let request = Request::get(format!("/v1/executions/{run}/events"))
+            .header("authorization", format!("Bearer {who}"));
+        app.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    };
+    let run = hold(&app, "ci", "held").await.run().id;
+    let mut streams = Vec::new();
+    for _ in 0..128 {
+        streams.push(follow("ci", run).await);
+        assert_eq!(streams[streams.len() - 1].status(), StatusCode::OK);
+    }
+    let path = format!("/v1/executions/{run}/events");
+    let refused = call_as(&app, "ci", Method::GET, &path, Value::Null).await.problem();
+    assert_eq!((refused.0, refused.1.as_str()), (429, "A2S395"));
+    assert_eq!(follow("root", run).await.status(), StatusCode::OK);
+
+    streams.pop();
+    assert_eq!(follow("ci", run).await.status(), StatusCode::OK);
+    world.service.release("held");
 }

@@ -18,7 +18,7 @@ use futures::stream;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::request::{Admin, Holder, Params};
+use super::request::{Admin, Holder, Params, Requester};
 use super::{App, Shared};
 use crate::Error;
 use crate::feed::Follower;
@@ -58,12 +58,14 @@ pub(super) struct Since {
             (RegistryChange = "text/event-stream"),
         )),
         (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
+        (status = 429, description = "This caller follows too often; read pages meanwhile", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "Too many follow", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn list_changes(
     State(app): App,
     Params(Since { since, limit }): Params<Since>,
+    Requester(caller): Requester,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let limit = page_size(limit)?;
@@ -78,7 +80,7 @@ pub(super) async fn list_changes(
             number.ok_or_else(malformed)?
         }
     };
-    let follower = app.catalog.feed.follow()?;
+    let follower = app.catalog.feed.follow(caller)?;
     let following = Following { app, follower, since, waiting: VecDeque::new() };
     let events = stream::unfold(following, async |mut following| {
         let change = following.next().await?;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use a2s::{Caller, CallerHeaders, CapabilityName, Domain, Scope, Subject};
+use a2s::{Caller, CallerHeaders, CapabilityName, Domain, Principal, Refusal, Scope, Subject};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -47,6 +47,24 @@ impl<N: Needs> FromRequestParts<Arc<Shared>> for Holder<N> {
         // Whoever stands in front may believe for a while what a token opened. Here it is known, so what
         // was revoked ends at once.
         Ok(Self(app.door.admit(None, shown, N::SCOPE).await?, PhantomData))
+    }
+}
+
+/// The caller of a route that needs no token: none without a known one.
+#[derive(Debug)]
+pub(super) struct Requester(pub(super) Option<Principal>);
+
+impl FromRequestParts<Arc<Shared>> for Requester {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<Shared>) -> Result<Self, Error> {
+        let headers = &parts.headers;
+        let shown = CallerHeaders::read(|name| headers.get(name).map(HeaderValue::as_bytes));
+        match app.door.identify(None, shown).await {
+            Ok(caller) => Ok(Self(Some(caller.principal()))),
+            Err(Refusal::Missing | Refusal::Unknown) => Ok(Self(None)),
+            Err(refusal) => Err(refusal.into()),
+        }
     }
 }
 

@@ -151,15 +151,39 @@ async fn a_follower_gets_what_was_and_what_comes() {
 async fn followers_are_bounded_and_leave_their_places() {
     let world = World::new().await;
     let mut streams = Vec::new();
-    for _ in 0..256 {
-        streams.push(follow(&world, "/v1/changes", None).await);
+    // Before a body is read: a stream would not end.
+    let mut ask = async |token: Option<&str>| {
+        let mut request = Request::get("/v1/changes").header("accept", "text/event-stream");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let response = world.app.router().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        if status == 200 {
+            streams.push(response);
+        }
+        status
+    };
+    // Callers without a known token have one small share together.
+    for turn in 0..16 {
+        let token = (turn % 2 == 0).then_some("unknown");
+        assert_eq!(ask(token).await, 200);
     }
-    let request = Request::get("/v1/changes").header("accept", "text/event-stream");
-    let request = request.body(Body::empty()).unwrap();
-    let response = world.app.router().oneshot(request).await.unwrap();
-    // Before its body is read: one more stream would not end.
-    assert_eq!(response.status(), 503);
-    drop(streams.pop());
+    assert_eq!((ask(None).await, ask(Some("unknown")).await), (429, 429));
+    // A caller has a share that others cannot take, up to the total.
+    for name in ["ann", "bob", "eve"] {
+        let token = world.token(name, &["execute"]).await;
+        for _ in 0..64 {
+            assert_eq!(ask(Some(&token)).await, 200);
+        }
+        assert_eq!(ask(Some(&token)).await, 429);
+    }
+    for _ in 0..48 {
+        assert_eq!(ask(Some(TOKEN)).await, 200);
+    }
+    assert_eq!(ask(Some(TOKEN)).await, 503);
+    drop(streams.drain(..16));
     drop(follow(&world, "/v1/changes", None).await);
 }
 

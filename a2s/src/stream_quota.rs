@@ -1,0 +1,113 @@
+//! Quotas for streams that stay open: a share for each caller beside the total.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::Principal;
+
+/// The most streams that are open at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// Of all callers.
+    pub total: usize,
+    /// Of one principal.
+    pub principal: usize,
+    /// Of all callers without a known token together.
+    pub anonymous: usize,
+}
+
+/// The open streams of one service, by caller.
+#[derive(Debug, Clone)]
+pub struct StreamQuota {
+    limits: StreamLimits,
+    open: Arc<Mutex<BTreeMap<Option<Principal>, usize>>>,
+}
+
+/// The permit for one open stream. Dropping it makes room for another one.
+#[derive(Debug)]
+pub struct StreamPermit {
+    quota: StreamQuota,
+    caller: Option<Principal>,
+}
+
+/// A refusal of one more stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StreamRefusal {
+    /// All callers together have the most.
+    #[error("{0} streams are open, which is the most")]
+    Total(usize),
+    /// The caller has the most for one principal.
+    #[error("{0} streams of this caller are open, which is the most for one caller")]
+    Principal(usize),
+    /// Callers without a known token have the most for all of them.
+    #[error("{0} streams of callers without a token are open, which is the most for all of them")]
+    Anonymous(usize),
+}
+
+impl StreamQuota {
+    /// A quota without open streams.
+    #[must_use]
+    pub fn new(limits: StreamLimits) -> Self {
+        Self { limits, open: Arc::default() }
+    }
+
+    /// Reserves one stream for a caller; `None` is a caller without a known token.
+    ///
+    /// # Errors
+    /// The limit that is reached. The caller's own goes first: others can do nothing about it.
+    pub fn reserve(&self, caller: Option<Principal>) -> Result<StreamPermit, StreamRefusal> {
+        let mut open = self.lock();
+        let own = open.get(&caller).copied().unwrap_or_default();
+        let StreamLimits { total, principal, anonymous } = self.limits;
+        match caller {
+            Some(_) if principal <= own => return Err(StreamRefusal::Principal(principal)),
+            None if anonymous <= own => return Err(StreamRefusal::Anonymous(anonymous)),
+            _ if total <= open.values().sum() => return Err(StreamRefusal::Total(total)),
+            _ => {}
+        }
+        open.insert(caller.clone(), own + 1);
+        drop(open);
+        Ok(StreamPermit { quota: self.clone(), caller })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<Principal>, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let mut open = self.quota.lock();
+        if let Some(own) = open.get_mut(&self.caller) {
+            *own -= 1;
+            if *own == 0 {
+                open.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Subject;
+
+    #[test]
+    fn a_caller_has_a_share_and_all_have_a_total() {
+        let quota = StreamQuota::new(StreamLimits { total: 4, principal: 2, anonymous: 1 });
+        let reserve = |name: &str| {
+            let caller = (!name.is_empty()).then(|| Subject::new(name).unwrap().into());
+            quota.reserve(caller)
+        };
+        let anonymous = reserve("").unwrap();
+        assert_eq!(reserve("").unwrap_err(), StreamRefusal::Anonymous(1));
+        let _alice = [reserve("alice").unwrap(), reserve("alice").unwrap()];
+        assert_eq!(reserve("alice").unwrap_err(), StreamRefusal::Principal(2));
+        let bob = reserve("bob").unwrap();
+        assert_eq!(reserve("bob").unwrap_err(), StreamRefusal::Total(4));
+
+        drop(anonymous);
+        let _bob = [bob, reserve("bob").unwrap()];
+        assert_eq!(quota.lock().len(), 2, "callers without a stream are forgotten");
+    }
+}

@@ -1,0 +1,194 @@
+//! Expensive evaluations of expressions over foreign data.
+//!
+//! A run shares its thread with other runs, so an expression that is not known to be cheap
+//! ([`a2s::EvaluationCost`]) is evaluated on a thread of its own. A pool bounds the number of these
+//! threads, and each evaluation has a deadline.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use super::{Engine, Halt, Stop, Why};
+use crate::error::{Error, Kind};
+use crate::request::one_line;
+
+/// The most characters of an expression in a message.
+const MAX_EXPRESSION: usize = 200;
+
+/// The permits for expensive evaluations of one executor.
+#[derive(Debug)]
+pub(crate) struct EvaluationPool {
+    permits: Arc<Semaphore>,
+    timeout: Duration,
+}
+
+/// The reason for an evaluation without a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interruption {
+    /// The evaluation takes longer than the deadline allows.
+    Overdue,
+    /// The run, or this part of it, stops.
+    Halted(Why),
+    /// The evaluation panicked, or the system has no thread for it.
+    Broken,
+}
+
+impl EvaluationPool {
+    /// A pool of one permit for each processor.
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self::with_permits(thread::available_parallelism().map_or(1, usize::from), timeout)
+    }
+
+    fn with_permits(permits: usize, timeout: Duration) -> Self {
+        Self { permits: Arc::new(Semaphore::new(permits)), timeout }
+    }
+
+    /// Takes every permit until the guard is dropped.
+    #[cfg(test)]
+    pub(crate) async fn occupy(&self) -> OwnedSemaphorePermit {
+        let all = u32::try_from(self.permits.available_permits()).unwrap();
+        Arc::clone(&self.permits).acquire_many_owned(all).await.unwrap()
+    }
+
+    /// Evaluates on another thread, unless `halt` ends the wait.
+    async fn evaluate<T: Send + 'static>(
+        &self,
+        halt: &Halt,
+        evaluation: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Interruption> {
+        let mut finished = Box::pin(self.finish(evaluation));
+        tokio::select! {
+            ended = &mut finished => ended,
+            why = halt.halted() => match why {
+                // The request of this step may have had its effect. Its outcome is recorded if the
+                // evaluation ends soon; otherwise a resumed run could not know it.
+                Why::Suspended | Why::Sibling => timeout(self.timeout, finished)
+                    .await
+                    .unwrap_or(Err(Interruption::Halted(why))),
+                Why::Cancelled | Why::TimeUp | Why::Lost | Why::Late => {
+                    Err(Interruption::Halted(why))
+                }
+            },
+        }
+    }
+
+    /// Waits for a permit, and then for the value; without any time nothing begins. The deadline begins with the evaluation: a full
+    /// pool delays a run, and does not fail it.
+    async fn finish<T: Send + 'static>(
+        &self,
+        evaluation: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Interruption> {
+        if self.timeout.is_zero() {
+            return Err(Interruption::Overdue);
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(|_| Interruption::Broken)?;
+        let value = start_thread(permit, evaluation)?;
+        match timeout(self.timeout, value).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(_)) => Err(Interruption::Broken),
+            Err(_) => Err(Interruption::Overdue),
+        }
+    }
+}
+
+/// Starts an evaluation on a thread. The thread keeps the permit until it ends: an evaluation cannot
+/// be stopped from outside, so those past their deadline still count, and their number stays bounded.
+///
+/// A thread and not `spawn_blocking`: a runtime that shuts down waits for all its blocking tasks.
+fn start_thread<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    evaluation: impl FnOnce() -> T + Send + 'static,
+) -> Result<oneshot::Receiver<T>, Interruption> {
+    let (sender, receiver) = oneshot::channel();
+    let work = move || {
+        let _permit = permit;
+        // The run may have given up.
+        let _ = sender.send(evaluation());
+    };
+    let started = thread::Builder::new().name("a2s-evaluation".to_owned()).spawn(work);
+    started.map(|_| receiver).map_err(|error| {
+        tracing::error!(%error, "no thread can be started for an evaluation");
+        Interruption::Broken
+    })
+}
+
+impl Engine<'_> {
+    /// Evaluates an expensive expression of a step on the pool. `Ok(Err)` is an evaluation past its
+    /// deadline.
+    pub(super) async fn evaluate<T: Send + 'static>(
+        &self,
+        path: &str,
+        expression: String,
+        halt: &Halt,
+        evaluation: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Result<T, Error>, Stop> {
+        match self.evaluations.evaluate(halt, evaluation).await {
+            Ok(value) => Ok(Ok(value)),
+            Err(Interruption::Halted(why)) => Err(Stop::Halted(why)),
+            Err(Interruption::Overdue) => {
+                let step =
+                    if path.is_empty() { String::new() } else { format!(" of step `{path}`") };
+                let expression = one_line(&expression, MAX_EXPRESSION);
+                let limit = self.evaluations.timeout;
+                let message = format!("{expression}{step} takes more than {limit:?} to evaluate");
+                Ok(Err(Error::new(Kind::EvaluationTimeout, message)))
+            }
+            Err(Interruption::Broken) => {
+                let error = Error::new(Kind::Internal, "the evaluation of an expression failed");
+                Err(self.failed(path, error))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test]
+    async fn an_evaluation_past_its_deadline_keeps_its_permit_until_it_ends() {
+        let pool = EvaluationPool::with_permits(1, Duration::from_millis(1));
+        let (release, blocked) = mpsc::channel::<()>();
+        let overdue = pool.evaluate(&Halt::default(), move || blocked.recv()).await;
+        assert_eq!(overdue, Err(Interruption::Overdue));
+        assert_eq!(pool.permits.available_permits(), 0);
+
+        let halt = Halt::default();
+        let mut waiting = Box::pin(pool.evaluate(&halt, || ()));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        halt.stop(Why::Cancelled);
+        assert_eq!(waiting.await, Err(Interruption::Halted(Why::Cancelled)));
+
+        drop(release);
+        drop(pool.permits.acquire().await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn an_evaluation_can_be_cancelled_and_one_that_panics_is_broken() {
+        let pool = EvaluationPool::with_permits(1, LONG);
+        let (release, blocked) = mpsc::channel::<()>();
+        let halt = Halt::default();
+        let mut waiting = Box::pin(pool.evaluate(&halt, move || blocked.recv()));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        halt.stop(Why::TimeUp);
+        assert_eq!(waiting.await, Err(Interruption::Halted(Why::TimeUp)));
+
+        // A part of the run that stops because of another one waits for the value.
+        let sibling = Halt::default();
+        sibling.stop(Why::Sibling);
+        drop(release);
+        assert_eq!(pool.evaluate(&sibling, || 7).await, Ok(7));
+
+        let panicked = pool.evaluate(&Halt::default(), || panic!("a fault of the test")).await;
+        assert_eq!(panicked, Err::<(), _>(Interruption::Broken));
+        assert_eq!(pool.evaluate(&Halt::default(), || 8).await, Ok(8));
+    }
+}
