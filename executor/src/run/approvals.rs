@@ -265,6 +265,7 @@ impl Runs {
             plan: &plan,
             progress: &progress,
             effects: AtomicUsize::new(progress.effects()),
+            evaluations: &self.evaluations,
             budget: Budget::new(&self.config.limits, progress.begun()),
             secrets: &secrets,
             journal: &journal,

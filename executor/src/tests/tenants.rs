@@ -377,7 +377,7 @@ async fn a_caller_follows_as_many_runs_as_its_share_and_leaves_the_others_theirs
     }
     let path = format!("/v1/executions/{run}/events");
     let refused = call_as(&app, "ci", Method::GET, &path, Value::Null).await.problem();
-    assert_eq!((refused.0, refused.1.as_str()), (429, "A2S395"));
+    assert_eq!((refused.0, refused.1.as_str()), (429, "A2S396"));
     assert_eq!(follow("root", run).await.status(), StatusCode::OK);
 
     streams.pop();
