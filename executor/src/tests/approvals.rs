@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{
-    PATIENCE, World, allow, assert_gapless, assert_succeeded, call, deny, output, read,
-    read_events, run, sequence, start, task, transcript, with,
+    PATIENCE, World, allow, assert_gapless, assert_succeeded, call, deny, events as read_events,
+    output, read, run, sequence, start, task, transcript, with,
 };
 use crate::App;
 use crate::clock::Clock as _;
