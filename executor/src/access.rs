@@ -490,7 +490,7 @@ mod tests {
             stored.users.publishers.insert("ann".parse().unwrap());
         }
         let unknown = held.unknown_publishers([&access]);
-        assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [access.user.capability.clone()]);
+        assert_eq!(unknown, BTreeSet::from([access.user.capability.clone()]));
         assert!(chosen(&access, &held).is_err(), "an owner who is not known has no grant");
         held.add_publishers(access.user.capability.clone(), vec!["ann".parse().unwrap()]);
         assert_eq!(chosen(&access, &held).unwrap(), ["token"]);

@@ -19,6 +19,8 @@ pub(super) struct Table {
 
 /// Kind, time, key, nonce, what is sealed, and users.
 type Columns = (String, i64, String, Vec<u8>, Vec<u8>, Option<String>);
+/// Host, scheme, kind, time, and users.
+type ListedColumns = (String, String, String, i64, Option<String>);
 
 /// A sealed credential.
 #[derive(Debug)]
@@ -51,10 +53,10 @@ impl Table {
     pub(super) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
         const SQL: &str =
             "SELECT host, scheme, kind, set_at, users FROM credential ORDER BY host, scheme";
-        let rows: Result<Vec<(String, String, String, i64, Option<String>)>, _> =
+        let rows: Result<Vec<ListedColumns>, _> =
             on!(&self.pool, |pool| sqlx::query_as(SQL).fetch_all(pool).await);
         let rows = rows.map_err(failed(WHAT))?;
-        let read = |row: (String, String, String, i64, Option<String>)| {
+        let read = |row: ListedColumns| {
             let (host, scheme, kind, set_at, users) = row;
             Some(StoredCredential {
                 host: Domain::new(&host).ok()?,

@@ -254,7 +254,7 @@ async fn a_full_vault_takes_no_more_and_lets_what_is_there_be_changed() {
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     let pool = connect(folder.path()).await;
     let fill = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-                INSERT INTO credential SELECT 'h' || i || '.example', 'key', 'api_key', 0, '', x'', x'' FROM n";
+                INSERT INTO credential SELECT 'h' || i || '.example', 'key', 'api_key', 0, '', x'', x'', NULL FROM n";
     sqlx::query(fill).execute(&pool).await.unwrap();
     vault.set(host("api.example"), "key", &api_key("another")).await.unwrap();
     let error = vault.set(host("new.example"), "key", &api_key("canary")).await.unwrap_err();
