@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2s::Domain;
 use a2s::api::{Run, RunStatus};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::world::{World, call, events, run, sequence, start, task, transcript};
@@ -219,6 +219,7 @@ async fn a_service_that_sends_informational_responses_alone_is_given_up() {
     tokio::spawn(async move {
         let hint = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n";
         let (mut connection, _) = listener.accept().await.unwrap();
+        assert_ne!(connection.read(&mut [0; 4096]).await.unwrap(), 0);
         while connection.write_all(hint).await.is_ok() {}
     });
     let mut world = World::new().await;
