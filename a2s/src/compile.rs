@@ -32,9 +32,10 @@ pub fn compile(source: &[u8]) -> Compilation {
     compile_in(source, Mode::Draft)
 }
 
-/// Compiles a document that is to be published: every checksum has to be filled in, and what a new
-/// version may not have is refused. A version that was published before is still read and run by
-/// [`compile_with_checksum`].
+/// Compiles a document that is to be published.
+///
+/// Every checksum has to be filled in, and what a new version may not have is refused. A version that
+/// was published before is still read and run by [`compile_with_checksum`].
 #[must_use]
 pub fn compile_to_publish(source: &[u8]) -> Compilation {
     compile_in(source, Mode::Publish)

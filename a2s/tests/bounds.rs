@@ -461,8 +461,8 @@ fn the_most_values_of_a_document_take_bounded_memory() {
         document.to_string().replace("\"HERE\"", value)
     };
     for (title, source) in [
-        ("numbers", example(&format!("[{}1]", numbers))),
-        ("words", example(&format!("[{}1]", words))),
+        ("numbers", example(&format!("[{numbers}1]"))),
+        ("words", example(&format!("[{words}1]"))),
         ("members", example(&format!("{{{pairs}}}"))),
         ("anchors in anchors", format!("x-own: {anchored}")),
         ("anchors in anchors and their aliases", format!("x-own: {anchored}\nx-all: [{aliases}]")),

@@ -221,7 +221,7 @@ impl Guard {
         if let Some(caller) = self.requester.caller_id() {
             extra.insert("caller".to_owned(), json!({"id": caller}));
         }
-        A2aContext { from: Some(from), to: Some(to), extra, ..A2aContext::default() }
+        A2aContext { from: Some(from), to: Some(to), extra }
     }
 
     /// Asks about anything. `follow` does what a guardian wants instead, or says why it cannot.

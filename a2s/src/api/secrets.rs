@@ -273,22 +273,16 @@ impl CredentialUsers {
     /// The most grants of one credential.
     pub const MAX: usize = 1_000;
 
-    /// Whether only the owner's runs may use the credential.
-    #[must_use]
-    pub fn is_owner_only(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The number of grants.
     #[must_use]
     pub fn len(&self) -> usize {
         self.subjects.len() + self.publishers.len() + self.capabilities.len()
     }
 
-    /// Whether there is no grant.
+    /// Whether there is no grant, so that only the owner's runs use the credential.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.subjects.is_empty() && self.publishers.is_empty() && self.capabilities.is_empty()
     }
 
     /// Whether a run of `principal` may use the credential for a step of `capability`, whose name

@@ -332,7 +332,7 @@ fn hir_states(hir: &Hir) -> f64 {
         HirKind::Class(Class::Unicode(class)) => class.ranges().len() as f64,
         HirKind::Class(Class::Bytes(class)) => class.ranges().len() as f64,
         HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or(repetition.min.saturating_add(1)).max(1);
+            let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1)).max(1);
             f64::from(times) * hir_states(&repetition.sub)
         }
         HirKind::Capture(capture) => hir_states(&capture.sub),

@@ -73,13 +73,14 @@ impl Drop for Slot {
 /// The address that connections are counted for: a network of 64 bits with IPv6, as one customer has
 /// it, and none for loopback.
 fn network_of(address: IpAddr) -> Option<IpAddr> {
-    match address.to_canonical() {
-        address if address.is_loopback() => None,
+    let address = address.to_canonical();
+    match address {
+        _ if address.is_loopback() => None,
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
             Some(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into())
         }
-        address @ IpAddr::V4(_) => Some(address),
+        IpAddr::V4(_) => Some(address),
     }
 }
 
