@@ -354,5 +354,3 @@ fn header_value(text: &str) -> Option<HeaderValue> {
 
 #[cfg(test)]
 pub(crate) mod fixture;
-#[cfg(test)]
-mod shuffled;

@@ -38,6 +38,7 @@ mod secrecy;
 mod security;
 mod several;
 mod sharing;
+mod shuffled;
 mod tenants;
 mod tracing;
 mod triggering;

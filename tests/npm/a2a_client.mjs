@@ -57,9 +57,10 @@ async function talk(card, version) {
 
   const asked = await client.sendMessage(ask(asks));
   saw.asked = state(asked);
-  const answered = await client.sendMessage(
-    ask(answer, { taskId: asked.id, contextId: asked.contextId }),
-  );
+  const within = { taskId: asked.id, contextId: asked.contextId };
+  const confirms = await client.sendMessage(ask(answer, within));
+  saw.confirms = state(confirms);
+  const answered = await client.sendMessage(ask("yes", within));
   saw.answered = [state(answered), answered.id === asked.id];
 
   // It goes away in the middle of a stream, comes back, and hears of the end.

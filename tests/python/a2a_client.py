@@ -63,6 +63,9 @@ async def talk(http, card, version, told):
     saw["asked"] = [state(task), get_message_text(task.status.message)]
     answer = ask(told["answer"], task_id=task.id, context_id=task.context_id)
     async for answer in client(streaming=False).send_message(answer):
+        saw["confirms"] = state(answer.task)
+    answer = ask("yes", task_id=task.id, context_id=task.context_id)
+    async for answer in client(streaming=False).send_message(answer):
         saw["answered"] = [state(answer.task), answer.task.id == task.id]
 
     async for answer in client(streaming=False, polling=True).send_message(ask(told["slow"])):

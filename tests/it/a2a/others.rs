@@ -31,6 +31,8 @@ fn assert_saw(saw: &Value) {
         assert_eq!(saw["streamed"][2], "COMPLETED", "{version}: {saw}");
         assert_eq!(saw["got"], "COMPLETED");
         assert_eq!(saw["asked"], "INPUT_REQUIRED", "{version}: {saw}");
+        assert_eq!(saw["confirms"], "INPUT_REQUIRED", "{version}: {saw}");
+        assert_eq!(saw["confirms"], "INPUT_REQUIRED", "{version}: {saw}");
         assert_eq!(saw["answered"], json!(["COMPLETED", true]), "{version}: {saw}");
         assert_eq!(saw["cancelled"], "CANCELED", "{version}: {saw}");
         assert_eq!(saw["unknown"], "TaskNotFoundError", "{version}: {saw}");

@@ -79,12 +79,22 @@ async fn a_session_is_opened_where_it_is_wanted_and_ended_again() {
         &format!("call: 1 {sent}"),
         "call: 1 got 400",
         "call: 1 failed, again",
+        &format!("call: 2 {sent} for a session"),
+        &format!("call: 2 {sent} for a session"),
         "call: 2 session 2025-11-25",
         &format!("call: 2 {sent}"),
         "call: 2 got 200",
+        "call: 2 DELETE https://mcp.example/stateful for a session",
     ];
     assert_eq!(told("/stateful").await, first);
-    let later = ["call: 1 session 2025-11-25", &format!("call: 1 {sent}"), "call: 1 got 200"];
+    let later = [
+        &format!("call: 1 {sent} for a session"),
+        &format!("call: 1 {sent} for a session"),
+        "call: 1 session 2025-11-25",
+        &format!("call: 1 {sent}"),
+        "call: 1 got 200",
+        "call: 1 DELETE https://mcp.example/stateful for a session",
+    ];
     assert_eq!(told("/stateful").await, later, "it is known by now");
     let left = call(world, app, "/modern", "count_sessions", json!({})).await;
     assert_eq!(gave(&left), json!("0 sessions"), "no session is left open");

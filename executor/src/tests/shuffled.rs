@@ -7,7 +7,7 @@ use a2s::{Action, Capability, Place, Task, TaskInputs, Template};
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{Contract, PreparedRequest, prepare_shown};
+use crate::request::{Contract, PreparedRequest, prepare_shown};
 
 /// `value` with the members of every object in an order that `seed` chooses.
 fn shuffle(value: &Value, seed: &mut u64) -> Value {
