@@ -186,7 +186,9 @@ impl<'r> Engine<'r> {
             Ok(authorization) => authorization,
             Err(error) => return Ok(Err(Failure::before(error))),
         };
-        authorization.follow(way.trace_headers(|trace| trace.redirect(path, *attempt, number)));
+        if way.propagate {
+            authorization.follow(way.trace_headers(|trace| trace.redirect(path, *attempt, number)));
+        }
         let on_fetch = |fetch| self.note_fetch(path, *attempt, fetch);
         let announcer = self.announcer(path, *attempt);
         let (going, time) = (&mut authorization, halt.remaining());
