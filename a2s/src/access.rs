@@ -216,13 +216,13 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// The holder of the owner's token, acting for nobody else.
+    /// The holder of the owner's token, without an end user.
     #[must_use]
     pub fn owner() -> Self {
         Subject::owner().into()
     }
 
-    /// Whether this is the holder of the owner's token, acting for nobody else.
+    /// Whether this is the holder of the owner's token, without an end user.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         self.token.is_owner() && self.end_user.is_none()
@@ -306,7 +306,7 @@ impl Caller {
     }
 
     /// The same caller, acting for the end user whom the header `A2S-On-Behalf-Of` names. For an end
-    /// user the scope `admin` is shut: administering is nobody's errand.
+    /// user the scope `admin` is closed: an end user never administers.
     fn act_for(mut self, end_user: Option<&[u8]>) -> Result<Self, Refusal> {
         let Some(end_user) = end_user else { return Ok(self) };
         if !self.may(Scope::Delegate) {
