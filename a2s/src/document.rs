@@ -13,10 +13,12 @@ use semver::{Version, VersionReq};
 use serde_json::Value;
 
 use crate::checksum::Digest;
+use crate::decode::{Findings, Mode, decode_capability};
 use crate::diagnostic::{Diagnostic, Position};
 use crate::interface::Interface;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::template::Template;
+use crate::tree;
 
 pub use control::{Backoff, Control, ForEach, OnError, Retry};
 pub use mapping::{Output, OutputSource, Place, TaskInputs};
@@ -90,6 +92,19 @@ impl Document {
     #[must_use]
     pub fn interface(&self) -> &Interface {
         self.gathered.0.get_or_init(|| Interface::of(&self.capability))
+    }
+
+    /// The same interface with its inputs and outputs in the order of the author, for people to read.
+    /// What runs goes by [`Self::interface`], whose order the checksum determines.
+    #[must_use]
+    pub fn interface_as_written(&self) -> Interface {
+        let interface = self.interface().clone();
+        let text = self.content.to_string();
+        let (Some(written), _) = tree::parse(text.as_bytes()) else { return interface };
+        match decode_capability(&written, Mode::Final, &mut Findings::default()) {
+            Some(capability) => interface.in_order_of(&Interface::of(&capability)),
+            None => interface,
+        }
     }
 }
 

@@ -158,6 +158,13 @@ impl Interface {
         }
     }
 
+    /// The same inputs and outputs, one after another as `other` has them.
+    pub(crate) fn in_order_of(mut self, other: &Self) -> Self {
+        self.inputs.sort_by_key(|field| other.inputs.iter().position(|it| it.name == field.name));
+        self.outputs.sort_by_key(|field| other.outputs.iter().position(|it| it.name == field.name));
+        self
+    }
+
     /// The interface as JSON Schema 2020-12: `input` is the schema of the object that a run takes,
     /// `output` that of the object that it gives. `title` and `description` are the capability's.
     #[must_use]

@@ -65,6 +65,13 @@ pub struct Limits {
     pub unused: Duration,
 }
 
+impl Limits {
+    /// How many sessions one principal may have, or all callers without one together.
+    fn share(&self, is_anonymous: bool) -> usize {
+        if is_anonymous { self.of_anonymous } else { self.of_principal }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -84,6 +91,8 @@ pub struct Config {
     pub listed: Vec<Listed>,
     /// Whether clients without forms run what is not known to be read-only without confirming it.
     pub consent_off: bool,
+    /// How much callers may hold.
+    pub limits: Limits,
 }
 
 /// `/mcp` over streamable HTTP, until `stop`.
@@ -105,7 +114,7 @@ pub fn routes(
     let shared = Shared::new(client.with_token(None), guard, outside, facts, listing);
     let shared = if config.consent_off { shared.without_consent() } else { shared };
     let shared = Arc::new(shared);
-    over_http(move || Server::new(Arc::clone(&shared)), Limits::default(), stop)
+    over_http(move || Server::new(Arc::clone(&shared)), config.limits, stop)
         .layer(from_fn_with_state(door, identify))
 }
 

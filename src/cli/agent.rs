@@ -94,6 +94,10 @@ pub(crate) struct AgentArgs {
     /// host:HOST, read-only. Without any, they find capabilities by `search_capabilities`
     #[arg(long = "mcp-tool", value_name = "WHAT")]
     pub(crate) mcp_tools: Vec<Listed>,
+    /// How many MCP sessions callers without a known token may have together [default: 16]. A
+    /// principal may have 64, all together 256
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) mcp_anonymous_sessions: Option<usize>,
     /// Another agent that speaks A2A, asked for what nothing that is published fits. May be given
     /// several times; one that needs a token has its place in the file: `[[agent.peers]]`
     #[arg(long = "peer", value_name = "URL")]

@@ -35,7 +35,7 @@ pub(super) async fn show(
     } else if arguments.schema {
         let capability = shown.document.capability();
         let (title, description) = (capability.name.as_str(), &capability.description);
-        let schema = shown.document.interface().to_json_schema(title, description);
+        let schema = shown.document.interface_as_written().to_json_schema(title, description);
         output.schema(&schema);
     } else if output.is_json() {
         output.json_line(&shown.to_json());
@@ -71,7 +71,7 @@ impl Shown {
             "version": capability.version,
             "checksum": self.document.digest(),
             "description": capability.description,
-            "interface": self.document.interface(),
+            "interface": self.document.interface_as_written(),
             "dependencies": capability.dependencies.iter().map(|dependency| json!({
                 "name": dependency.capability,
                 "range": dependency.range,
@@ -125,7 +125,7 @@ impl Shown {
     }
 
     fn print_fields(&self, output: &mut Output) {
-        let Interface { inputs, outputs, uses_others, .. } = self.document.interface();
+        let Interface { inputs, outputs, uses_others, .. } = &self.document.interface_as_written();
         let names = inputs.iter().map(|input| &input.name);
         let names = names.chain(outputs.iter().map(|field| &field.name));
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(MAX_COLUMN);

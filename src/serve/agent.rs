@@ -64,6 +64,7 @@ pub(super) struct Section {
     /// Capabilities that MCP clients see as tools of their own.
     #[serde(default)]
     mcp_tools: Vec<String>,
+    mcp_anonymous_sessions: Option<usize>,
     #[serde(default)]
     peers: Vec<Place>,
     url: Option<Url>,
@@ -99,10 +100,14 @@ impl Section {
         let more = arguments.peers.iter();
         let more = more.map(|url| Place { url: url.clone(), token: None, token_file: None });
         let consent_off = arguments.consent.or(self.consent) == Some(ConsentSetting::Off);
+        let mut limits = mcp::Limits::default();
+        if let Some(sessions) = arguments.mcp_anonymous_sessions.or(self.mcp_anonymous_sessions) {
+            limits.of_anonymous = sessions;
+        }
         Ok(AgentPart {
             places: self.registries.clone(),
             model,
-            mcp: mcp::Config { listed, consent_off },
+            mcp: mcp::Config { listed, consent_off, limits },
             peers: self.peers.iter().cloned().chain(more).collect(),
             url: arguments.agent_url.as_ref().or(self.url.as_ref()).cloned(),
             consent_off,

@@ -9,6 +9,7 @@ mod servers;
 mod standin_of_task;
 
 mod a2a;
+mod access;
 mod agent;
 mod apart;
 mod architecture;

@@ -74,7 +74,10 @@ fn a_secret_is_stored_from_standard_input_and_never_shown() {
 
     let set = ["secrets", "set", "api.guarded.example", "key"];
     let stored = world.a2s_reading("canary-secret\n", &set).exits(0);
-    assert_eq!(stored.stdout, "stored key (api-key) for api.guarded.example\n");
+    assert_eq!(
+        stored.stdout,
+        "stored key (api-key) for api.guarded.example, used by the owner's runs\n"
+    );
     let plan = world.a2s(&["run", "GetGuarded", "--dry-run"]).exits(0);
     assert!(plan.stdout.contains("sends the credential key to api.guarded.example"), "{plan:?}");
 

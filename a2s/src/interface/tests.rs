@@ -16,6 +16,27 @@ fn interface(members: &Value) -> Interface {
     document.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics)).interface().clone()
 }
 
+#[test]
+fn people_see_outputs_as_the_author_wrote_them_and_runs_do_not() {
+    let text = r#"{
+        "a2s": "1.1.0", "name": "Test", "description": "A test", "domains": ["api.example"],
+        "version": "1.0.0", "checksum": "<checksum>", "authors": [{"name": "A"}],
+        "execution": {"type": "sequence", "steps": [{
+            "id": "ask", "format": "OpenAPI", "output_mapping": {"a": "$.a", "b": "$.b", "c": "$.c"},
+            "task": {"openapi": "3.0.3", "info": {"title": "T", "version": "1"},
+                "servers": [{"url": "https://api.example"}],
+                "paths": {"/": {"get": {"responses": {"200": {"description": ""}}}}}}
+        }]},
+        "output": {"title": "${b}", "body": "${c}", "about": "${a}"}
+    }"#;
+    let document = compile(text.as_bytes()).document.unwrap();
+    let names = |interface: &Interface| -> Vec<String> {
+        interface.outputs.iter().map(|output| output.name.clone()).collect()
+    };
+    assert_eq!(names(&document.interface_as_written()), ["title", "body", "about"]);
+    assert_eq!(names(document.interface()), ["about", "body", "title"]);
+}
+
 /// `POST /{id}` that takes and gives an order.
 fn task() -> Value {
     let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Order"}}});

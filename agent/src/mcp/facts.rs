@@ -43,7 +43,7 @@ impl Fact {
             version: capability.version.clone(),
             digest: document.digest(),
             description: capability.description.clone(),
-            interface: document.interface().clone(),
+            interface: document.interface_as_written(),
             own_read_only,
             own_idempotent,
         }

@@ -107,11 +107,7 @@ impl Presence {
         let mut owners = self.owners();
         owners.retain(|id, _| known.contains_key(id.as_str()));
         let own = owners.values().filter(|(other, _)| other == owner).count();
-        let most = match owner {
-            Some(_) => self.limits.of_principal,
-            None => self.limits.of_anonymous,
-        };
-        known.len() < self.limits.sessions && own < most
+        known.len() < self.limits.sessions && own < self.limits.share(owner.is_none())
     }
 
     /// Whether a session is known, and was opened by `owner`; then the request is counted.
@@ -134,11 +130,8 @@ impl Presence {
         let is_taken = {
             let mut owners = self.owners();
             let own = owners.values().filter(|(other, _)| *other == owner).count();
-            let most = match owner {
-                Some(_) => self.limits.of_principal,
-                None => self.limits.of_anonymous,
-            };
-            let has_room = known <= self.limits.sessions && own < most;
+            let has_room =
+                known <= self.limits.sessions && own < self.limits.share(owner.is_none());
             if has_room {
                 owners.insert(id.to_owned(), (owner, 0));
             }

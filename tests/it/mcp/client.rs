@@ -68,6 +68,11 @@ impl Client {
         client
     }
 
+    /// The same session by somebody who shows another token.
+    pub(super) fn shown(&self, token: Option<&str>) -> Self {
+        Self { token: token.map(str::to_owned), ..self.clone() }
+    }
+
     /// Posts a message.
     pub(super) async fn post(&self, message: &Value) -> Response {
         self.post_bytes(message.to_string().into_bytes()).await
@@ -142,6 +147,15 @@ impl Client {
     /// Calls a tool.
     pub(super) async fn call(&self, id: u64, tool: &str, arguments: Value) -> Told {
         self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Calls a tool whose run has to be confirmed, and confirms it when that is asked for.
+    pub(super) async fn call_confirmed(&self, id: u64, tool: &str, mut arguments: Value) -> Told {
+        let asked = self.call(id, tool, arguments.clone()).await;
+        assert!(asked.is_error() && asked.text().contains("has to confirm this"), "{asked:?}");
+        let error = &asked.answer["result"]["_meta"]["a2s/error"];
+        arguments["a2s_confirm"] = error["details"]["a2s_confirm"].clone();
+        self.call(id, tool, arguments).await
     }
 }
 

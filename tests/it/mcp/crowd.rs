@@ -20,7 +20,7 @@ const MOST_GROWTH: u64 = 400;
 
 #[test]
 fn of_five_hundred_calls_at_the_same_time_none_is_lost() {
-    let mut world = World::down(&["--durability", "normal"]);
+    let mut world = World::down(&["--durability", "normal", "--consent", "off"]);
     // That no call is lost is what is tried, and not how quick a busy machine is.
     let patient = "[[guardian]]\nurl = \"builtin\"\ntimeout = \"2m\"\n";
     let config = world.write("a2s.toml", patient);

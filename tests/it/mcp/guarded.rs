@@ -78,7 +78,7 @@ fn what_a_guardian_says_of_a_message_is_followed() {
         );
         assert_eq!(sent(), 0);
 
-        let changed = client.call(2, "execute_capability", tweet("a rude text")).await;
+        let changed = client.call_confirmed(2, "execute_capability", tweet("a rude text")).await;
         assert_eq!(changed.content()["output"]["tweet_text"], "a kind text", "{changed:?}");
         assert_eq!(sent(), 1);
 
@@ -146,7 +146,7 @@ fn a_guardian_sees_no_secret_input() {
         let inputs = json!({"key": "canary-4711", "place": "Bern"});
         let call = json!({"name": "PostSecret", "inputs": inputs});
         let client = Client::open(&url, Some(&token), json!({})).await;
-        let ran = client.call(1, "execute_capability", call).await;
+        let ran = client.call_confirmed(1, "execute_capability", call).await;
         assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
         assert_eq!(world.standin("api.twitter.com").requests(), 1);
         let heard = json!(*heard.lock().unwrap()).to_string();
@@ -167,7 +167,7 @@ fn a_guardian_sees_no_input_of_which_nothing_is_known() {
         let unknown = client.call(1, "execute_capability", call("NobodyHasPublishedThis")).await;
         assert!(unknown.is_error(), "{unknown:?}");
         // Its own interface does not tell of `key`: it only hands it on.
-        let ran = client.call(2, "execute_capability", call("UseSecret")).await;
+        let ran = client.call_confirmed(2, "execute_capability", call("UseSecret")).await;
         assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
         let heard = json!(*heard.lock().unwrap()).to_string();
         assert!(heard.contains("UseSecret") && !heard.contains("canary-4711"), "{heard}");

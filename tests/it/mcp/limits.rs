@@ -10,8 +10,9 @@ use super::client::{Client, Heard, hello};
 use super::everything;
 use crate::harness::{RUNTIME, World};
 
-/// How many sessions `a2s up` keeps.
-const SESSIONS: usize = 256;
+/// How many sessions `a2s up` keeps for one principal, and for all callers without one together.
+const OF_PRINCIPAL: usize = 64;
+const OF_ANONYMOUS: usize = 16;
 
 /// Tries to open one more session, in the words of a version.
 async fn open(url: &str, version: &str, header: bool) -> Response {
@@ -30,7 +31,7 @@ fn one_session_too_many_is_told_to_come_again_and_has_place_once_another_has_end
     let (url, mcp) = (world.url().to_owned(), format!("{}mcp", world.url()));
     RUNTIME.block_on(async {
         let mut clients = Vec::new();
-        for _ in 0..SESSIONS {
+        for _ in 0..OF_ANONYMOUS {
             clients.push(Client::open(&url, None, json!({})).await);
         }
         // `initialize` opens a session whatever version it names.
@@ -50,6 +51,48 @@ fn one_session_too_many_is_told_to_come_again_and_has_place_once_another_has_end
         clients[1].close().await;
         Client::open(&url, None, json!({})).await;
         assert_eq!(open(&mcp, "2025-11-25", false).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    });
+}
+
+#[test]
+fn whoever_has_too_many_sessions_takes_no_place_of_another() {
+    let world = World::up(&[]);
+    let (url, owner) = (world.url().to_owned(), world.token());
+    let made = world.a2s(&["tokens", "create", "maker", "--scope", "execute"]).exits(0).stdout;
+    RUNTIME.block_on(async {
+        let request = |token: Option<&str>| {
+            let request = crate::http::client().post(format!("{url}mcp"));
+            let request = request.header("accept", "application/json, text/event-stream");
+            let request = request.json(&hello("2025-11-25", &json!({})));
+            match token {
+                Some(token) => request.bearer_auth(token),
+                None => request,
+            }
+        };
+        for (token, sessions) in [(Some(made.trim()), OF_PRINCIPAL), (None, OF_ANONYMOUS)] {
+            for _ in 0..sessions {
+                assert_eq!(request(token).send().await.unwrap().status(), StatusCode::OK);
+            }
+            let refused = request(token).send().await.unwrap();
+            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        Client::open(&url, Some(&owner), json!({})).await;
+    });
+}
+
+#[test]
+fn a_session_is_its_openers_alone() {
+    let world = World::up(&[]);
+    let (url, owner) = (world.url().to_owned(), world.token());
+    let made = world.a2s(&["tokens", "create", "maker", "--scope", "execute"]).exits(0).stdout;
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&owner), json!({})).await;
+        for other in [Some(made.trim()), None, Some("wrong")] {
+            let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+            let taken = client.shown(other).post(&ping).await;
+            assert_eq!(taken.status(), StatusCode::NOT_FOUND, "{other:?}");
+        }
+        client.ask(2, "tools/list", json!({})).await;
     });
 }
 

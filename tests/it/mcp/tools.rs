@@ -136,8 +136,61 @@ fn a_plan_that_was_shown_is_the_only_one_that_runs() {
         assert!(refused.is_error() && refused.text().contains("not what was planned"));
         assert_eq!(world.standin("api.twitter.com").requests(), 0);
         let same = json!({"name": "PostTweet", "inputs": {"text": "one"}, "plan": plan});
-        let ran = client.call(3, "execute_capability", same).await;
+        let ran = client.call_confirmed(3, "execute_capability", same).await;
         assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+        assert_eq!(world.standin("api.twitter.com").requests(), 1);
+    });
+}
+
+#[test]
+fn a_client_without_forms_confirms_exactly_what_runs() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let sent = || world.standin("api.twitter.com").requests();
+        let tweet = |text: &str, confirmed: &Value| {
+            let inputs = json!({"text": text});
+            let mut call = json!({"name": "PostTweet", "inputs": inputs});
+            if !confirmed.is_null() {
+                call["a2s_confirm"] = confirmed.clone();
+            }
+            call
+        };
+        let asked = client.call(1, "execute_capability", tweet("one", &Value::Null)).await;
+        assert!(asked.is_error(), "{asked:?}");
+        for told in ["POST https://api.twitter.com/graphql", "text: \"one\"", "on a yes"] {
+            let text = asked.text().to_lowercase();
+            assert!(text.contains(&told.to_lowercase()), "{told}: {asked:?}");
+        }
+        let confirmed = &asked.answer["result"]["_meta"]["a2s/error"]["details"]["a2s_confirm"];
+        // Another text, or a digest that nobody was shown.
+        let other = client.call(2, "execute_capability", tweet("two", confirmed)).await;
+        assert!(other.is_error() && other.text().contains("has to confirm this"), "{other:?}");
+        let made_up = json!(format!("sha256:{}", "0".repeat(64)));
+        let other = client.call(3, "execute_capability", tweet("one", &made_up)).await;
+        assert!(other.is_error() && other.text().contains("has to confirm this"), "{other:?}");
+        let none = client.call(4, "execute_capability", tweet("one", &json!("yes"))).await;
+        assert!(none.is_error(), "{none:?}");
+        assert_eq!(sent(), 0);
+        let ran = client.call(5, "execute_capability", tweet("one", confirmed)).await;
+        assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+        assert_eq!(sent(), 1);
+    });
+}
+
+#[test]
+fn consent_that_is_off_is_told_with_every_action() {
+    let world = World::up(&["--consent", "off"]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        let tweet = json!({"name": "PostTweet", "inputs": {"text": "one"}});
+        let ran = client.call(1, "execute_capability", tweet).await;
+        assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+        assert!(ran.text().contains("It ran without confirmation: consent is off."), "{ran:?}");
+        let read = client.call(2, "execute_capability", json!({"name": "ListDogBreeds"})).await;
+        assert!(!read.text().contains("consent"), "{read:?}");
     });
 }
 
@@ -221,7 +274,7 @@ fn what_is_listed_is_a_tool_of_its_own() {
         assert!(breeds["_meta"]["a2s/digest"].as_str().unwrap().starts_with("sha256:"));
         let ran = client.call(2, "ListDogBreeds", json!({})).await;
         assert_eq!(ran.content()["digest"], breeds["_meta"]["a2s/digest"], "{ran:?}");
-        let ran = client.call(3, "PostTweet", json!({"text": "hello"})).await;
+        let ran = client.call_confirmed(3, "PostTweet", json!({"text": "hello"})).await;
         assert_eq!(ran.content()["output"]["tweet_text"], "hello", "{ran:?}");
     });
 }

@@ -1,0 +1,294 @@
+//! The access matrix: every operation of the description of the API and every door beside it, asked by
+//! every kind of caller with what belongs to the owner.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use a2s::api::{Event, EventKind};
+use insta::assert_snapshot;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{RUNTIME, World, root, shipped};
+
+const POLICY: &str = "version: 1
+default: allow
+rules:
+  - {id: dogs, on: toolCallRequest, tool: ListDogBreeds.*, decision: approve, message: Dogs need a person.}
+";
+
+/// A kind of caller: the heading of its column, the scopes of its token, and the end user that it names.
+struct Caller {
+    name: &'static str,
+    scopes: Option<&'static str>,
+    end_user: Option<&'static str>,
+}
+
+const CALLERS: [Caller; 11] = [
+    Caller { name: "none", scopes: None, end_user: None },
+    Caller { name: "wrong", scopes: None, end_user: None },
+    Caller { name: "publish", scopes: Some("publish"), end_user: None },
+    Caller { name: "execute", scopes: Some("execute"), end_user: None },
+    Caller { name: "admin", scopes: Some("admin"), end_user: None },
+    Caller { name: "delegate", scopes: Some("delegate"), end_user: Some("ann") },
+    Caller { name: "service", scopes: Some("service"), end_user: None },
+    Caller { name: "guard", scopes: Some("guard"), end_user: None },
+    Caller { name: "exec as ann", scopes: Some("execute,delegate"), end_user: Some("ann") },
+    Caller { name: "ann", scopes: Some("execute"), end_user: Some("ann") },
+    Caller { name: "owner", scopes: None, end_user: None },
+];
+
+/// What belongs to the owner, made anew for each caller: some calls use it up.
+struct Belongings {
+    run: String,
+    approval: String,
+    task: String,
+    /// A token and a credential have names of their own.
+    name: String,
+}
+
+/// One request. `{…}` in its path are names of [`Belongings`] or fixed ones.
+type Door = (Method, &'static str, fn(&Belongings) -> Value);
+
+fn nothing(_: &Belongings) -> Value {
+    Value::Null
+}
+
+/// Reads come first, and what ends a thing comes last.
+fn doors() -> Vec<Door> {
+    let (get, put) = (Method::GET, Method::PUT);
+    let (post, delete) = (Method::POST, Method::DELETE);
+    vec![
+        (get.clone(), "/healthz", nothing),
+        (get.clone(), "/readyz", nothing),
+        (get.clone(), "/metrics", nothing),
+        (get.clone(), "/openapi.json", nothing),
+        (get.clone(), "/.well-known/agent-card.json", nothing),
+        (get.clone(), "/v1/capabilities", nothing),
+        (get.clone(), "/v1/capabilities/{name}", nothing),
+        (get.clone(), "/v1/capabilities/{name}/graph", nothing),
+        (get.clone(), "/v1/capabilities/{name}/owners", nothing),
+        (get.clone(), "/v1/capabilities/{name}/{version}", nothing),
+        (get.clone(), "/v1/capabilities/{name}/{version}/graph", nothing),
+        (get.clone(), "/v1/capabilities/{name}/{version}/stats", nothing),
+        (get.clone(), "/v1/changes", nothing),
+        (get.clone(), "/v1/index", nothing),
+        (get.clone(), "/v1/services", nothing),
+        (get.clone(), "/v1/services/{host}", nothing),
+        (post.clone(), "/v1/search", |_| json!({"intent": "list dog breeds"})),
+        (post.clone(), "/v1/verify", |_| json!({"name": "ListDogBreeds"})),
+        (get.clone(), "/v1/audit", nothing),
+        (get.clone(), "/v1/tokens", nothing),
+        (post.clone(), "/v1/tokens/introspect", |_| json!({"token": "x"})),
+        (get.clone(), "/v1/executions", nothing),
+        (get.clone(), "/v1/executions/{id}", nothing),
+        (get.clone(), "/v1/executions/{id}/events", nothing),
+        (get.clone(), "/v1/approvals", nothing),
+        (get.clone(), "/v1/approvals/{id}", nothing),
+        (get.clone(), "/v1/hosts", nothing),
+        (get.clone(), "/v1/secrets", nothing),
+        (get.clone(), "/v1/state", nothing),
+        (get.clone(), "/v1/trust", nothing),
+        (get.clone(), "/v1/sessions/{session}/state", nothing),
+        (post.clone(), "/v1/plans", |_| json!({"name": "GetCountry"})),
+        (post.clone(), "/v1/executions", |_| json!({"name": "GetCountry"})),
+        (post.clone(), "/v1/executions/{id}/replay", |_| json!({})),
+        (
+            post.clone(),
+            "/v1/triggers",
+            |_| json!({"event": {"type": "schedule", "id": "1"}, "execution": {"name": "GetCountry"}}),
+        ),
+        (post.clone(), "/v1/agent", |_| json!({"message": "what is the meaning of life"})),
+        (
+            post.clone(),
+            "/a2a",
+            |its| json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": its.task}}),
+        ),
+        (post.clone(), "/mcp", |_| {
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "matrix", "version": "1"},
+            }})
+        }),
+        (
+            post.clone(),
+            "/aos",
+            |_| json!({"jsonrpc": "2.0", "id": "1", "method": "ping", "params": {}}),
+        ),
+        (post.clone(), "/v1/outcomes", |its| {
+            json!({
+                "run": its.run, "name": "ListDogBreeds", "version": "1.0.0", "success": true,
+                "checksum": format!("sha256:{}", "0".repeat(64)), "duration_ms": 1,
+            })
+        }),
+        (post.clone(), "/v1/capabilities", |_| {
+            let text = std::fs::read(shipped("ListDogBreeds")).unwrap();
+            a2s::parse_value(&text).unwrap()
+        }),
+        (post.clone(), "/v1/capabilities/{name}/owners", |_| json!({"add": "publish"})),
+        (post.clone(), "/v1/capabilities/{name}/{version}/deprecate", |_| json!({"message": "x"})),
+        (post.clone(), "/v1/capabilities/{name}/{version}/yank", nothing),
+        (post.clone(), "/v1/capabilities/{name}/{version}/unyank", nothing),
+        (put.clone(), "/v1/state/{variable}", |_| json!("Rome")),
+        (delete.clone(), "/v1/state/{variable}", nothing),
+        (put.clone(), "/v1/sessions/{session}/state/{variable}", |_| json!("Rome")),
+        (delete.clone(), "/v1/sessions/{session}/state/{variable}", nothing),
+        (
+            put.clone(),
+            "/v1/secrets/{host}/{scheme}",
+            |_| json!({"kind": "api_key", "value": "abcdef"}),
+        ),
+        (put.clone(), "/v1/secrets/{host}/{scheme}/users", |_| json!({})),
+        (delete.clone(), "/v1/secrets/{host}/{scheme}", nothing),
+        (
+            put,
+            "/v1/trust/{name}/{version}",
+            |_| json!({"checksum": format!("sha256:{}", "0".repeat(64))}),
+        ),
+        (delete.clone(), "/v1/trust/{name}/{version}", nothing),
+        (post.clone(), "/v1/tokens", |its| json!({"name": its.name, "scopes": ["publish"]})),
+        (delete.clone(), "/v1/tokens/{token}", nothing),
+        (post.clone(), "/v1/executions/{id}/resume", |_| json!({"decision": "skip"})),
+        (post.clone(), "/v1/approvals/{id}/reject", nothing),
+        (post.clone(), "/v1/approvals/{id}/approve", nothing),
+        (post, "/v1/executions/{id}/cancel", nothing),
+        (delete, "/v1/executions/{id}", nothing),
+    ]
+}
+
+/// The path with what belongs to the owner in it.
+fn fill(path: &str, its: &Belongings) -> String {
+    let id = if path.starts_with("/v1/approvals") { &its.approval } else { &its.run };
+    let fixed = [("{name}", "ListDogBreeds"), ("{version}", "1.0.0"), ("{host}", "dogapi.dog")];
+    let fixed = fixed.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to));
+    let fixed = fixed.replace("{session}", "mine").replace("{variable}", "location");
+    fixed.replace("{id}", id).replace("{scheme}", &its.name).replace("{token}", &its.name)
+}
+
+/// Sends a request, and gives its status and what came with it.
+fn ask(
+    world: &World,
+    (token, end_user): (Option<&str>, Option<&str>),
+    door: (&Method, &str),
+    body: &Value,
+) -> (u16, Value) {
+    let (method, path) = door;
+    let url = format!("{}{}", world.url(), path.trim_start_matches('/'));
+    let mut request = crate::http::client().request(method.clone(), url);
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    if let Some(end_user) = end_user {
+        request = request.header(a2s::ON_BEHALF_OF, end_user);
+    }
+    let accept =
+        if path == "/mcp" { "application/json, text/event-stream" } else { "application/json" };
+    request = request.header("accept", accept);
+    if !body.is_null() {
+        request = request.json(body);
+    }
+    RUNTIME.block_on(async {
+        let response = request.send().await.unwrap();
+        let (status, text) = (response.status().as_u16(), response.text().await.unwrap());
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    })
+}
+
+fn make_belongings(world: &World, number: usize) -> Belongings {
+    let token = world.token();
+    let owner = (Some(token.as_str()), None);
+    let name = format!("thing-{number}");
+    let run = json!({"name": "ListDogBreeds", "wait": true});
+    let (status, run) = ask(world, owner, (&Method::POST, "/v1/executions"), &run);
+    assert_eq!((status, &run["status"]), (200, &json!("waiting")), "{run}");
+    let events = run["events"].as_array().unwrap().iter();
+    let approval = events.map(|event| serde_json::from_value::<Event>(event.clone()).unwrap().kind);
+    let approval = approval.into_iter().find_map(|kind| match kind {
+        EventKind::ApprovalRequested { id, .. } => Some(id),
+        _ => None,
+    });
+    world.a2s(&["state", "set", "location=Paris"]).exits(0);
+    world.a2s(&["tokens", "create", &name, "--scope", "publish"]).exits(0);
+    world.a2s_reading("a-secret\n", &["secrets", "set", "dogapi.dog", &name]).exits(0);
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": {
+        "kind": "message", "messageId": name, "role": "user",
+        "parts": [{"kind": "text", "text": "what is the meaning of life"}],
+    }}});
+    let (_, task) = ask(world, owner, (&Method::POST, "/a2a"), &message);
+    Belongings {
+        run: run["id"].as_str().unwrap().to_owned(),
+        approval: approval.unwrap(),
+        task: task["result"]["id"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned(),
+        name,
+    }
+}
+
+#[test]
+fn every_door_lets_in_whom_the_matrix_says() {
+    let mut world = World::down(&[]);
+    let policy = world.write("policy.yaml", POLICY);
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    let owner = world.token();
+    let mut columns: Vec<Vec<String>> = Vec::new();
+    for (number, caller) in CALLERS.iter().enumerate() {
+        let its = make_belongings(&world, number);
+        let made = caller.scopes.map(|scopes| {
+            let name = format!("caller-{number}");
+            let made = world.a2s(&["tokens", "create", &name, "--scope", scopes]).exits(0);
+            made.stdout.trim().to_owned()
+        });
+        let token = match caller.name {
+            "none" => None,
+            "wrong" => Some("wrong"),
+            "owner" => Some(owner.as_str()),
+            _ => made.as_deref(),
+        };
+        let mut column = Vec::new();
+        for (method, path, body) in doors() {
+            let path = fill(path, &its);
+            let shown = (token, caller.end_user);
+            let (status, answer) = ask(&world, shown, (&method, &path), &body(&its));
+            // JSON-RPC says in the body whether it has what was asked for.
+            let code = answer["error"]["code"].as_i64();
+            column.push(code.map_or_else(|| status.to_string(), |code| format!("{status} {code}")));
+        }
+        columns.push(column);
+    }
+    let mut matrix = format!("{:<56}", "");
+    for caller in &CALLERS {
+        write!(matrix, "{:<13}", caller.name).unwrap();
+    }
+    for (at, (method, path, _)) in doors().into_iter().enumerate() {
+        write!(matrix, "\n{:<56}", format!("{method} {path}")).unwrap();
+        for column in &columns {
+            write!(matrix, "{:<13}", column[at]).unwrap();
+        }
+    }
+    let matrix: Vec<_> = matrix.lines().map(str::trim_end).collect();
+    assert_snapshot!(matrix.join("\n"));
+}
+
+#[test]
+fn the_matrix_has_every_operation_of_the_api() {
+    let text = std::fs::read(root().join("docs/openapi.json")).unwrap();
+    let description: Value = serde_json::from_slice(&text).unwrap();
+    let paths = description["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, operations)| {
+        operations.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), path))
+    });
+    let asked: BTreeSet<(String, String)> = doors()
+        .into_iter()
+        .map(|(method, path, _)| {
+            let path = match path {
+                "/v1/tokens/{token}" => "/v1/tokens/{name}".to_owned(),
+                path => path.replace("{variable}", "{name}"),
+            };
+            (method.to_string(), path)
+        })
+        .collect();
+    let missing: Vec<_> = operations
+        .filter(|(method, path)| !asked.contains(&(method.clone(), (*path).clone())))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
