@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use a2s::api::{Event, EventKind};
 use insta::assert_snapshot;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -123,7 +122,10 @@ fn doors() -> Vec<Door> {
         }),
         (post.clone(), "/v1/capabilities", |_| {
             let text = std::fs::read(shipped("ListDogBreeds")).unwrap();
-            a2s::parse_value(&text).unwrap()
+            let mut newer = a2s::parse_value(&text).unwrap();
+            newer["version"] = json!("1.0.1");
+            newer["checksum"] = json!(a2s::Digest::of_document(&newer).unwrap());
+            newer
         }),
         (post.clone(), "/v1/capabilities/{name}/owners", |_| json!({"add": "publish"})),
         (post.clone(), "/v1/capabilities/{name}/{version}/deprecate", |_| json!({"message": "x"})),
@@ -201,12 +203,9 @@ fn make_belongings(world: &World, number: usize) -> Belongings {
     let run = json!({"name": "ListDogBreeds", "wait": true});
     let (status, run) = ask(world, owner, (&Method::POST, "/v1/executions"), &run);
     assert_eq!((status, &run["status"]), (200, &json!("waiting")), "{run}");
-    let events = run["events"].as_array().unwrap().iter();
-    let approval = events.map(|event| serde_json::from_value::<Event>(event.clone()).unwrap().kind);
-    let approval = approval.into_iter().find_map(|kind| match kind {
-        EventKind::ApprovalRequested { id, .. } => Some(id),
-        _ => None,
-    });
+    let error = run["error"].to_string();
+    let command = regex::Regex::new(r"a2s guardian approve ([^\s`]+)").unwrap();
+    let approval = command.captures(&error).unwrap_or_else(|| panic!("{error}"))[1].to_owned();
     world.a2s(&["state", "set", "location=Paris"]).exits(0);
     world.a2s(&["tokens", "create", &name, "--scope", "publish"]).exits(0);
     world.a2s_reading("a-secret\n", &["secrets", "set", "dogapi.dog", &name]).exits(0);
@@ -217,7 +216,7 @@ fn make_belongings(world: &World, number: usize) -> Belongings {
     let (_, task) = ask(world, owner, (&Method::POST, "/a2a"), &message);
     Belongings {
         run: run["id"].as_str().unwrap().to_owned(),
-        approval: approval.unwrap(),
+        approval,
         task: task["result"]["id"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned(),
         name,
     }

@@ -92,16 +92,20 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
     let heard = heard.lock().unwrap();
     let methods: Vec<_> = heard.iter().map(|message| message["method"].as_str().unwrap()).collect();
     let (before, after) = ("steps/toolCallRequest", "steps/toolCallResult");
-    let steps = [before, after, before, after];
-    assert_eq!(methods[..4], steps);
-    assert_eq!(methods[4..6], ["steps/memoryStore", "steps/memoryContextRetrieval"]);
-    assert_eq!(methods[6..10], steps);
-    assert_eq!(methods[10], "steps/agentTrigger");
-    assert_eq!(methods[11..15], steps);
-    assert_eq!(methods[15..17], [before, after]);
-    let failed = &heard[16]["params"]["toolCallResult"]["result"];
+    // The first request of each run is changed to another path, and shown once more as it is then.
+    let steps = [before, before, after, before, after];
+    assert_eq!(methods[..5], steps);
+    assert_eq!(methods[5..7], ["steps/memoryStore", "steps/memoryContextRetrieval"]);
+    assert_eq!(methods[7..12], steps);
+    assert_eq!(methods[12], "steps/agentTrigger");
+    assert_eq!(methods[13..18], steps);
+    assert_eq!(methods[18..20], [before, after]);
+    let shown: Vec<_> =
+        heard[..2].iter().map(|asked| &asked["params"]["context"]["request"]["path"]).collect();
+    assert_eq!(shown, ["/current/Paris", "/current/Rome"]);
+    let failed = &heard[19]["params"]["toolCallResult"]["result"];
     assert_eq!(failed["isError"], true, "{failed}");
-    let mut planned = methods[17..].to_vec();
+    let mut planned = methods[20..].to_vec();
     planned.sort_unstable();
     assert_eq!(planned, ["ping", before]);
     for message in heard.iter() {
@@ -121,7 +125,9 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
         );
         assert_eq!(faults("aos_schema.json", definition, message), [""; 0], "{message}");
     }
-    for message in &heard[..4] {
+    for message in &heard[..5] {
+        let user = &message["params"]["context"]["user"];
+        assert_eq!(*user, json!({"id": "owner"}));
         let capability = &message["params"]["context"]["capability"];
         assert_eq!(capability["name"], "PostWeatherTweet");
         assert_eq!(capability["digest"], run["checksum"]);
@@ -129,14 +135,15 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
     }
     let execution = |index: usize| {
         let params = &heard[index]["params"];
-        let call = if index.is_multiple_of(2) {
+        let call = if methods[index] == before {
             &params["toolCallRequest"]
         } else {
             &params["toolCallResult"]
         };
         call["executionId"].clone()
     };
-    assert_eq!(execution(0), execution(1));
-    assert_eq!(execution(2), execution(3));
-    assert_ne!(execution(0), execution(2));
+    let (asked, asked_again, answered) = (execution(0), execution(1), execution(2));
+    assert_eq!([&asked, &asked_again], [&answered; 2]);
+    assert_eq!(execution(3), execution(4));
+    assert_ne!(asked, execution(3));
 }
