@@ -305,6 +305,23 @@ async fn a_document_that_speaks_of_traces_itself_is_left_alone() {
     assert!(world.guardian.traces()[before..].iter().all(Option::is_some));
 }
 
+#[tokio::test]
+async fn redirects_carry_the_trace_where_services_are_told_and_nowhere_else() {
+    let mut world = World::new().await;
+    let steps = json!([task("a", "GET /hop/302/echo/end", json!({}), json!({"x": "$.value"}))]);
+    world.registry.publish("Hop", "1.0.0", &json!({"execution": sequence(steps)}));
+    for (propagate, carried) in [(true, [true, true]), (false, [false, false])] {
+        world.config.telemetry.propagate = propagate;
+        let before = heard(&world, "traceparent").len();
+        let app = world.open().await;
+        assert_succeeded(&run(&app, "Hop", json!({})).await);
+        app.shutdown(GRACE).await;
+        let told = heard(&world, "traceparent");
+        let told: Vec<_> = told[before..].iter().map(|trace| !trace.is_empty()).collect();
+        assert_eq!(told, carried, "{propagate}");
+    }
+}
+
 /// Runs something for a receiver, and gives the executor when the run is over.
 async fn run_for(world: &World) -> App {
     world.registry.publish("Echo", "1.0.0", &echo(json!({}), json!([])));
