@@ -2,7 +2,9 @@
 
 mod agent;
 mod authoring;
+mod backup;
 mod bom;
+mod doctor;
 mod embedder;
 mod guardian;
 mod guarding;
@@ -27,7 +29,9 @@ pub(crate) use authoring::{
     NewArgs,
 };
 
+pub(crate) use backup::BackupArgs;
 pub(crate) use bom::BomArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use embedder::{EmbedderArgs, EmbedderChoice, ReindexArgs};
 pub(crate) use guardian::{
     AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
@@ -272,6 +276,15 @@ pub(crate) enum Command {
     Mcp,
     /// Rebuild the search index of a data folder from its documents
     Reindex(ReindexArgs),
+    /// Find what on this machine keeps services from working
+    #[command(after_help = doctor::AFTER_DOCTOR)]
+    Doctor(DoctorArgs),
+    /// Copy the data folder while services use it
+    #[command(after_help = backup::AFTER_BACKUP)]
+    Backup(BackupArgs),
+    /// Put a copy of `a2s backup` back, and check all of it
+    #[command(after_help = backup::AFTER_RESTORE)]
+    Restore(BackupArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,11 +1,13 @@
 //! The commands, each a few lines over the libraries and the services.
 
 mod audit;
+mod backup;
 mod bom;
 mod chat;
 mod checksum;
 mod closure;
 mod compose;
+mod doctor;
 mod document;
 mod explain;
 mod fmt;
@@ -131,6 +133,15 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         }
         Command::Mcp => mcp::mcp(&client()?).await,
         Command::Reindex(arguments) => serve::reindex(global, arguments, output).await,
+        Command::Doctor(arguments) => {
+            doctor::doctor(&arguments, &data_dir(global), &client()?, output).await
+        }
+        Command::Backup(arguments) => {
+            backup::back_up(&data_dir(global), &arguments.dir, output).await
+        }
+        Command::Restore(arguments) => {
+            backup::restore(&arguments.dir, &data_dir(global), output).await
+        }
     }
 }
 

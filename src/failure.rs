@@ -62,6 +62,7 @@ codes! {
     NOT_READY = "A2S513", "service not ready", "See its log for why; what it waits for may come back by itself.";
     TOO_MANY_CONNECTIONS = "A2S514", "too many connections", "Try again after the time in `Retry-After`; `max-connections` under `[connections]` allows more.";
     SLOW_REQUEST = "A2S515", "request took too long to arrive", "Send the body at once; `body-timeout` under `[connections]` allows more time.";
+    BACKUP = "A2S516", "copy cannot be made or used", "Where the copy is incomplete or damaged, use another one; where the data is, see what the message names.";
 }
 
 impl Failure {

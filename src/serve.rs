@@ -31,7 +31,7 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
 
 pub(crate) use connections::ConnectionLimits;
-pub(crate) use folder::Folder;
+pub(crate) use folder::{Folder, set_private_umask};
 pub(crate) use guardians::{Guardians, read_token};
 pub(crate) use shipped::shipped;
 pub(crate) use stack::{
@@ -185,7 +185,7 @@ fn local(port: u16, path: &str) -> Result<Url, Failure> {
 /// Serves until it is told to stop.
 async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Result<(), Failure> {
     logs::start(&common)?;
-    folder::set_private_umask();
+    set_private_umask();
     let folder =
         Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
     let token = folder.token(global.token.as_deref())?;

@@ -42,6 +42,21 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest of everything that `reader` gives.
+    ///
+    /// # Errors
+    /// Reading fails.
+    pub fn of_reader(mut reader: impl std::io::Read) -> std::io::Result<Self> {
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(Self(hasher.finalize().into())),
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+    }
+
     /// The digest of a document's content: `value` without its top-level member `checksum`.
     ///
     /// # Errors

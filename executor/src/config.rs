@@ -345,9 +345,12 @@ pub struct Limits {
     pub max_attempts: u32,
     /// Attempts of one task, whatever the document says.
     pub attempts_ceiling: u32,
-    /// How long a run is kept when it is over; without it for ever.
+    /// How long a run is kept when it is over; `forever` for without an end.
     #[serde(with = "span::option")]
     pub keep_runs: Option<Duration>,
+    /// How long a value of a session is kept after it was set; `forever` for without an end.
+    #[serde(with = "span::option")]
+    pub keep_session_values: Option<Duration>,
     /// The longest pause between two attempts, whatever document and `Retry-After` say.
     #[serde(with = "span")]
     pub max_pause: Duration,
@@ -382,7 +385,8 @@ impl Default for Limits {
             max_request_bytes: 4 << 20,
             max_response_bytes: 8 << 20,
             keep_answer_bytes: 256 << 10,
-            keep_runs: None,
+            keep_runs: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            keep_session_values: Some(Duration::from_secs(30 * 24 * 60 * 60)),
             max_attempts: 3,
             attempts_ceiling: 10,
             max_pause: Duration::from_secs(30),

@@ -136,6 +136,7 @@ table! {
     PlanExpired = "A2S376", 410, Caller, ChangeRequest, Failed, "plan has ended", "A plan can be run for 15 minutes: plan again, and run that plan.";
     PlanUsed = "A2S377", 409, Caller, ChangeRequest, Failed, "plan has been run", "A plan starts one run: read that run, or plan again.";
     PlanDiffers = "A2S378", 409, Caller, ChangeRequest, Failed, "not everything is as it was planned", "See what would run now: plan again, and run that plan.";
+    RestoredFromBackup = "A2S379", 500, Executor, CheckService, Failed, "run restored from a backup", "Ask the services whether a request of this run took effect after the backup; then let the run go on with `a2s runs resume ID --repeat`, or cancel it.";
     // Credentials.
     CredentialMissing = "A2S380", 422, Caller, AskOperator, Failed, "credential missing", "Store it with `a2s secrets set HOST SCHEME`; `a2s run --dry-run` tells which.";
     CredentialRefused = "A2S381", 403, Capability, AskOperator, Failed, "credential that may not be sent there", "Compare the credential with what the document asks for: it goes to its own hosts alone, over https, in the form that the scheme has.";

@@ -70,6 +70,7 @@
 //! run is given to one it gets a new epoch, and the database takes nothing of an older one.
 
 mod access;
+mod backup;
 mod clock;
 mod config;
 mod control;
@@ -103,6 +104,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 
+pub use crate::backup::{RestoredRuns, copy_runs, restore_runs};
 pub use crate::clock::{Clock, Ids};
 pub use a2s::Secret;
 

@@ -61,8 +61,8 @@ use fold::{Progress, RunState, fold};
 use journal::Journal;
 use ownership::may_touch;
 use places::Places;
-pub(crate) use store::RunFilter;
-use store::{Caps, Epoch, Lease, Life, Room, Store};
+use store::{Caps, Epoch, Lease, Life, Room};
+pub(crate) use store::{RunFilter, Store};
 use tenure::Tenure;
 
 /// How often a run that another executor drives is looked at.

@@ -168,6 +168,15 @@ impl States {
         rows.into_iter().map(entry).collect()
     }
 
+    /// Forgets the values of sessions that were set before a time.
+    pub(crate) async fn forget_sessions(&self, before: Timestamp) -> Result<(), Error> {
+        const SQL: &str = "DELETE FROM state WHERE session <> '' AND updated_at < $1";
+        let before = before.as_millisecond();
+        let gone =
+            on!(&self.pool, |pool| sqlx::query(SQL).bind(before).execute(pool).await.map(drop));
+        gone.map_err(failed(WHAT))
+    }
+
     /// Whether a value can be remembered by this name.
     ///
     /// # Errors

@@ -22,6 +22,7 @@
 
 mod chain;
 mod checkpoint;
+mod copy;
 mod record;
 mod records;
 mod replay;
@@ -32,7 +33,8 @@ mod writer;
 mod tests;
 
 pub(crate) use chain::{Chain, Options};
+pub use copy::copy;
 pub(crate) use record::{Entry, Step};
-pub use records::{Broken, Records, Start, Verified, verify};
+pub use records::{Broken, Records, Start, Verified, verify, verify_from};
 pub(crate) use replay::replay;
 pub(crate) use writer::Writer;

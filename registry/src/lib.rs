@@ -80,6 +80,7 @@
 //! `fuse` are its parts), `rank` (which hit is first) and `port` (what can feed what). `index` is the
 //! task that keeps the index level with the store, `meaning` the embedders at hand.
 
+mod backup;
 mod catalog;
 mod documents;
 pub mod embed;
@@ -114,6 +115,7 @@ use a2s::{Caller, Door, Identify};
 use axum::Router;
 use jiff::Timestamp;
 
+pub use crate::backup::{check_documents, copy_documents};
 use crate::catalog::Catalog;
 use crate::documents::Documents;
 use crate::embed::Embedder;

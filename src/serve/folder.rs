@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::clock;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
-pub(super) use privacy::set_private_umask;
+pub(crate) use privacy::set_private_umask;
 
 /// The length of a token that this program has made, in hexadecimal digits.
 const TOKEN_DIGITS: usize = 64;

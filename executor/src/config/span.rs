@@ -24,24 +24,36 @@ fn bound<E: Error>(time: Duration) -> Result<Duration, E> {
     Ok(time)
 }
 
-/// Times that need not be there.
+/// Times that need not have an end: `720h`, or `forever`.
 pub(super) mod option {
     use std::time::Duration;
 
-    use jiff::fmt::serde::unsigned_duration::friendly::compact::optional;
-    use serde::{Deserializer, Serializer};
+    use jiff::SignedDuration;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    /// The word for no end.
+    const FOREVER: &str = "forever";
 
     #[expect(clippy::ref_option, reason = "serde calls it so")]
     pub(in crate::config) fn serialize<S: Serializer>(
         time: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        optional::serialize(time, to)
+        match time {
+            Some(time) => super::serialize(time, to),
+            None => to.serialize_str(FOREVER),
+        }
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Duration>, D::Error> {
-        optional::deserialize(from)?.map(super::bound).transpose()
+        let text = String::deserialize(from)?;
+        if text == FOREVER {
+            return Ok(None);
+        }
+        let time: SignedDuration = text.parse().map_err(D::Error::custom)?;
+        super::bound(time.try_into().map_err(D::Error::custom)?).map(Some)
     }
 }

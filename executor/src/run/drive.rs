@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use a2s::Principal;
 use a2s::api::{Event, EventKind, RunError, RunStatus};
@@ -347,10 +348,15 @@ impl Runs {
         Ok(())
     }
 
-    /// Forgets runs that have been over for longer than they are kept.
+    /// Forgets runs that have been over, and values of sessions that have been there, for longer than
+    /// they are kept.
     pub(super) async fn forget(&self) -> Result<(), Error> {
-        let Some(keep) = self.config.limits.keep_runs else { return Ok(()) };
-        let Ok(before) = self.clock.now().checked_sub(keep) else { return Ok(()) };
+        let now = self.clock.now();
+        let end = |keep: Option<Duration>| now.checked_sub(keep?).ok();
+        if let Some(before) = end(self.config.limits.keep_session_values) {
+            self.states.forget_sessions(before).await?;
+        }
+        let Some(before) = end(self.config.limits.keep_runs) else { return Ok(()) };
         let forgotten = self.store.forget(before, FORGET_BATCH).await?;
         if !forgotten.is_empty() {
             tracing::info!(runs = forgotten.len(), "old runs were forgotten");

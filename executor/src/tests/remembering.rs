@@ -1,11 +1,13 @@
 //! What is remembered between runs.
 
+use std::time::Duration;
+
 use a2s::api::{EventKind, StateScope};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{World, assert_succeeded, call, events, run, sequence, task};
-use crate::App;
+use crate::{App, Limits};
 
 /// A capability that needs `city`, takes `unit`, and gives back what it got.
 fn publish(world: &World) {
@@ -34,6 +36,33 @@ async fn remembered(app: &App, path: &str) -> Value {
     let pairs = entries.as_array().unwrap().iter();
     let pair = |entry: &Value| (entry["name"].as_str().unwrap().to_owned(), entry["value"].clone());
     Value::Object(pairs.map(pair).collect())
+}
+
+#[tokio::test]
+async fn values_of_sessions_go_after_a_time_and_others_stay() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let mut world = World::new().await;
+    let app = world.open().await;
+    put(&app, "/v1/state/city", json!("Paris")).await;
+    put(&app, "/v1/sessions/mine/state/city", json!("Rome")).await;
+    app.crash().await;
+    for (days, keep, left) in [
+        (29, None, json!({"city": "Rome"})),
+        (2, Some("forever"), json!({"city": "Rome"})),
+        (0, None, json!({})),
+    ] {
+        world.pass(days * DAY);
+        if let Some(keep) = keep {
+            let limits = json!({"keep-session-values": keep});
+            world.config.limits = serde_json::from_value(limits).unwrap();
+        } else {
+            world.config.limits = Limits::default();
+        }
+        let app = world.open().await;
+        assert_eq!(remembered(&app, "/v1/sessions/mine/state").await, left, "{days} {keep:?}");
+        assert_eq!(remembered(&app, "/v1/state").await, json!({"city": "Paris"}));
+        app.crash().await;
+    }
 }
 
 #[tokio::test]

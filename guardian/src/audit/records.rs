@@ -103,7 +103,15 @@ pub enum Start {
 /// # Errors
 /// The first record that does not fit, a missing segment, or a file cannot be read.
 pub fn verify(path: &Path) -> Result<Verified, Broken> {
-    let mut records = Records::open(path, &Start::First)?;
+    verify_from(path, &Start::First)
+}
+
+/// Check the chain of a log from `start`. It may be in use.
+///
+/// # Errors
+/// The first record that does not fit, a missing segment, or a file cannot be read.
+pub fn verify_from(path: &Path, start: &Start) -> Result<Verified, Broken> {
+    let mut records = Records::open(path, start)?;
     records.by_ref().try_for_each(|record| record.map(drop))?;
     Ok(records.verified)
 }

@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Makes every file that this process creates readable by its owner alone, whichever library
 /// creates it.
-pub(in crate::serve) fn set_private_umask() {
+pub(crate) fn set_private_umask() {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
 }

@@ -1,0 +1,90 @@
+//! A copy of a log that may be in use.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use super::records::{Broken, Start, Verified, verify_from};
+use super::segments::{Segments, open_private};
+
+/// How often the files are copied again when a segment was closed meanwhile.
+const TRIES: usize = 5;
+/// How much is read at a time to find the end of the last whole record.
+const BLOCK: u64 = 1 << 16;
+
+/// Copies the log at `from`, all of its segments and its checkpoint, to `to`, where nothing is yet, and
+/// checks the chain of the copy. A record that is being written is left out. The log may begin with
+/// a later segment, when earlier ones were archived.
+///
+/// # Errors
+/// A file cannot be read or written, or the chain is not whole.
+pub fn copy(from: &Path, to: &Path) -> Result<Verified, Broken> {
+    let (from, to) = (Segments::of(from), Segments::of(to));
+    let mut tries = 1;
+    loop {
+        match copy_once(&from, &to) {
+            Err(Broken::Line { .. } | Broken::Missing { .. }) if tries < TRIES => tries += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+fn copy_once(from: &Segments, to: &Segments) -> Result<Verified, Broken> {
+    // The checkpoint first: the records that come later are no harm, earlier ones would be missing.
+    if from.checkpoint_path().exists() {
+        copy_file(&from.checkpoint_path(), &to.checkpoint_path(), false)?;
+    }
+    for number in from.closed()? {
+        copy_file(&from.closed_path(number), &to.closed_path(number), false)?;
+    }
+    copy_file(from.active(), to.active(), true)?;
+    to.sync_folder()?;
+    verify_from(to.active(), &Start::Oldest)
+}
+
+/// Copies a file, whole or up to the end of its last line, and makes it last.
+fn copy_file(from: &Path, to: &Path, whole_lines: bool) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let length = if whole_lines { end_of_last_line(&mut from)? } else { from.metadata()?.len() };
+    let mut to = open_private(to)?;
+    to.set_len(0)?;
+    io::copy(&mut from.take(length), &mut to)?;
+    to.sync_all()
+}
+
+/// The length of a file without an unfinished last line. The file is at its beginning afterwards.
+fn end_of_last_line(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut block = Vec::new();
+    while 0 < end {
+        let start = end.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(start))?;
+        block.clear();
+        file.by_ref().take(end - start).read_to_end(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            end = start + at as u64 + 1;
+            break;
+        }
+        end = start;
+    }
+    file.rewind()?;
+    Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_last_line_is_left_out() {
+        for (text, expected) in [("", 0), ("x", 0), ("a\n", 2), ("a\nb", 2), ("a\nb\n", 4)] {
+            let mut file = tempfile::tempfile().unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            assert_eq!(end_of_last_line(&mut file).unwrap(), expected, "{text:?}");
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        let long = format!("a\n{}", "x".repeat(3 * BLOCK as usize));
+        io::Write::write_all(&mut file, long.as_bytes()).unwrap();
+        assert_eq!(end_of_last_line(&mut file).unwrap(), 2);
+    }
+}

@@ -1,0 +1,27 @@
+//! The arguments of `a2s doctor`.
+
+use clap::Args;
+use url::Url;
+
+pub(super) const AFTER_DOCTOR: &str = "\
+Looks at this machine, the data folder, and the service at --url, and sends nothing anywhere else unless
+--resolve or --guardian names it.
+
+Examples:
+  a2s doctor
+  a2s doctor --resolve api.github.com --guardian https://guardian.example.com/aos
+
+Exit codes:
+  0  nothing has to be fixed; there may be warnings
+  1  something has to be fixed";
+
+/// What is looked at beside this machine.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// A host whose name has to be found; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) resolve: Vec<String>,
+    /// A guardian that has to answer; may be given several times
+    #[arg(long, value_name = "URL")]
+    pub(crate) guardian: Vec<Url>,
+}

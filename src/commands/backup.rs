@@ -1,0 +1,292 @@
+//! `a2s backup` and `a2s restore`: a copy of the data folder that is whole or refused.
+//!
+//! Both work in a folder beside the one that they make, and rename it at the very end. One that was
+//! interrupted leaves the folder beside it, which has the file `unfinished` and is replaced next time.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use a2s::Digest;
+use guardian::audit::Start;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::clock::{self, System};
+use crate::failure::{BACKUP, Exit, Failure};
+use crate::output::{Output, WARN, count};
+use crate::serve::set_private_umask;
+
+const RUNS: &str = "executor.sqlite";
+const DOCUMENTS: &str = "registry.sqlite";
+const AUDIT: &str = "audit.jsonl";
+const KEYS: [&str; 2] = ["token", "secrets.key"];
+/// Says what a copy has; it is there when the copy is whole.
+const MANIFEST: &str = "backup.json";
+/// The file of a folder that is being made.
+const UNFINISHED: &str = "unfinished";
+/// The form of the manifest.
+const FORM: u32 = 1;
+
+/// What a copy has.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    /// The form of this file.
+    form: u32,
+    /// The version of the program that made the copy.
+    program: String,
+    /// When the copy was begun.
+    made_at: Timestamp,
+    /// Every other file of the copy.
+    files: BTreeMap<String, Content>,
+}
+
+/// The content of a file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    /// Length in bytes.
+    bytes: u64,
+    /// SHA-256.
+    checksum: Digest,
+}
+
+/// Copies a data folder that services may use.
+pub(super) async fn back_up(data: &Path, to: &Path, output: &mut Output) -> Result<(), Failure> {
+    let parts = [DOCUMENTS, RUNS, AUDIT].map(|name| data.join(name));
+    if !parts.iter().any(|path| path.exists()) {
+        let message = format!("{}: there is no data of a service", data.display());
+        return Err(bad(message).with_hint("Name the data folder with --data-dir."));
+    }
+    let [documents, runs, audit] = parts;
+    let made_at = clock::now();
+    let making = Making::begin(to, &format!("{} is there already", to.display()))?;
+    // What is copied later knows of everything that is copied earlier: documents of the runs, decisions
+    // about what they have sent.
+    if runs.exists() {
+        executor::copy_runs(&runs, &making.join(RUNS))
+            .await
+            .map_err(|error| bad(error.to_string()))?;
+    }
+    if documents.exists() {
+        let copied = registry::copy_documents(&documents, &making.join(DOCUMENTS)).await;
+        copied.map_err(|error| bad(error.to_string()))?;
+    }
+    if audit.exists() {
+        let copied = guardian::audit::copy(&audit, &making.join(AUDIT));
+        copied.map_err(|error| bad(error.to_string()))?;
+    }
+    for name in KEYS {
+        let (from, to) = (data.join(name), making.join(name));
+        if from.exists() {
+            fs::copy(&from, &to).map_err(|error| Failure::file(&from, &error))?;
+        }
+    }
+    let files = contents(&making.folder)?;
+    let manifest =
+        Manifest { form: FORM, program: env!("CARGO_PKG_VERSION").to_owned(), made_at, files };
+    let text = serde_json::to_string_pretty(&manifest).map_err(|error| bad(error.to_string()))?;
+    let path = making.join(MANIFEST);
+    fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
+    making.finish(to)?;
+    let bytes: u64 = manifest.files.values().map(|content| content.bytes).sum();
+    if output.is_json() {
+        output.json_line(&json!({ "backup": to, "files": manifest.files.len(), "bytes": bytes }));
+        return Ok(());
+    }
+    let files = count(manifest.files.len(), "file");
+    output.line(format_args!("copied {files}, {bytes} bytes, to {}", to.display()));
+    if runs.exists() && !data.join("secrets.key").exists() {
+        output.line(format_args!(
+            "{WARN}the key for stored credentials is not in the data folder{WARN:#}: keep a copy of it, too"
+        ));
+    }
+    Ok(())
+}
+
+/// Puts a copy back to where no data is.
+pub(super) async fn restore(from: &Path, data: &Path, output: &mut Output) -> Result<(), Failure> {
+    let manifest = read_manifest(from)?;
+    if let Some(name) = manifest.files.keys().find(|name| !from.join(name).is_file()) {
+        return Err(bad(format!("{}: {name} is missing", from.display())));
+    }
+    let making = Making::begin(data, &format!("{} has data already", data.display()))?;
+    for name in manifest.files.keys() {
+        let (from, to) = (from.join(name), making.join(name));
+        fs::copy(&from, &to).map_err(|error| Failure::file(&from, &error))?;
+    }
+    // What was copied is looked at, and not what it was copied from.
+    let damaged: Vec<_> = manifest
+        .files
+        .iter()
+        .filter(|(name, content)| content_of(&making.join(name)).ok().as_ref() != Some(content))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if !damaged.is_empty() {
+        let message = format!("{}: {} is damaged", from.display(), damaged.join(", "));
+        return Err(bad(message));
+    }
+    let has = |name: &str| manifest.files.contains_key(name);
+    let mut documents = None;
+    if has(DOCUMENTS) {
+        let checked = registry::check_documents(&making.join(DOCUMENTS)).await;
+        documents = Some(checked.map_err(|error| bad(error.to_string()))?);
+    }
+    let mut runs = None;
+    if has(RUNS) {
+        let restored = executor::restore_runs(&making.join(RUNS), &System).await;
+        runs = Some(restored.map_err(|error| bad(error.to_string()))?);
+    }
+    let mut records = None;
+    if has(AUDIT) {
+        let verified = guardian::audit::verify_from(&making.join(AUDIT), &Start::Oldest);
+        records = Some(verified.map_err(|error| bad(error.to_string()))?.records);
+    }
+    making.finish(data)?;
+    let suspended = runs.map_or(0, |runs| runs.suspended);
+    if output.is_json() {
+        output.json_line(&json!({
+            "restored": data, "made_at": manifest.made_at, "documents": documents,
+            "runs": runs.map(|runs| runs.runs), "waiting": suspended, "audit_records": records,
+        }));
+        return Ok(());
+    }
+    output.line(format_args!("restored the copy of {} to {}", manifest.made_at, data.display()));
+    let told = [
+        documents.map(|all| format!("{}, each with its checksum", many(all, "document"))),
+        runs.map(|runs| format!("{}, each with its whole journal", many(runs.runs, "run"))),
+        records.map(|all| format!("{} in a whole chain", many(all, "audit record"))),
+    ];
+    for line in told.into_iter().flatten() {
+        output.line(format_args!("  {line}"));
+    }
+    if 0 < suspended {
+        let runs = many(suspended, "run");
+        output.line(format_args!(
+            "{WARN}{runs} had not ended and wait for a person{WARN:#}: a2s runs --status waiting"
+        ));
+    }
+    Ok(())
+}
+
+fn many(number: u64, noun: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun).to_string()
+}
+
+fn bad(message: impl Into<String>) -> Failure {
+    Failure::new(Exit::Bad, BACKUP, message)
+}
+
+fn read_manifest(from: &Path) -> Result<Manifest, Failure> {
+    let path = from.join(MANIFEST);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(bad(format!(
+                "{}: this is no whole copy, it has no {MANIFEST}",
+                from.display()
+            )));
+        }
+        Err(error) => return Err(Failure::file(&path, &error)),
+    };
+    let manifest: Manifest = serde_json::from_slice(&text)
+        .map_err(|error| bad(format!("{} is not understood: {error}", path.display())))?;
+    // Names of files, and nothing that leads elsewhere.
+    let is_plain = |name: &String| {
+        Path::new(name).file_name().is_some_and(|last| last == name.as_str()) && name != MANIFEST
+    };
+    if manifest.form != FORM || !manifest.files.keys().all(is_plain) {
+        let message = format!("{} was made by another version of a2s", path.display());
+        return Err(bad(message).with_hint(format!("Use a2s {} for it.", manifest.program)));
+    }
+    Ok(manifest)
+}
+
+/// The contents of all files of a folder but the one that says that it is being made.
+fn contents(folder: &Path) -> Result<BTreeMap<String, Content>, Failure> {
+    let fail = |error: io::Error| Failure::file(folder, &error);
+    let mut contents = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name().to_string_lossy().into_owned();
+        if name != UNFINISHED {
+            let content = content_of(&folder.join(&name)).map_err(fail)?;
+            contents.insert(name, content);
+        }
+    }
+    Ok(contents)
+}
+
+fn content_of(path: &Path) -> io::Result<Content> {
+    let file = File::open(path)?;
+    Ok(Content { bytes: file.metadata()?.len(), checksum: Digest::of_reader(file)? })
+}
+
+/// A folder that is being made beside where it will be.
+struct Making {
+    folder: PathBuf,
+}
+
+impl Making {
+    /// Begins one for a folder that is not there yet, or is empty.
+    fn begin(target: &Path, taken: &str) -> Result<Self, Failure> {
+        set_private_umask();
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |error: io::Error| Failure::file(&path, &error)
+        };
+        match fs::read_dir(target) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    return Err(bad(taken).with_hint("Move it away, or name another folder."));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(target)(error)),
+        }
+        let mut name = target.file_name().unwrap_or_default().to_owned();
+        name.push(".part");
+        let folder = target.with_file_name(name);
+        let is_left = match fs::read_dir(&folder) {
+            Ok(mut entries) => entries.next().is_none() || folder.join(UNFINISHED).exists(),
+            Err(_) => false,
+        };
+        if is_left {
+            fs::remove_dir_all(&folder).map_err(fail(&folder))?;
+        }
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(fail(parent))?;
+        }
+        // It fails where somebody else has such a folder.
+        fs::create_dir(&folder).map_err(fail(&folder))?;
+        let mark = folder.join(UNFINISHED);
+        File::create(&mark).map_err(fail(&mark))?;
+        Ok(Self { folder })
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Makes everything last, and gives the folder its name.
+    fn finish(self, target: &Path) -> Result<(), Failure> {
+        let fail = |error: io::Error| Failure::file(&self.folder, &error);
+        for entry in fs::read_dir(&self.folder).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            File::open(entry.path()).and_then(|file| file.sync_all()).map_err(fail)?;
+        }
+        let sync = |path: &Path| File::open(path).and_then(|folder| folder.sync_all());
+        sync(&self.folder).map_err(fail)?;
+        match fs::remove_dir(target) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        fs::rename(&self.folder, target).map_err(fail)?;
+        // It says nothing any more: the folder is whole.
+        fs::remove_file(target.join(UNFINISHED)).map_err(fail)?;
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync(parent.unwrap_or(Path::new("."))).map_err(fail)
+    }
+}

@@ -1,0 +1,291 @@
+//! `a2s doctor`: what on this machine keeps services from working, with the remedy beside each finding.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::header::DATE;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::cli::DoctorArgs;
+use crate::client::Client;
+use crate::clock;
+use crate::failure::{Exit, Failure};
+use crate::output::{BAD, DIM, GOOD, Output, WARN, plain};
+
+/// Free space below which a service will soon stop writing, and below which it is worth a warning.
+const LITTLE_SPACE: u64 = 64 << 20;
+const SOME_SPACE: u64 = 1 << 30;
+/// Open files that a thousand runs at once want, with their connections.
+const ENOUGH_FILES: u64 = 4096;
+/// How far the clocks of two machines may be apart, in seconds.
+const CLOCK_TOLERANCE: i64 = 5;
+/// The time for one look at something elsewhere.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Good,
+    Warning,
+    Bad,
+}
+
+/// What was found about one thing.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    state: State,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn good(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, state: State::Good, message: message.into(), remedy: None }
+    }
+
+    fn warning(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (message, remedy) = (message.into(), Some(remedy.into()));
+        Self { check, state: State::Warning, message, remedy }
+    }
+
+    fn bad(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Bad, ..Self::warning(check, message, remedy) }
+    }
+}
+
+pub(super) async fn doctor(
+    arguments: &DoctorArgs,
+    data: &Path,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut findings = vec![check_folder(data), check_space(data), check_files()];
+    findings.extend(check_service(client).await);
+    for host in &arguments.resolve {
+        findings.push(check_name(host).await);
+    }
+    for guardian in &arguments.guardian {
+        findings.push(check_guardian(guardian).await);
+    }
+    let worst = findings.iter().any(|finding| finding.state == State::Bad);
+    if output.is_json() {
+        output.json_line(&json!({ "findings": findings }));
+    } else {
+        findings.iter().for_each(|finding| print(finding, output));
+    }
+    if worst { Err(Failure::told(Exit::Bad)) } else { Ok(()) }
+}
+
+fn print(finding: &Finding, output: &mut Output) {
+    let (sign, style) = match finding.state {
+        State::Good => ("✓", GOOD),
+        State::Warning => ("!", WARN),
+        State::Bad => ("✗", BAD),
+    };
+    let Finding { check, message, remedy, .. } = finding;
+    output.line(format_args!("{style}{sign}{style:#} {check:<11} {}", plain(message)));
+    if let Some(remedy) = remedy {
+        output.line(format_args!("  {:<11} {DIM}{}{DIM:#}", "", plain(remedy)));
+    }
+}
+
+/// Whether the data folder is for its owner alone and can be written.
+fn check_folder(data: &Path) -> Finding {
+    const CHECK: &str = "data folder";
+    let shown = data.display();
+    let metadata = match std::fs::metadata(data) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Finding::good(CHECK, format!("{shown} is made when a service starts"));
+        }
+        Err(error) => {
+            let remedy = "Run services as the user that the folder belongs to.";
+            return Finding::bad(CHECK, format!("{shown}: {error}"), remedy);
+        }
+    };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = metadata.permissions().mode() & 0o777;
+        let remedy = format!("chmod 700 '{shown}'");
+        if mode & 0o022 != 0 {
+            let message = format!("other users may write to {shown} ({mode:04o})");
+            return Finding::bad(CHECK, message, remedy);
+        }
+        if mode & 0o077 != 0 {
+            let message = format!("other users may look into {shown} ({mode:04o})");
+            return Finding::warning(CHECK, message, remedy);
+        }
+    }
+    if !metadata.is_dir() {
+        let message = format!("{shown} is no folder");
+        return Finding::bad(CHECK, message, "Name another one with --data-dir.");
+    }
+    match tempfile::tempfile_in(data) {
+        Ok(_) => Finding::good(CHECK, format!("{shown} is this user's alone")),
+        Err(error) => Finding::bad(
+            CHECK,
+            format!("{shown} cannot be written: {error}"),
+            "Run services as the user that the folder belongs to.",
+        ),
+    }
+}
+
+/// Whether there is room for more data.
+fn check_space(data: &Path) -> Finding {
+    const CHECK: &str = "disk";
+    let Some(free) = free_space(data) else {
+        let remedy = "Look at it with the tools of the system.";
+        return Finding::warning(CHECK, "the free space is not known here", remedy);
+    };
+    let message = format!("{} MiB are free for {}", free >> 20, data.display());
+    match free {
+        0..LITTLE_SPACE => Finding::bad(CHECK, message, "Make room, or move the data folder."),
+        LITTLE_SPACE..SOME_SPACE => Finding::warning(
+            CHECK,
+            message,
+            "docs/operations.md says what grows by how much; `keep-runs` forgets runs earlier.",
+        ),
+        _ => Finding::good(CHECK, message),
+    }
+}
+
+/// Bytes that can be written where a folder is, or will be.
+#[cfg(unix)]
+fn free_space(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let there = path.ancestors().find(|path| path.exists())?;
+    let space = rustix::fs::statvfs(there).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_space(_: &Path) -> Option<u64> {
+    None
+}
+
+/// Whether a service may open as many files and connections as much work wants.
+fn check_files() -> Finding {
+    const CHECK: &str = "open files";
+    #[cfg(unix)]
+    if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        let message = format!("a service may have {most} files and connections open");
+        if most < ENOUGH_FILES {
+            let remedy = format!(
+                "`ulimit -n {ENOUGH_FILES}` before it starts, or `LimitNOFILE={ENOUGH_FILES}` in its unit."
+            );
+            return Finding::warning(CHECK, message, remedy);
+        }
+        return Finding::good(CHECK, message);
+    }
+    Finding::good(CHECK, "the system sets no limit")
+}
+
+/// Whether services answer, are ready, have this version, and agree about the time.
+async fn check_service(client: &Client) -> Vec<Finding> {
+    const CHECK: &str = "service";
+    let url = client.url();
+    let asked = timeout(PATIENCE, client.send(client.request(Method::GET, &["readyz"]))).await;
+    let response = match asked {
+        Ok(Ok(response)) => response,
+        Ok(Err(agent::ClientError::Refused { problem })) => {
+            let message = format!("{url} is not ready: {}", problem.detail);
+            return vec![Finding::bad(CHECK, message, "See its log; `a2s ready` asks again.")];
+        }
+        Ok(Err(_)) | Err(_) => return vec![check_port(url)],
+    };
+    let mut findings = vec![Finding::good(CHECK, format!("{url} is ready"))];
+    let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+    findings.extend(date.and_then(check_time));
+    let described = timeout(PATIENCE, client.get::<Value>(&["openapi.json"])).await;
+    let version = described.ok().and_then(Result::ok);
+    findings.push(check_version(version.as_ref().and_then(|it| it["info"]["version"].as_str())));
+    findings
+}
+
+/// Whether a service could listen where none answers.
+fn check_port(url: &Url) -> Finding {
+    const CHECK: &str = "port";
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default());
+    let port = port.unwrap_or_default();
+    if !agent::is_loopback(url) {
+        let message = format!("nothing answers at {url}");
+        return Finding::bad(CHECK, message, "Start the service there, or set --url.");
+    }
+    match TcpListener::bind((host.trim_matches(['[', ']']), port)) {
+        Ok(_) => Finding::good(CHECK, format!("{port} is free: `a2s up` can listen there")),
+        Err(error) => Finding::bad(
+            CHECK,
+            format!("no service of a2s answers at {url}, and none can listen there: {error}"),
+            "End what listens there, or use another port with --listen and --url.",
+        ),
+    }
+}
+
+fn check_time(date: &str) -> Option<Finding> {
+    const CHECK: &str = "time";
+    let there = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
+    let apart = clock::now().duration_since(there).as_secs();
+    if apart.abs() <= CLOCK_TOLERANCE {
+        return Some(Finding::good(CHECK, "this clock and the service's agree"));
+    }
+    let message = format!("this clock and the service's are {} s apart", apart.abs());
+    Some(Finding::warning(CHECK, message, "Let both machines follow a time server."))
+}
+
+fn check_version(there: Option<&str>) -> Finding {
+    const CHECK: &str = "version";
+    let here = env!("CARGO_PKG_VERSION");
+    match there {
+        Some(there) if there == here => {
+            Finding::good(CHECK, format!("command and service are {here}"))
+        }
+        Some(there) => Finding::warning(
+            CHECK,
+            format!("the command is {here}, the service {there}"),
+            "Use the same version of both.",
+        ),
+        None => Finding::warning(
+            CHECK,
+            "the service does not tell its version",
+            "Check that --url is a service of a2s.",
+        ),
+    }
+}
+
+async fn check_name(host: &str) -> Finding {
+    const CHECK: &str = "name";
+    let found = timeout(PATIENCE, lookup_host((host, 443))).await;
+    let why = match found.map(|found| found.map(Iterator::count)) {
+        Ok(Ok(1..)) => {
+            return Finding::good(CHECK, format!("{host} is found"));
+        }
+        Ok(Ok(_)) => "it has no address".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+    };
+    let remedy = "Check the name, and the name servers of this machine.";
+    Finding::bad(CHECK, format!("{host} is not found: {why}"), remedy)
+}
+
+async fn check_guardian(url: &Url) -> Finding {
+    const CHECK: &str = "guardian";
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or(443);
+    let remedy = "Start it, or correct its address; without it every step is denied.";
+    match timeout(PATIENCE, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => Finding::good(CHECK, format!("{host}:{port} takes connections")),
+        Ok(Err(error)) => Finding::bad(CHECK, format!("{host}:{port}: {error}"), remedy),
+        Err(_) => Finding::bad(CHECK, format!("{host}:{port} does not answer"), remedy),
+    }
+}

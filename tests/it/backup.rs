@@ -1,0 +1,192 @@
+//! Copies of the data folder: taken while services work, killed half-way, damaged, and put back.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{RUNTIME, Ran, World, a2s_in, command};
+
+const POLICY: &str = "version: 1
+default: allow
+rules:
+  - {id: dogs, on: toolCallRequest, tool: ListDogBreeds.*, decision: approve, message: Dogs need a person.}
+";
+/// How often a copy and a return are killed.
+const KILLS: u32 = 50;
+
+/// A world in which one run has ended and one waits.
+fn world() -> World {
+    let mut world = World::down(&[]);
+    let policy = world.write("policy.yaml", POLICY);
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    world.a2s_reading("a-secret\n", &["secrets", "set", "dogapi.dog", "key"]).exits(0);
+    world.a2s(&["run", "GetCountry", "--input", "country_code=FR"]).exits(0);
+    let body = json!({"name": "ListDogBreeds", "wait": true});
+    let started = RUNTIME.block_on(async {
+        let request = crate::http::client().post(format!("{}v1/executions", world.url()));
+        let request = request.bearer_auth(world.token()).json(&body);
+        request.send().await.unwrap().json::<Value>().await.unwrap()
+    });
+    assert_eq!(started["status"], "waiting", "{started}");
+    world
+}
+
+/// Runs a command on a data folder.
+fn on(data: &Path, arguments: &[&str]) -> Ran {
+    let flags = ["--data-dir", data.to_str().unwrap()];
+    a2s_in(Path::new("."), &[], &[arguments, &flags].concat())
+}
+
+/// Starts services on another data folder.
+fn moved(world: &World, data: &Path) -> World {
+    let mut other = World::down(&[]);
+    std::fs::rename(data, other.data()).unwrap();
+    let policy = world.folder().join("policy.yaml");
+    other.add_flags(&["--policy", policy.to_str().unwrap()]);
+    other.start();
+    other
+}
+
+#[test]
+fn a_copy_of_working_services_is_whole_and_what_had_not_ended_waits() {
+    let world = world();
+    let copy = world.folder().join("copy");
+    let made = on(&world.data(), &["backup", copy.to_str().unwrap()]).exits(0);
+    assert!(made.stdout.starts_with("copied 5 files, "), "{made:?}");
+    // What happens after the copy is not in it.
+    world.a2s(&["run", "GetCountry", "--input", "country_code=FR"]).exits(0);
+    let data = world.folder().join("restored");
+    let told = on(&data, &["restore", copy.to_str().unwrap(), "--json"]).exits(0).one();
+    assert_eq!((&told["runs"], &told["waiting"]), (&json!(2), &json!(1)), "{told}");
+    assert!(told["documents"].as_u64().unwrap() > 40, "{told}");
+    assert!(told["audit_records"].as_u64().unwrap() > 2, "{told}");
+
+    let restored = moved(&world, &data);
+    assert_eq!(restored.token(), world.token());
+    let runs = restored.a2s(&["runs", "--json"]).exits(0).one();
+    let runs = runs["executions"].as_array().unwrap();
+    let statuses: Vec<_> = runs.iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["waiting", "succeeded"]);
+    assert_eq!(runs[0]["error"]["code"], "A2S379", "{}", runs[0]);
+    let id = runs[0]["id"].as_str().unwrap();
+    assert_eq!(restored.standin("dogapi.dog").requests(), 0);
+    // A person lets it go on: its guardian wants an approval, as before.
+    let resumed = restored.a2s(&["runs", "resume", id, "--repeat"]);
+    assert!(format!("{resumed:?}").contains("a2s guardian approve"), "{resumed:?}");
+    let secrets = restored.a2s(&["secrets", "list", "--json"]).exits(0).one();
+    assert_eq!(secrets["secrets"][0]["scheme"], "key");
+    let found = restored.a2s(&["search", "list dog breeds", "--json"]).exits(0);
+    assert!(found.stdout.contains("ListDogBreeds"), "{found:?}");
+    restored.a2s(&["guardian", "audit", "verify"]).exits(0);
+}
+
+#[test]
+fn a_copy_that_is_damaged_or_would_overwrite_something_is_refused() {
+    let world = world();
+    let copy = world.folder().join("copy");
+    let [data, here] = [world.folder().join("restored"), world.data()];
+    let text = copy.to_str().unwrap();
+    on(&here, &["backup", text]).exits(0);
+    let again = on(&here, &["backup", text]).exits(1);
+    assert!(again.stderr.contains("A2S516") && again.stderr.contains("is there already"));
+    let over = on(&here, &["restore", text]).exits(1);
+    assert!(over.stderr.contains("has data already"), "{over:?}");
+    let nothing = on(&data, &["backup", text]).exits(1);
+    assert!(nothing.stderr.contains("there is no data"), "{nothing:?}");
+    for name in ["executor.sqlite", "registry.sqlite", "audit.jsonl", "token", "backup.json"] {
+        let file = copy.join(name);
+        let whole = std::fs::read(&file).unwrap();
+        let mut damaged = whole.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        for bytes in [&damaged[..], &whole[..middle], b""] {
+            std::fs::write(&file, bytes).unwrap();
+            let refused = on(&data, &["restore", text]).exits(1);
+            assert!(refused.stderr.contains("A2S516"), "{name}: {refused:?}");
+            assert!(!data.exists(), "{name}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        on(&data, &["restore", text]).exits(1);
+        std::fs::write(&file, whole).unwrap();
+    }
+    // A name in the manifest leads nowhere else.
+    let manifest = std::fs::read_to_string(copy.join("backup.json")).unwrap();
+    std::fs::write(copy.join("backup.json"), manifest.replace("\"token\"", "\"../token\""))
+        .unwrap();
+    assert!(on(&data, &["restore", text]).exits(1).stderr.contains("A2S516"));
+    std::fs::write(copy.join("backup.json"), manifest).unwrap();
+    on(&data, &["restore", text]).exits(0);
+}
+
+/// Starts a command and kills it after so long, unless it has ended.
+fn kill_after(wait: Duration, data: &Path, arguments: &[&str]) {
+    let mut command = command(&[]);
+    command.args(arguments).arg("--data-dir").arg(data);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Where it is killed does not matter; that it is somewhere does.
+    std::thread::park_timeout(wait);
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// How long the command takes, in steps of which each is one more moment to kill it at.
+fn moments(took: Duration) -> impl Iterator<Item = Duration> {
+    (0..KILLS).map(move |number| took * number / KILLS)
+}
+
+#[test]
+fn a_copy_that_is_killed_at_any_moment_is_whole_or_refused() {
+    let world = world();
+    let [copy, data] = ["copy", "restored"].map(|name| world.folder().join(name));
+    let text = copy.to_str().unwrap();
+    let began = std::time::Instant::now();
+    on(&world.data(), &["backup", text]).exits(0);
+    let took = began.elapsed();
+    let mut whole = 0;
+    for moment in moments(took) {
+        let _ = std::fs::remove_dir_all(&copy);
+        kill_after(moment, &world.data(), &["backup", text]);
+        match copy.exists() {
+            true => {
+                on(&data, &["restore", text]).exits(0);
+                std::fs::remove_dir_all(&data).unwrap();
+                whole += 1;
+            }
+            false => assert!(on(&data, &["restore", text]).exits(1).stderr.contains("A2S516")),
+        }
+    }
+    eprintln!("{whole} of {KILLS} copies were made before they were killed");
+    let _ = std::fs::remove_dir_all(&copy);
+    on(&world.data(), &["backup", text]).exits(0);
+}
+
+#[test]
+fn a_return_that_is_killed_at_any_moment_is_whole_or_not_there() {
+    let world = world();
+    let [copy, data] = ["copy", "restored"].map(|name| world.folder().join(name));
+    let text = copy.to_str().unwrap();
+    on(&world.data(), &["backup", text]).exits(0);
+    let began = std::time::Instant::now();
+    on(&data, &["restore", text]).exits(0);
+    let took = began.elapsed();
+    let check = |data: &Path| {
+        // Everything that is in a whole one, as a copy of it is.
+        let second = world.folder().join("second");
+        on(data, &["backup", second.to_str().unwrap()]).exits(0);
+        std::fs::remove_dir_all(second).unwrap();
+    };
+    check(&data);
+    for moment in moments(took) {
+        let _ = std::fs::remove_dir_all(&data);
+        kill_after(moment, &data, &["restore", text]);
+        if data.exists() {
+            check(&data);
+        }
+    }
+    let _ = std::fs::remove_dir_all(&data);
+    on(&data, &["restore", text]).exits(0);
+    moved(&world, &data);
+}
