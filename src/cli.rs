@@ -410,6 +410,9 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
+    /// Publish none of the shipped documents into an empty registry
+    #[arg(long)]
+    pub(crate) no_examples: bool,
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
     #[command(flatten)]
@@ -451,6 +454,9 @@ pub(crate) struct ExecutorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArgs {
+    /// Publish none of the shipped documents into an empty registry
+    #[arg(long)]
+    pub(crate) no_examples: bool,
     /// A token of the scope `service` for the executors of this registry, beside those that
     /// `a2s tokens create NAME --scope service` makes
     #[arg(long, env = "A2S_SERVICE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
@@ -559,8 +565,8 @@ pub(crate) struct ServeArgs {
     /// How logs are written [default: text]
     #[arg(long, value_enum, env = "A2S_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-    /// What is logged: a level, or rules such as `info,executor=debug` [default: info, with
-    /// errors alone from the vector engine]. Libraries that carry credentials log errors alone,
+    /// What is logged: a level, or rules such as `info,executor=debug` [default: info, on a
+    /// terminal warn, with errors alone from the vector engine]. Libraries that carry credentials log errors alone,
     /// whatever is asked for
     #[arg(long, env = "A2S_LOG")]
     pub(crate) log: Option<String>,

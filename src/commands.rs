@@ -38,12 +38,13 @@ mod trust;
 mod validate;
 mod verify;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use directories::ProjectDirs;
 
-use crate::cli::{Arguments, Command, Global, Service};
+use crate::cli::{Arguments, Color, Command, Global, Service};
 use crate::client::{Client, TokenTransport, client};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -53,6 +54,27 @@ pub(crate) use guardian::faulty;
 pub(crate) use publish::{in_order_of_dependency, publish_one};
 pub(crate) use run::{print_plan, print_result, start_and_watch};
 pub(crate) use search::print_answer;
+
+/// Ends with what clap says of arguments that it does not understand, or of help and version. With
+/// `--json` among them a mistake is told as JSON.
+pub(crate) fn refuse_arguments(
+    error: &clap::Error,
+    mut arguments: impl Iterator<Item = OsString>,
+) -> ExitCode {
+    let wants_json = arguments.any(|argument| argument == "--json");
+    if !wants_json || !error.use_stderr() {
+        // Nobody is left to tell when that cannot be printed.
+        let _ = error.print();
+        return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
+    }
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let hint: Vec<_> = lines.collect();
+    let failure = Failure::argument(message).with_hint(hint.join(" "));
+    Output::new(true, Color::Never).failure(&failure);
+    failure.exit.into()
+}
 
 /// Runs the command that was asked for.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

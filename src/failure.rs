@@ -63,6 +63,7 @@ codes! {
     TOO_MANY_CONNECTIONS = "A2S514", "too many connections", "Try again after the time in `Retry-After`; `max-connections` under `[connections]` allows more.";
     SLOW_REQUEST = "A2S515", "request took too long to arrive", "Send the body at once; `body-timeout` under `[connections]` allows more time.";
     BACKUP = "A2S516", "copy cannot be made or used", "Where the copy is incomplete or damaged, use another one; where the data is, see what the message names.";
+    NO_RUN = "A2S517", "run not found by the beginning of its id", "Give more of the id; `a2s runs` lists the newest runs.";
 }
 
 impl Failure {

@@ -24,6 +24,8 @@ use clap::Parser as _;
 /// Runs the command with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let arguments = cli::Arguments::parse();
-    commands::run(arguments)
+    match cli::Arguments::try_parse() {
+        Ok(arguments) => commands::run(arguments),
+        Err(error) => commands::refuse_arguments(&error, std::env::args_os().skip(1)),
+    }
 }

@@ -72,7 +72,7 @@ pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure
         }),
         guardian: None,
         agent: Some(file.agent(&arguments.agent)?),
-        ship: true,
+        ship: !arguments.no_examples,
         transport: file.transport(global.allow_insecure_tokens),
     };
     serve(global, "up", parts, common).await
@@ -91,7 +91,7 @@ pub(crate) async fn registry(global: &Global, arguments: RegistryArgs) -> Result
         executor: None,
         guardian: None,
         agent: None,
-        ship: true,
+        ship: !arguments.no_examples,
         transport: file.transport(global.allow_insecure_tokens),
     };
     serve(global, "registry", parts, common).await
@@ -215,7 +215,7 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
             "data_dir": data_dir(global),
         }));
     } else if output.is_terminal() {
-        greet(name, &stack, &data_dir(global), &mut output);
+        greet(name, &stack, &data_dir(global), &mut output).await;
     }
     stop.await;
     tracing::info!("stopping");
@@ -224,12 +224,21 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     Ok(())
 }
 
-fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output) {
+/// Says where everything is, and what can be done next.
+async fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output) {
     let url = stack.url();
     output.line(format_args!("{BOLD}a2s {name}{BOLD:#} answers at {NAME}{url}{NAME:#}"));
-    output.line(format_args!("  {DIM}data and token in {}{DIM:#}", data.display()));
-    output.line(format_args!("  {DIM}API described at {url}docs/{DIM:#}"));
-    output.line(format_args!("  {DIM}stop with Ctrl-C{DIM:#}"));
+    let mut row = |what: &str, text: &str| {
+        output.line(format_args!("  {DIM}{what:<14}{DIM:#}{text}"));
+    };
+    row("API", &format!("{url}docs/"));
+    row("data folder", &data.display().to_string());
+    row("token", &data.join("token").display().to_string());
+    if let Some(capabilities) = stack.capabilities().await {
+        row("capabilities", &capabilities.to_string());
+        row("next", "a2s search \"list dog breeds\"");
+    }
+    row("stop", "Ctrl-C");
 }
 
 /// Ends at Ctrl-C or, as service managers send it, SIGTERM. Both are heard from the call on, not

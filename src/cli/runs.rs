@@ -31,7 +31,7 @@ Examples:
 pub(crate) struct RunsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<RunsCommand>,
-    /// The run to show
+    /// The run to show: its id, or the beginning of it
     pub(crate) id: Option<String>,
     /// How many to list
     #[arg(long, default_value_t = 20)]
@@ -57,7 +57,7 @@ pub(crate) enum RunsCommand {
     /// Walk a run again with the answers that were recorded, and show what departs from them
     #[command(after_help = AFTER_REPLAY)]
     Replay {
-        /// The run
+        /// The run: its id, or the beginning of it
         id: String,
         /// Walk this version instead: NAME@VERSION
         #[arg(long, value_name = "NAME@VERSION")]
@@ -65,7 +65,7 @@ pub(crate) enum RunsCommand {
     },
     /// Forget a run that is over, with everything that is known of it
     Delete {
-        /// The run
+        /// The run: its id, or the beginning of it
         id: String,
     },
 }
@@ -79,7 +79,7 @@ fn parse_status(text: &str) -> Result<RunStatus, String> {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("decision").required(true)))]
 pub(crate) struct ResumeArgs {
-    /// The run
+    /// The run: its id, or the beginning of it
     pub(crate) id: String,
     /// The step, by its path; needed when several are in doubt
     #[arg(long)]

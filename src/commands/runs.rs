@@ -1,9 +1,12 @@
 //! `a2s runs` and `a2s cancel`: what ran, how it ended, going on with it, and stopping it.
 
+mod find;
 mod replay;
 
 use a2s::api::{ExecutionList, Resolution, ResumeRequest, Run, RunStatus};
 use reqwest::Method;
+
+use find::find_run;
 
 use super::run::{Tree, finish, follow_once, print_result, read_pair, watch_from};
 use crate::cli::{ResumeArgs, RunsArgs, RunsCommand};
@@ -18,11 +21,14 @@ pub(super) async fn runs(
 ) -> Result<(), Failure> {
     match (&arguments.command, &arguments.id) {
         (Some(RunsCommand::Resume(arguments)), _) => resume_run(arguments, client, output).await,
-        (None, Some(id)) => show_run(id, client, output).await,
+        (None, Some(id)) => show_run(&find_run(id, client).await?, client, output).await,
         (Some(RunsCommand::Replay { id, against }), _) => {
-            replay::replay_run(id, against.as_deref(), client, output).await
+            let id = find_run(id, client).await?;
+            replay::replay_run(&id, against.as_deref(), client, output).await
         }
-        (Some(RunsCommand::Delete { id }), _) => delete_run(id, client, output).await,
+        (Some(RunsCommand::Delete { id }), _) => {
+            delete_run(&find_run(id, client).await?, client, output).await
+        }
         (None, None) => list_runs(&arguments, client, output).await,
     }
 }
@@ -44,6 +50,7 @@ async fn resume_run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let ResumeArgs { id, step, repeat, skip: _, outputs } = arguments;
+    let id = &find_run(id, client).await?;
     let pair = |text: &String| read_pair(text, "--set NAME=VALUE");
     let outputs = outputs.iter().map(pair).collect::<Result<_, _>>()?;
     let decision = match (*repeat, &outputs) {
@@ -153,7 +160,8 @@ pub(super) async fn cancel_run(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let request = client.request(Method::POST, &["v1", "executions", id, "cancel"]);
+    let id = find_run(id, client).await?;
+    let request = client.request(Method::POST, &["v1", "executions", &id, "cancel"]);
     let run: Run = client.json(request).await?;
     if output.is_json() {
         output.json_line(&run);

@@ -3,6 +3,7 @@
 mod fault;
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,8 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 /// The vector engine warns of settings that do not matter in process; the MCP transport tells of every
 /// session.
 const DEFAULT_LOG: &str = "info,qdrant_edge=error,rmcp=warn";
+/// The same in front of a person, who sees a greeting instead.
+const TERMINAL_LOG: &str = "warn,qdrant_edge=error,rmcp=warn";
 
 /// Where the environment has the key for stored credentials.
 const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
@@ -105,6 +108,10 @@ pub(super) struct Common {
     pub(super) connections: ConnectionLimits,
 }
 
+fn default_log(is_terminal: bool) -> &'static str {
+    if is_terminal { TERMINAL_LOG } else { DEFAULT_LOG }
+}
+
 impl File {
     /// Reads the file that the flags name; without one, nothing is set.
     pub(super) fn read(arguments: &ServeArgs) -> Result<Self, Failure> {
@@ -132,7 +139,7 @@ impl File {
                 .log
                 .clone()
                 .or_else(|| self.log.clone())
-                .unwrap_or_else(|| DEFAULT_LOG.to_owned()),
+                .unwrap_or_else(|| default_log(std::io::stdout().is_terminal()).to_owned()),
             log_format: arguments.log_format.or(self.log_format).unwrap_or(LogFormat::Text),
         })
     }

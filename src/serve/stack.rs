@@ -339,6 +339,11 @@ impl Stack {
         Ok(stack)
     }
 
+    /// How many capabilities the registry has; none without a registry.
+    pub(crate) async fn capabilities(&self) -> Option<usize> {
+        Some(self.services.registry.as_ref()?.index_status().await.ok()?.points)
+    }
+
     /// Where the services answer.
     pub(crate) fn url(&self) -> &Url {
         &self.url

@@ -132,9 +132,9 @@ fn kill_after(wait: Duration, data: &Path, arguments: &[&str]) {
     child.wait().unwrap();
 }
 
-/// How long the command takes, in steps of which each is one more moment to kill it at.
+/// Moments to kill a command at that takes so long: from its beginning until after its end.
 fn moments(took: Duration) -> impl Iterator<Item = Duration> {
-    (0..KILLS).map(move |number| took * number / KILLS)
+    (0..KILLS).map(move |number| took * 3 * number / (2 * KILLS))
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The command as a user types it: transcripts of what it prints, and how it exits.
 
+mod arguments;
 mod bom;
 mod compose;
 mod graph;

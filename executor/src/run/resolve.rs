@@ -45,7 +45,10 @@ impl Runs {
         let mut events = self.read_all(run).await?;
         let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
         let why = state.to_run().error.and_then(|error| Kind::of_code(&error.code));
-        let is_whole = matches!(why, Some(Kind::TakenOverTooOften | Kind::ApprovalRequired));
+        let is_whole = matches!(
+            why,
+            Some(Kind::TakenOverTooOften | Kind::ApprovalRequired | Kind::RestoredFromBackup)
+        );
         if is_whole && request.step.is_none() {
             check_again(&request)?;
             tracing::info!(%run, "a run that waited as a whole goes on");

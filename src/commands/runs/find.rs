@@ -1,0 +1,79 @@
+//! A run by the beginning of its id, as long as only one begins so.
+
+use a2s::api::{ExecutionList, Run};
+use reqwest::Method;
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::failure::{Exit, Failure, NO_RUN};
+
+/// The fewest digits of an id that are looked for.
+const FEWEST: usize = 4;
+/// The most digits of an id.
+const MOST: usize = 32;
+/// How many runs are looked through, the newest first, and how many are asked for at once.
+const RUNS: usize = 1000;
+const PAGE: usize = 100;
+/// How many runs a message names.
+const NAMED: usize = 5;
+
+/// The id of the run that `text` means: a whole id, or the beginning of one of the newest runs.
+///
+/// # Errors
+/// No run begins so, or several do.
+pub(super) async fn find_run(text: &str, client: &Client) -> Result<String, Failure> {
+    let Some(digits) = beginning(text) else { return Ok(text.to_owned()) };
+    let mut found: Vec<Run> = Vec::new();
+    let mut before: Option<Uuid> = None;
+    for _ in 0..RUNS / PAGE {
+        let request = client.request(Method::GET, &["v1", "executions"]).query(&[
+            ("limit", Some(PAGE.to_string())),
+            ("before", before.map(|run| run.to_string())),
+        ]);
+        let ExecutionList { executions, .. } = client.json(request).await?;
+        let is_last = executions.len() < PAGE;
+        before = executions.last().map(|run| run.id);
+        let fitting = |run: &Run| run.id.simple().to_string().starts_with(&digits);
+        found.extend(executions.into_iter().filter(fitting));
+        if is_last {
+            break;
+        }
+    }
+    match found.as_slice() {
+        [run] => Ok(run.id.to_string()),
+        [] => Err(Failure::new(Exit::Bad, NO_RUN, format!("no run begins with `{text}`"))
+            .with_hint("`a2s runs` lists the newest; older ones go by their whole id.")),
+        several => {
+            let named: Vec<_> = several.iter().take(NAMED).map(|run| run.id.to_string()).collect();
+            let message = format!("{} runs begin with `{text}`", several.len());
+            Err(Failure::new(Exit::Bad, NO_RUN, message).with_hint(named.join(", ")))
+        }
+    }
+}
+
+/// The digits of the beginning of an id; none of a whole id, or of what is none.
+fn beginning(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let is_beginning = (FEWEST..MOST).contains(&digits.len())
+        && digits.chars().all(|digit| digit.is_ascii_hexdigit());
+    is_beginning.then(|| digits.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_id_is_told_from_a_whole_one() {
+        for (text, expected) in [
+            ("01a210c3", Some("01a210c3")),
+            ("01A210C3-080a-7161", Some("01a210c3080a7161")),
+            ("01a", None),
+            ("01a210c3-080a-7161-9723-225c57f4364a", None),
+            ("latest", None),
+            ("../secrets", None),
+        ] {
+            assert_eq!(beginning(text).as_deref(), expected, "{text}");
+        }
+    }
+}
