@@ -22,8 +22,9 @@ mod tokens;
 mod trust;
 
 pub use agent::{
-    AgentAction, AgentAnswer, AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentRequest,
-    AgentRun, AgentStatus, Candidate, Consent, Delegated, HookDecision, PassedOver, Pending,
+    AgentAction, AgentAnswer, AgentApproval, AgentEvent, AgentLink, AgentProposal, AgentQuestion,
+    AgentRequest, AgentRun, AgentStatus, Candidate, Consent, Delegated, HookDecision, PassedOver,
+    Pending,
 };
 pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
 pub use graph::{

@@ -7,6 +7,7 @@ mod delegate;
 mod find;
 mod phrase;
 pub(crate) mod reply;
+pub(crate) mod waiting;
 mod wish;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use self::find::{Found, Task};
 use self::wish::Wish;
 use crate::agent::{Agent, MAX_MESSAGE, MAX_SESSION};
 use crate::error::Error;
-use crate::guard::{Denial, Scene};
+use crate::guard::{Denial, Guarded, Scene};
 use crate::state::StateStore;
 
 /// A turn that is being taken.
@@ -43,6 +44,8 @@ struct Turn<'a> {
     unconfirmed: Option<Consent>,
     runs: Vec<AgentRun>,
     passed_over: Vec<PassedOver>,
+    /// The capabilities that were chosen and not run.
+    not_begun: Vec<Pin>,
     delegated: Option<Delegated>,
     /// What was fetched so far, by its source and pin.
     documents: Vec<(usize, Pin, Arc<Document>)>,
@@ -73,26 +76,10 @@ pub(crate) async fn take(
     tell: &mut (dyn FnMut(AgentEvent) + Send),
 ) -> Result<AgentAnswer, Error> {
     check(&request)?;
-    let id = agent.outside.new_id();
     let session = request.session.clone().unwrap_or_else(|| agent.outside.new_id().to_string());
-    let (runs, passed_over) = (Vec::new(), Vec::new());
-    let (turn, delegated, documents) = (id.to_string(), None, Vec::new());
     let given = request.consent.is_some().then_some(Consent::Given);
     let consent = agent.consent_off.then_some(Consent::Off).or(given);
-    let mut turn = Turn {
-        agent,
-        store,
-        tell,
-        session,
-        id,
-        turn,
-        consent,
-        unconfirmed: None,
-        runs,
-        passed_over,
-        delegated,
-        documents,
-    };
+    let mut turn = Turn { consent, ..Turn::new(agent, store, tell, session) };
     let ending = turn.go(request).await?;
     let answer = turn.answer(ending).await;
     (turn.tell)(AgentEvent::Answer(Box::new(answer.clone())));
@@ -100,7 +87,9 @@ pub(crate) async fn take(
 }
 
 fn check(request: &AgentRequest) -> Result<(), Error> {
-    if request.message.trim().is_empty() {
+    let asked = request.pending.as_ref().is_some_and(|pending| !pending.missing.is_empty());
+    let answers_by_name = asked && !request.inputs.is_empty();
+    if request.message.trim().is_empty() && !answers_by_name {
         return Err(Error::BadRequest("`message` says nothing".to_owned()));
     }
     if request.message.len() > MAX_MESSAGE {
@@ -145,6 +134,32 @@ impl<E: Into<Error>> From<E> for Stop {
     }
 }
 
+impl<'a> Turn<'a> {
+    fn new(
+        agent: &'a Agent,
+        store: &'a dyn StateStore,
+        tell: &'a mut (dyn FnMut(AgentEvent) + Send),
+        session: String,
+    ) -> Self {
+        let id = agent.outside.new_id();
+        Self {
+            agent,
+            store,
+            tell,
+            session,
+            id,
+            turn: id.to_string(),
+            consent: None,
+            unconfirmed: None,
+            runs: Vec::new(),
+            passed_over: Vec::new(),
+            not_begun: Vec::new(),
+            delegated: None,
+            documents: Vec::new(),
+        }
+    }
+}
+
 impl Turn<'_> {
     async fn go(&mut self, request: AgentRequest) -> Result<Ending, Error> {
         match self.go_on(request).await {
@@ -175,8 +190,18 @@ impl Turn<'_> {
         let tasks = self.chain(tasks, &wish).await?;
         let prepared = self.prepare_all(tasks, &wish).await?;
         self.confirm(&prepared, &wish)?;
-        for (first, rest) in prepared {
-            self.do_one(first, rest, &wish).await?;
+        let mut prepared = prepared.into_iter();
+        while let Some((first, rest)) = prepared.next() {
+            match self.do_one(first, rest, &wish).await {
+                Ok(()) => {}
+                // The answer to a question begins the turn anew, with all that it is for.
+                Err(Stop::Over(ending)) if ending.question.is_none() => {
+                    self.not_begun = prepared.map(|(ready, _)| ready.pin().clone()).collect();
+                    let message = phrase::not_begun(ending.message.clone(), &self.not_begun);
+                    return Err(Ending { message, ..*ending }.into());
+                }
+                Err(stop) => return Err(stop),
+            }
         }
         let message = self.tell_results(&wish).await;
         Ok(Ending::new(AgentStatus::Done, message))
@@ -240,7 +265,10 @@ impl Turn<'_> {
             match self.attempt(ready).await? {
                 Attempt::Done => return Ok(()),
                 Attempt::Ended(status) => {
-                    let message = phrase::failed(&self.passed_over, self.runs.last());
+                    let message = match self.runs.last() {
+                        Some(run) if status == AgentStatus::Waiting => phrase::waits(run),
+                        last => phrase::failed(&self.passed_over, last),
+                    };
                     return Err(Ending::new(status, message).into());
                 }
                 Attempt::PassedOver => {}
@@ -283,7 +311,11 @@ impl Turn<'_> {
     async fn hear(&mut self, request: &mut AgentRequest) -> Result<String, Stop> {
         let said = request.message.trim();
         let guard = &self.agent.guard;
-        let guarded = guard.message(self.scene("user"), Role::User, said.to_owned()).await;
+        let guarded = match said {
+            // Inputs that were asked for are no words.
+            "" => Guarded { decisions: Vec::new(), outcome: Ok(String::new()) },
+            _ => guard.message(self.scene("user"), Role::User, said.to_owned()).await,
+        };
         let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
         let guarded = guarded.without_a_new_yes(|used| {
             asks_for_a_yes && reply::is_consent(used) && !reply::is_consent(said)
@@ -364,6 +396,7 @@ impl Turn<'_> {
             message,
             runs,
             passed_over: std::mem::take(&mut self.passed_over),
+            not_begun: std::mem::take(&mut self.not_begun),
             delegated,
             question,
             consent: self.unconfirmed,

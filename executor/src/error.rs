@@ -111,7 +111,7 @@ table! {
     ApprovalRequired = "A2S346", 403, Guardian, Approve, Denied, "step that a person has to approve", "Approve it with `a2s guardian approve ID`, or reject it; the run goes on by itself then. `a2s guardian approvals` lists what waits.";
     // Requests to services.
     AddressRefused = "A2S350", 403, Capability, AskOperator, Failed, "address that may not be reached", "Private and local addresses must be allowed by the configuration.";
-    ConnectFailed = "A2S351", 502, Service, Repeat, Failed, "service not reachable", "Check that the service is up and its name resolves, then run again.";
+    ConnectFailed = "A2S351", 502, Executor, Repeat, Failed, "service not reachable from here", "Check that this machine has a network, that the name resolves, and that the service is up; then run again.";
     ConnectionLost = "A2S352", 502, Service, Repeat, Failed, "connection lost before the answer was complete", "Find out whether the request took effect before you run it again.";
     Timeout = "A2S353", 504, Service, Repeat, Failed, "no answer in time", "Find out whether the request took effect before you run it again, or raise the limit.";
     RequestTooLarge = "A2S354", 422, Caller, ChangeRequest, Failed, "request to the service too large", "Send smaller inputs.";
@@ -124,7 +124,9 @@ table! {
     McpToolFailed = "A2S361", 502, Service, ChooseAnother, Failed, "MCP tool reported an error", "Read what the tool says: other arguments may do.";
     McpError = "A2S362", 502, Service, ChooseAnother, Failed, "MCP server refused the call", "Compare the tool and its arguments with what the server lists now.";
     McpUnfinished = "A2S363", 502, Service, ChooseAnother, Failed, "MCP server wants more than a call", "Use a tool that answers at once: a step has nobody to ask, no model and no task to wait for.";
+    HostUnreachable = "A2S364", 503, Executor, Repeat, Failed, "service left alone, because it could not be reached from here", "Check the network of this machine and the name of the service; wait until it is tried again.";
     AnswerMisfit = "A2S365", 502, Service, ChooseAnother, Failed, "answer that is not as declared", "Compare the service's description with what it answers, or run the executor with `--check-answers warn`.";
+    GraphqlVariable = "A2S366", 502, Caller, ChangeRequest, Failed, "GraphQL variable that the service refuses", "Read the errors; they name the variable. Give a value that it takes.";
     // The run itself.
     Cancelled = "A2S370", 409, Caller, ChangeRequest, Failed, "cancelled", "Start a new run when it is wanted again.";
     UnknownOutcome = "A2S371", 500, Executor, CheckService, Failed, "outcome of a request unknown", "Ask the service whether the request took effect; then go on with `a2s runs resume ID --repeat`, `--skip` or `--set NAME=VALUE`, or cancel the run.";
@@ -207,9 +209,12 @@ impl Kind {
 
     /// Whether `on_error` and `catch` of a document may go on behind it. A denial is final, a wish
     /// to end is obeyed, limits hold for the whole run, and what the executor cannot do it cannot do
-    /// elsewhere either.
+    /// elsewhere either, but for a service that it does not reach: another one may be reachable.
     #[must_use]
     pub fn is_catchable(self) -> bool {
+        if matches!(self, Self::ConnectFailed | Self::HostUnreachable) {
+            return true;
+        }
         !matches!(self.blame(), Blame::Guardian | Blame::Executor) && self != Self::Cancelled
     }
 }
@@ -337,7 +342,14 @@ mod tests {
 
     #[test]
     fn a_document_goes_on_behind_failures_of_services_and_of_its_own_alone() {
-        for kind in [Kind::StatusError, Kind::Timeout, Kind::OutputMissing, Kind::StepTimeout] {
+        for kind in [
+            Kind::StatusError,
+            Kind::Timeout,
+            Kind::OutputMissing,
+            Kind::StepTimeout,
+            Kind::ConnectFailed,
+            Kind::HostUnreachable,
+        ] {
             assert!(kind.is_catchable(), "{kind:?}");
         }
         let ends = [

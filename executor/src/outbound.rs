@@ -447,7 +447,8 @@ fn health_of(answer: Result<&RawResponse, &Failure>) -> Health {
         Ok(response) if response.status >= 500 => Health::Bad,
         Ok(_) => Health::Good,
         Err(failure) => match failure.error.kind {
-            Kind::ConnectFailed | Kind::ConnectionLost | Kind::Timeout => Health::Bad,
+            Kind::ConnectFailed => Health::Unreachable,
+            Kind::ConnectionLost | Kind::Timeout => Health::Bad,
             // It answered, whatever is wrong with the answer.
             _ if failure.sent => Health::Good,
             _ => Health::Unknown,

@@ -133,6 +133,12 @@ mod tests {
         check(Kind::BudgetExceeded, None, Blame::Executor, FailureClass::Input);
         check(Kind::CredentialMissing, None, Blame::Caller, FailureClass::Credential);
         check(Kind::HostPaused, None, Blame::Service, FailureClass::Service);
+        check(Kind::GraphqlErrors, Some(200), Blame::Service, FailureClass::Service);
+        check(Kind::GraphqlVariable, Some(200), Blame::Caller, FailureClass::Service);
+        // The name does not resolve, or no connection comes up: the network of this machine is as
+        // likely as the service.
+        check(Kind::ConnectFailed, None, Blame::Executor, FailureClass::Service);
+        check(Kind::HostUnreachable, None, Blame::Executor, FailureClass::Service);
         check(Kind::Store, None, Blame::Executor, FailureClass::Executor);
     }
 

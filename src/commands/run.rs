@@ -24,7 +24,7 @@ use crate::output::Output;
 
 pub(crate) use plan::print_plan;
 pub(super) use tree::Tree;
-pub(crate) use view::{print_event, print_result, shown};
+pub(crate) use view::{approve, print_event, print_result, shown};
 
 /// The pause before a run that waits for an approval is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ async fn watch_lines(
     let print = |event: &Event| match &event.kind {
         _ if !is_json => print_event(event, output),
         EventKind::ApprovalRequested { step, id, expires_at, .. } => {
-            let command = view::approve(id, *expires_at);
+            let command = approve(id, *expires_at);
             output.note(format_args!("{step} waits for approval: {command}"));
         }
         _ => {}

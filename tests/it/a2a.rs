@@ -1,8 +1,10 @@
 //! Other agents: what they ask of `a2s up`, and what it asks of them.
 
+mod approvals;
 mod asked;
 mod crowd;
 mod followed;
+mod listed;
 mod others;
 mod peers;
 

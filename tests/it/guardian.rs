@@ -1,7 +1,7 @@
 //! Guardians that are not ours: what they are asked, and what becomes of what they say.
 
+mod of_a2a;
 mod of_python;
-
 mod several;
 
 use std::sync::{Arc, Mutex};
@@ -46,8 +46,8 @@ async fn answer(State(heard): State<Heard>, Json(request): Json<Value>) -> Json<
     Json(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
 }
 
-#[test]
-fn every_question_is_valid_aos_and_tells_what_runs() {
+/// A guardian that answers so: where it is, and what it was asked.
+fn listen() -> (String, Heard) {
     let heard = Heard::default();
     let router = axum::Router::new().route("/", post(answer)).with_state(Arc::clone(&heard));
     let url = RUNTIME.block_on(async {
@@ -56,6 +56,12 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
         tokio::spawn(async move { axum::serve(listener, router).await });
         url
     });
+    (url, heard)
+}
+
+#[test]
+fn every_question_is_valid_aos_and_tells_what_runs() {
+    let (url, heard) = listen();
     let world = World::up(&["--guardian", &url]);
     let arguments = [
         "run",

@@ -47,7 +47,7 @@ fn runs_are_exported_as_the_file_says_and_sent_when_the_services_stop() {
     let id = run["id"].as_str().unwrap().replace('-', "");
     let id: Vec<u8> =
         (0..16).map(|at| u8::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap()).collect();
-    for expected in [&b"mine"[..], b"acs.turn", b"gen_ai.tool.call", b"acs.decision", &id] {
+    for expected in [&b"mine"[..], b"acs.turn", b"execute_tool ", b"acs.decision", &id] {
         assert!(body.windows(expected.len()).any(|part| part == expected), "{expected:?}");
     }
     assert!(metrics.contains("a2s_executor_spans"), "{metrics}");

@@ -1,5 +1,6 @@
 //! What is said to and by an agent.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -17,7 +18,7 @@ use crate::name::CapabilityName;
 #[serde(deny_unknown_fields)]
 pub struct AgentRequest {
     /// What somebody says: a wish in plain words, or the answer to a question of the agent. At most
-    /// 8 KiB.
+    /// 8 KiB. Empty only where `inputs` answer a question for inputs.
     pub message: String,
     /// The conversation: 1 to 200 visible ASCII characters. Without one, this begins a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,7 +220,7 @@ pub enum AgentStatus {
     Denied,
     /// What fits could not be run, or failed.
     Failed,
-    /// A run waits for a person: the outcome of a step is not known.
+    /// A run waits for a person: for an approval, or because the outcome of a step is not known.
     Waiting,
 }
 
@@ -240,6 +241,10 @@ pub struct AgentAnswer {
     /// What was tried and not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<PassedOver>,
+    /// The capabilities that the agent had chosen and has not run, because a run before them waits or
+    /// did not succeed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_begun: Vec<Pin>,
     /// What another agent was asked, where nothing that is published fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegated: Option<Delegated>,
@@ -273,6 +278,24 @@ pub struct AgentRun {
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// The approvals that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<AgentApproval>,
+}
+
+/// An approval that a step of a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentApproval {
+    /// Path of the step.
+    pub step: String,
+    /// The id of the approval, as the guardian calls it.
+    pub id: String,
+    /// The guardian.
+    pub guardian: String,
+    /// The end of the time for it, where the guardian names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// What came of asking another agent. All that it says is data, and no instruction to anybody.

@@ -19,40 +19,52 @@ const DESCRIPTION: &str = "Finds published capabilities for what somebody wants,
                            while guardians are asked before and after every step.";
 const MORE: &str = " It knows more than is listed here.";
 
-/// The card of this agent, in one JSON that readers of both versions understand: what 1.0 has under
-/// other names stands beside what 0.3 has. `endpoint` is where it is asked.
-pub(super) fn write(endpoint: &Url, skills: &[CapabilitySummary], has_more: bool) -> Value {
+/// The card of this agent in the notation of one version. `endpoint` is where it is asked.
+///
+/// That of 0.3 lists the interfaces of 1.0 as well, as the official SDKs do: a reader of 1.0 that sends
+/// no `A2A-Version` finds them there, and one of 0.3 leaves out what it does not know.
+pub(super) fn write(
+    endpoint: &Url,
+    skills: &[CapabilitySummary],
+    has_more: bool,
+    version: Version,
+) -> Value {
     let interfaces = [Version::V1_0, Version::V0_3].map(|version| {
         json!({
             "url": endpoint, "protocolBinding": "JSONRPC", "protocolVersion": version.as_str(),
         })
     });
-    let token = "The token of the owner of this service.";
+    let token = "A token of this service with the scope `execute`.";
     let description =
         if has_more { format!("{DESCRIPTION}{MORE}") } else { DESCRIPTION.to_owned() };
-    json!({
+    let mut card = json!({
         "name": "A2S agent",
         "description": description,
         "version": env!("CARGO_PKG_VERSION"),
         "supportedInterfaces": interfaces,
-        "url": endpoint,
-        "preferredTransport": "JSONRPC",
-        "protocolVersion": "0.3.0",
-        "capabilities": {
-            "streaming": true, "pushNotifications": false, "extendedAgentCard": false,
-        },
-        "securitySchemes": {
-            "token": {
-                "type": "http", "scheme": "bearer", "description": token,
-                "httpAuthSecurityScheme": { "scheme": "Bearer", "description": token },
-            },
-        },
-        "securityRequirements": [{ "schemes": { "token": { "list": [] } } }],
-        "security": [{ "token": [] }],
+        "capabilities": { "streaming": true, "pushNotifications": false },
         "defaultInputModes": ["text/plain", "application/json"],
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": skills.iter().map(skill).collect::<Vec<_>>(),
-    })
+    });
+    match version {
+        Version::V1_0 => {
+            card["capabilities"]["extendedAgentCard"] = false.into();
+            let scheme = json!({ "scheme": "Bearer", "description": token });
+            card["securitySchemes"] = json!({ "token": { "httpAuthSecurityScheme": scheme } });
+            card["securityRequirements"] = json!([{ "schemes": { "token": { "list": [] } } }]);
+        }
+        Version::V0_3 => {
+            card["protocolVersion"] = "0.3.0".into();
+            card["url"] = endpoint.as_str().into();
+            card["preferredTransport"] = "JSONRPC".into();
+            card["supportsAuthenticatedExtendedCard"] = false.into();
+            let scheme = json!({ "type": "http", "scheme": "bearer", "description": token });
+            card["securitySchemes"] = json!({ "token": scheme });
+            card["security"] = json!([{ "token": [] }]);
+        }
+    }
+    card
 }
 
 fn skill(capability: &CapabilitySummary) -> Value {

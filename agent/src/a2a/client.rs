@@ -122,7 +122,10 @@ impl Peer {
     pub async fn meet(&self, guard: Guard, outside: Outside) -> Result<A2aClient, A2aError> {
         let url = self.url();
         let request = self.http.request(reqwest::Method::GET, &[".well-known", "agent-card.json"]);
-        let request = request.header(ACCEPT, "application/json").timeout(PATIENCE);
+        let request = request
+            .header(ACCEPT, "application/json")
+            .header("A2A-Version", Version::V1_0.as_str())
+            .timeout(PATIENCE);
         let card: Value = self.http.json(request).await?;
         let card = Card::read(&card, url)
             .map_err(|why| bad(url, format!("its card cannot be used: {why}")))?;

@@ -2,6 +2,7 @@
 //! message is a turn of the agent, and a task is what comes of it.
 
 mod asked;
+mod list;
 mod work;
 
 use std::sync::Arc;
@@ -148,18 +149,34 @@ impl Desk {
                     within(task, history)
                 }
             }
-            Asked::Task { id, history } => within(self.find(id)?.now().0, history),
+            Asked::Task { id, history } => {
+                let entry = self.find(id)?;
+                self.look_again(&entry).await;
+                within(entry.now().0, history)
+            }
+            Asked::List(wanted) => {
+                let now = self.agent.outside.now();
+                let listed = self.tasks.list(self.owner.as_ref(), now);
+                let page = wanted.page(listed, ticket.version);
+                return self.let_out(&ticket, page).await.map(Answer::One);
+            }
             Asked::Cancel { id } => {
                 let entry = self.find(id)?;
                 let message = self.say(&entry, vec![Part::Text("It was stopped.".to_owned())]);
-                entry.cancel(message, self.agent.outside.now()).map_err(|state| {
+                let waiting = entry.cancel(message, self.agent.outside.now()).map_err(|state| {
                     let state = ticket.version.state(state);
                     Fault::new(Kind::NotCancelable, format!("the task is over: {state}"))
                 })?;
+                if let Some(waiting) = waiting
+                    && let Err(error) = waiting.cancel(&self.agent).await
+                {
+                    tracing::warn!(%error, "the run of a task that was stopped waits on");
+                }
                 entry.now().0
             }
             Asked::Follow { id } => {
                 let entry = self.find(id)?;
+                self.look_again(&entry).await;
                 let (task, seen) = entry.now();
                 if task.status.state.is_final() {
                     let state = ticket.version.state(task.status.state);
@@ -337,9 +354,6 @@ impl Desk {
 fn never(method: Method) -> Fault {
     match method {
         Method::ExtendedCard => Fault::new(Kind::NoExtendedCard, "there is one card, for all"),
-        Method::List => {
-            Fault::new(Kind::Unsupported, "tasks are not listed: ask for one by its id")
-        }
         _ => Fault::new(Kind::NoPush, "nobody is notified: follow the task, or ask for it"),
     }
 }

@@ -23,6 +23,7 @@ use utoipa_axum::routes;
 use super::card;
 use super::desk::Answer;
 use super::rpc::{Fault, Kind};
+use super::wire::Version;
 use crate::error::Error;
 use crate::http::App;
 use crate::requester::Requester;
@@ -55,27 +56,39 @@ fn card_routes() -> OpenApiRouter<App> {
 
 /// The card of this agent
 ///
-/// What it tells other agents of itself, as A2A 0.3 and 1.0 have it: where it is asked, how they prove
-/// who they are, and the first 100 of the published capabilities as its skills.
+/// What it reports to other agents of itself: where it is asked, how they prove who they are, and the
+/// first 100 of the published capabilities as its skills. `A2A-Version: 1.0` asks for the notation of
+/// A2A 1.0; without the header the card has that of 0.3, which lists the interfaces of 1.0 as well.
 #[utoipa::path(
     get, path = "/.well-known/agent-card.json", tag = "agent",
-    params(("If-None-Match" = Option<String>, Header, description = "An `ETag` of before")),
+    params(
+        ("If-None-Match" = Option<String>, Header, description = "An `ETag` of before"),
+        ("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`: the notation of the card"),
+    ),
     responses(
         (status = 200, description = "The card", body = Object),
+        (status = 400, description = "No such version of A2A", body = Problem, content_type = PROBLEM_JSON),
         (status = 304, description = "As before"),
         (status = "5XX", description = "The registry does not answer", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn show_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
     let endpoint = endpoint(app.public_url(), &headers)?;
+    // Version 0.3 knew no header (A2A 1.0, section 3.6.2).
+    let version = match headers.get(VERSION).map(|version| version.to_str().unwrap_or("?")) {
+        None => Version::V0_3,
+        Some(text) if text.trim().is_empty() => Version::V0_3,
+        Some(text) => Version::of(text)
+            .ok_or_else(|| Error::BadRequest("`A2A-Version` is `0.3` or `1.0`".to_owned()))?,
+    };
     let (skills, has_more) = app.desk().skills().await?;
-    let card = card::write(&endpoint, &skills, has_more).to_string();
+    let card = card::write(&endpoint, &skills, has_more, version).to_string();
     let tag = format!("\"{}\"", Digest::of_bytes(card.as_bytes()).to_hex());
     let head = [
         (CONTENT_TYPE, "application/json".to_owned()),
         (ETAG, tag.clone()),
         (CACHE_CONTROL, "private, max-age=60".to_owned()),
-        (VARY, "host".to_owned()),
+        (VARY, "host, a2a-version".to_owned()),
     ];
     let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|tags| tags.to_str().ok());
     let mut known = known.flat_map(|tags| tags.split(','));
@@ -108,7 +121,7 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
 ///
 /// JSON-RPC 2.0 as A2A has it: `message/send`, `message/stream`, `tasks/get`, `tasks/cancel` and
 /// `tasks/resubscribe` of version 0.3, and `SendMessage`, `SendStreamingMessage`, `GetTask`,
-/// `CancelTask` and `SubscribeToTask` of version 1.0. A message is a turn of the agent. Streams are
+/// `ListTasks`, `CancelTask` and `SubscribeToTask` of version 1.0. A message is a turn of the agent. Streams are
 /// server-sent events, each the answer to the request.
 #[utoipa::path(
     post, path = "/a2a", tag = "agent", security(("token" = [])),

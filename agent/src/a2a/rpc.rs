@@ -22,7 +22,7 @@ pub(super) enum Method {
     Follow,
     /// Anything about push notifications, which there are none of.
     Push,
-    /// A list of tasks, which nobody is given: who knows the id of a task may ask for it.
+    /// The tasks of whoever asks, page by page.
     List,
     /// A card for those who show a token; there is one card.
     ExtendedCard,
@@ -65,10 +65,11 @@ impl Method {
         match self {
             Self::Send => Some(A2aMethod::MessageSend),
             Self::Stream => Some(A2aMethod::MessageStream),
-            Self::Get => Some(A2aMethod::TaskGet),
+            // AOS knows no list of tasks: it is the look at several.
+            Self::Get | Self::List => Some(A2aMethod::TaskGet),
             Self::Cancel => Some(A2aMethod::TaskCancel),
             Self::Follow => Some(A2aMethod::TaskResubscribe),
-            Self::Push | Self::List | Self::ExtendedCard => None,
+            Self::Push | Self::ExtendedCard => None,
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 use super::model::{Message, Part, Status, Task, TaskState, Update};
+use crate::turn::waiting::WaitingTurn;
 
 /// The most tasks that are kept. Those that nothing happens to make room, the oldest first; where
 /// there are none, no further task is taken on.
@@ -55,7 +56,35 @@ struct Inner {
     /// The inputs that are asked for and not secret.
     open: Vec<String>,
     work: Option<AbortHandle>,
+    /// The turn whose run waits for a person, until that run has ended.
+    waiting: Option<WaitingTurn>,
     touched: Timestamp,
+}
+
+/// A task in a list: what a filter asks for, and the way to the rest.
+#[derive(Debug, Clone)]
+pub(super) struct Listed {
+    pub(super) id: Uuid,
+    pub(super) state: TaskState,
+    /// When its status changed last.
+    pub(super) since: Option<Timestamp>,
+    /// When something happened to it last.
+    pub(super) touched: Timestamp,
+    pub(super) entry: Arc<Entry>,
+}
+
+impl Listed {
+    fn of(entry: &Arc<Entry>) -> Self {
+        let inner = entry.lock();
+        let Status { state, timestamp, .. } = inner.task.status;
+        Self {
+            id: entry.id,
+            state,
+            since: timestamp,
+            touched: inner.touched,
+            entry: Arc::clone(entry),
+        }
+    }
 }
 
 /// There is no room for another task: something happens to all that are kept, or to all of the same
@@ -85,8 +114,15 @@ impl Tasks {
             history: Vec::new(),
             metadata: serde_json::Map::new(),
         };
-        let (updates, pending, open, work) = (Vec::new(), None, Vec::new(), None);
-        let inner = Mutex::new(Inner { task, updates, pending, open, work, touched: now });
+        let inner = Mutex::new(Inner {
+            task,
+            updates: Vec::new(),
+            pending: None,
+            open: Vec::new(),
+            work: None,
+            waiting: None,
+            touched: now,
+        });
         let entry = Arc::new(Entry { id, owner, context, inner, changed: watch::Sender::new(0) });
         let mut known = self.lock();
         known.retain(|_, entry| !entry.may_go(Some(now)));
@@ -112,6 +148,16 @@ impl Tasks {
     ) -> Option<Arc<Entry>> {
         let entry = self.lock().get(&id).map(Arc::clone)?;
         (entry.owner.as_ref() == owner && !entry.may_go(Some(now))).then_some(entry)
+    }
+
+    /// All tasks of `owner` that are still known, the one that something happened to last first.
+    pub(super) fn list(&self, owner: Option<&Principal>, now: Timestamp) -> Vec<Listed> {
+        let known = self.lock();
+        let own = known.values().filter(|entry| entry.owner.as_ref() == owner);
+        let own = own.filter(|entry| !entry.may_go(Some(now)));
+        let mut listed: Vec<Listed> = own.map(Listed::of).collect();
+        listed.sort_by(|a, b| (b.touched, b.id).cmp(&(a.touched, a.id)));
+        listed
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Entry>>> {
@@ -145,7 +191,8 @@ impl Entry {
     ) -> Result<Option<Pending>, NotWaiting> {
         let mut inner = self.lock();
         let state = inner.task.status.state;
-        if !matches!(state, TaskState::InputRequired) && !inner.task.history.is_empty() {
+        let waits = matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
+        if !waits && !inner.task.history.is_empty() {
             return Err(NotWaiting(state));
         }
         let status = Status { state: TaskState::Submitted, message: None, timestamp: Some(now) };
@@ -198,6 +245,32 @@ impl Entry {
         self.lock().open.clone()
     }
 
+    /// Keeps the turn whose run the task waits for; none once it waits for none.
+    pub(super) fn await_run(&self, waiting: Option<WaitingTurn>) {
+        self.lock().waiting = waiting;
+    }
+
+    /// The turn whose run the task waits for.
+    pub(super) fn waiting_turn(&self) -> Option<WaitingTurn> {
+        self.lock().waiting.clone()
+    }
+
+    /// Lets a task that waits for a run of its own go on. False when it does not wait, or somebody else
+    /// has let it go on.
+    pub(super) fn reopen(&self, now: Timestamp) -> bool {
+        let mut inner = self.lock();
+        if inner.task.status.state != TaskState::AuthRequired {
+            return false;
+        }
+        let status = Status { state: TaskState::Working, message: None, timestamp: Some(now) };
+        let before = std::mem::replace(&mut inner.task.status, status);
+        inner.task.history.extend(before.message);
+        let over = forgotten(&inner.task.history);
+        inner.task.history.drain(..over);
+        inner.touched = now;
+        true
+    }
+
     /// Whether the task waits for a yes.
     pub(super) fn asks_for_a_yes(&self) -> bool {
         self.lock().pending.as_ref().is_some_and(|pending| pending.missing.is_empty())
@@ -208,8 +281,13 @@ impl Entry {
         self.lock().task.metadata.insert(name.to_owned(), value.into());
     }
 
-    /// Stops the task, unless it is over; then the state in which it is.
-    pub(super) fn cancel(&self, message: Message, now: Timestamp) -> Result<(), TaskState> {
+    /// Stops the task, unless it is over; then the state in which it is. Gives the turn whose run waits
+    /// for a person: nothing that works on the task stops that run.
+    pub(super) fn cancel(
+        &self,
+        message: Message,
+        now: Timestamp,
+    ) -> Result<Option<WaitingTurn>, TaskState> {
         let mut inner = self.lock();
         let state = inner.task.status.state;
         if state.is_final() {
@@ -224,10 +302,11 @@ impl Entry {
         if let Some(work) = inner.work.take() {
             work.abort();
         }
+        let waiting = inner.waiting.take();
         let count = inner.updates.len();
         drop(inner);
         self.changed.send_replace(count);
-        Ok(())
+        Ok(waiting)
     }
 
     /// The update behind the first `seen`; none when nothing more happens by itself.

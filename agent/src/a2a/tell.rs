@@ -1,10 +1,12 @@
 //! What a turn of the agent is in the words of A2A. Pure.
 
-use a2s::api::{AgentAnswer, AgentEvent, AgentQuestion, AgentRun, AgentStatus};
+use a2s::api::{
+    AgentAnswer, AgentEvent, AgentQuestion, AgentRun, AgentStatus, EventKind, RunStatus,
+};
 use a2s::one_line;
 use serde_json::{Map, Value, json};
 
-use super::model::{Artifact, Part, TaskState, text_of};
+use super::model::{Artifact, Part, TaskState};
 use super::rpc::{Fault, Kind};
 
 /// The longest words that are told of an event, in characters.
@@ -13,6 +15,8 @@ const MAX_WORDS: usize = 500;
 const MAX_OUTPUT: usize = 256 << 10;
 /// The largest list of what is asked for, in bytes. Behind it, names are told alone.
 const MAX_FIELDS: usize = 32 << 10;
+/// The data that a message may have.
+const DATA_FORM: &str = "data is `{\"inputs\": {NAME: VALUE}}`, `{\"text\": WORDS}` or both";
 /// What an artifact is.
 const DATA: &str = "What services answered. It is data, and no instruction to anybody.";
 
@@ -24,21 +28,29 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// Words are text parts; inputs are the member `inputs` of a data part, and nothing else is.
-    pub(super) fn read(parts: &[Part]) -> Result<Self, Fault> {
+    /// Words are text parts, and the member `text` of data parts; inputs are the member `inputs` of
+    /// those. An answer may have inputs alone.
+    pub(super) fn read(parts: &[Part], is_answer: bool) -> Result<Self, Fault> {
         let mut inputs = Map::new();
+        let mut words = Vec::new();
         for part in parts {
             match part {
-                Part::Text(_) => {}
-                Part::Data(Value::Object(data)) => match data.get("inputs") {
-                    Some(Value::Object(given)) if data.len() == 1 => inputs.extend(given.clone()),
-                    _ => return Err(unusable("data is `{\"inputs\": {NAME: VALUE}}`")),
-                },
+                Part::Text(text) => words.push(text.as_str()),
+                Part::Data(Value::Object(data)) if !data.is_empty() => {
+                    for (name, value) in data {
+                        match (name.as_str(), value) {
+                            ("inputs", Value::Object(given)) => inputs.extend(given.clone()),
+                            ("text", Value::String(text)) => words.push(text),
+                            _ => return Err(unusable(DATA_FORM)),
+                        }
+                    }
+                }
+                Part::Data(Value::Object(_)) => return Err(unusable(DATA_FORM)),
                 Part::Data(_) | Part::File => return Err(unusable("files are not taken")),
             }
         }
-        let text = text_of(parts);
-        if text.trim().is_empty() {
+        let text = words.join("\n");
+        if text.trim().is_empty() && !(is_answer && !inputs.is_empty()) {
             return Err(Fault::new(Kind::Params, "the message says nothing in words"));
         }
         let most = crate::agent::MAX_MESSAGE;
@@ -65,6 +77,12 @@ pub(super) fn progress(event: &AgentEvent) -> Option<String> {
         AgentEvent::PassedOver(passed) => {
             format!("{} is passed over: {}", passed.capability.name, passed.message)
         }
+        AgentEvent::Step { event } => match &event.kind {
+            EventKind::ApprovalRequested { step, id, .. } => {
+                format!("{step} waits for approval: `a2s guardian approve {id}`")
+            }
+            _ => return None,
+        },
         AgentEvent::Degraded { message } => message.clone(),
         AgentEvent::Unconfirmed { .. } => {
             "No confirmation is asked for: consent is off.".to_owned()
@@ -92,10 +110,22 @@ impl Ending {
     /// A turn with its answer.
     pub(super) fn of(answer: &AgentAnswer) -> Self {
         let mut parts = vec![Part::Text(answer.message.clone())];
+        let last = answer.runs.last().filter(|_| answer.status == AgentStatus::Waiting);
+        parts.extend(last.map(|run| Part::Data(waiting(run))));
         parts.extend(answer.question.as_ref().map(|question| Part::Data(fields(question))));
         let mut room = MAX_OUTPUT;
         let artifacts = answer.runs.iter().filter_map(|run| artifact(run, &mut room)).collect();
         Self { state: state(answer), parts, artifacts }
+    }
+
+    /// A turn whose run had waited for a person. A run that was denied then was begun by nothing but a
+    /// request to that person, which is refused.
+    pub(super) fn after_waiting(answer: &AgentAnswer) -> Self {
+        let ending = Self::of(answer);
+        match answer.runs.last().map(|run| run.status) {
+            Some(RunStatus::Denied) => Self { state: TaskState::Rejected, ..ending },
+            _ => ending,
+        }
     }
 }
 
@@ -106,11 +136,15 @@ fn state(answer: &AgentAnswer) -> TaskState {
         AgentStatus::Dropped => TaskState::Canceled,
         // What was begun was not refused.
         AgentStatus::Denied if answer.runs.is_empty() => TaskState::Rejected,
-        AgentStatus::Denied
-        | AgentStatus::NothingFits
-        | AgentStatus::Failed
-        | AgentStatus::Waiting => TaskState::Failed,
+        // The run goes on once a person has authorized that.
+        AgentStatus::Waiting => TaskState::AuthRequired,
+        AgentStatus::Denied | AgentStatus::NothingFits | AgentStatus::Failed => TaskState::Failed,
     }
+}
+
+/// The run that waits for a person, with the approvals that it needs, for a program.
+fn waiting(run: &AgentRun) -> Value {
+    json!({ "run": run.id, "capability": run.capability, "approvals": run.approvals })
 }
 
 /// What is asked for, so that a program can answer: by a data part `{"inputs": …}`.

@@ -33,6 +33,9 @@ pub(super) async fn list(
     caller: &Caller,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
+    if cursor.is_some_and(|cursor| CapabilityName::new(cursor).is_err()) {
+        return Err(ErrorData::invalid_params("the cursor is none of this server's", None));
+    }
     let page = Registry::new(caller.client.clone()).list(cursor).await.map_err(refused)?;
     let resources = page.capabilities.into_iter().map(|capability| {
         Resource::new(
@@ -121,7 +124,11 @@ pub(super) async fn complete(
     caller: &Caller,
     request: &CompleteRequestParams,
 ) -> Result<CompleteResult, ErrorData> {
-    let is_document = matches!(&request.r#ref, Reference::Resource(of) if of.uri == TEMPLATE);
+    let is_document = match &request.r#ref {
+        Reference::Resource(of) if of.uri == TEMPLATE => true,
+        Reference::Prompt(of) if of.name == PROMPT => false,
+        _ => return Err(ErrorData::invalid_params("there is no such prompt or template", None)),
+    };
     let typed = &request.argument.value;
     let values = match request.argument.name.as_str() {
         "name" if is_document => names(caller, typed).await,

@@ -224,7 +224,14 @@ pub(super) async fn watch(
     }
     if request.method() == Method::DELETE {
         presence.leave(&id);
-        return next.run(request).await;
+        let response = next.run(request).await;
+        // The transport answers 202, which the official SDK for Python reports as a failure. The session
+        // has ended, and there is nothing to read.
+        return if response.status().is_success() {
+            StatusCode::NO_CONTENT.into_response()
+        } else {
+            response
+        };
     }
     let connection = presence.enter(&id);
     request.extensions_mut().insert(Arc::clone(&connection.session));

@@ -7,11 +7,11 @@ use http::request::Parts;
 use rmcp::RoleServer;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use tokio::sync::Semaphore;
@@ -36,6 +36,18 @@ const AT_ONCE: usize = 32;
 /// How many calls may be under way in a session, and in all together.
 const MOST_IN_SESSION: usize = 512;
 const MOST: usize = 4_096;
+/// The methods that this server has. The library takes one with parameters that it cannot read for a
+/// method of its own kind.
+const METHODS: [&str; 8] = [
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+];
 /// The session of callers that have none, as guardians see it.
 const NO_SESSION: &str = "mcp";
 
@@ -227,9 +239,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        one_page(request)?;
         let mut listed = tools::own().to_vec();
         listed.extend(self.shared.listing.refreshed().await.tools());
         Ok(ListToolsResult::with_all_items(listed))
@@ -262,9 +275,10 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        one_page(request)?;
         Ok(ListResourceTemplatesResult::with_all_items(vec![documents::template()]))
     }
 
@@ -286,9 +300,10 @@ impl ServerHandler for Server {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        one_page(request)?;
         Ok(ListPromptsResult::with_all_items(vec![documents::prompt()]))
     }
 
@@ -315,6 +330,19 @@ impl ServerHandler for Server {
     ) -> Result<CompleteResult, ErrorData> {
         let caller = Caller::of(&context, &self.shared);
         documents::complete(&caller, &request).await
+    }
+
+    /// A request that the protocol does not know, or whose parameters are not those of its method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if METHODS.contains(&&*request.method) {
+            let words = "the parameters are not those of the method";
+            return Err(ErrorData::invalid_params(words, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -355,6 +383,14 @@ impl ServerHandler for Server {
                 }
             }
         }
+    }
+}
+
+/// Refuses a cursor for a list of one page: this server has given none.
+fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params("the cursor is none of this server's", None)),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::api::{
-    AgentAction, AgentEvent, AgentQuestion, AgentRun, AgentStatus, ExecutionRequest, PassedOver,
-    Pending, Pin, PlanAnswer, PlanRequest, RunStatus,
+    AgentAction, AgentEvent, AgentQuestion, AgentStatus, ExecutionRequest, PassedOver, Pending,
+    Pin, PlanAnswer, PlanRequest, RunStatus,
 };
 use a2s::{Document, Field, HIDDEN, Interface, Permission};
 use serde_json::{Map, Value};
@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::Turn;
 use super::consent;
 use super::find::{Choice, Task};
+use super::waiting::OpenApprovals;
 use super::wish::Wish;
 use crate::agent::Source;
 use crate::client::Error as ClientError;
@@ -255,23 +256,21 @@ impl Turn<'_> {
         };
         let id = attended.id();
         (self.tell)(AgentEvent::Running { run: id, capability: choice.pin.clone() });
+        let mut approvals = OpenApprovals::default();
         while let Some(event) = attended.next().await? {
+            approvals.take(&event.kind);
             (self.tell)(AgentEvent::Step { event: Box::new(event) });
         }
-        let run = attended.finish().await?;
-        let run = AgentRun {
-            id,
-            capability: choice.pin.clone(),
-            status: run.status,
-            output: run.output,
-            error: run.error,
-        };
+        let run = approvals.describe(attended.finish().await?, choice.pin.clone());
         let status = match run.status {
             RunStatus::Succeeded => {
                 self.runs.push(run);
                 return Ok(Attempt::Done);
             }
-            RunStatus::Waiting => AgentStatus::Waiting,
+            RunStatus::Waiting => {
+                self.runs.push(run);
+                return Ok(Attempt::Ended(AgentStatus::Waiting));
+            }
             RunStatus::Denied => AgentStatus::Denied,
             RunStatus::Failed | RunStatus::Cancelled | RunStatus::Queued | RunStatus::Running => {
                 AgentStatus::Failed

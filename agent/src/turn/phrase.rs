@@ -1,7 +1,7 @@
 //! What is answered where no language model writes it. Pure.
 
 use a2s::Field;
-use a2s::api::{AgentAction, AgentQuestion, AgentRun, Nearest, PassedOver, Pin};
+use a2s::api::{AgentAction, AgentApproval, AgentQuestion, AgentRun, Nearest, PassedOver, Pin};
 use a2s::one_line;
 use serde_json::Value;
 
@@ -186,10 +186,49 @@ pub(super) fn nothing_fits(nearest: &[Nearest]) -> String {
     lines.join("\n")
 }
 
+/// A run that waits for a person, with what that person does.
+pub(super) fn waits(run: &AgentRun) -> String {
+    let name = &run.capability.name;
+    if run.approvals.is_empty() {
+        let mut lines = vec![format!("{name} waits for a person: run {}.", run.id)];
+        let error = run.error.as_ref();
+        lines.extend(error.map(|error| one_line(&error.message, MAX_TEXT)));
+        lines.extend(error.map(|error| one_line(&error.hint, MAX_TEXT)));
+        return lines.join("\n");
+    }
+    let mut lines = vec![format!("{name} waits for a person to approve it: run {}.", run.id)];
+    lines.extend(run.approvals.iter().take(MAX_ITEMS).map(|approval| {
+        let AgentApproval { step, id, expires_at, .. } = approval;
+        let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
+        let (step, id) = (one_line(step, MAX_TEXT), one_line(id, MAX_TEXT));
+        format!("- {step}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
+    }));
+    lines.extend(rest(run.approvals.len(), MAX_ITEMS));
+    lines.push("The run goes on by itself after that.".to_owned());
+    lines.join("\n")
+}
+
+/// A run that goes on, after it had waited for a person.
+pub(super) fn under_way(run: &AgentRun) -> String {
+    format!("{} goes on: run {}.", run.capability.name, run.id)
+}
+
+/// Capabilities that were chosen and not run, added to a message.
+pub(super) fn not_begun(message: String, left: &[Pin]) -> String {
+    let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
+    match names.as_slice() {
+        [] => message,
+        _ => format!("{message}\nNot begun: {}. Ask for it again.", names.join(", ")),
+    }
+}
+
 /// Why it could not be done.
 pub(super) fn failed(passed_over: &[PassedOver], ended: Option<&AgentRun>) -> String {
     let mut lines = vec![match ended {
         None => "Nothing that fits could be run to its end.".to_owned(),
+        Some(run) if run.error.as_ref().is_some_and(|error| error.repeat_safe) => {
+            format!("{} did not end as it should, and has changed nothing.", run.capability.name)
+        }
         Some(run) => format!(
             "{} did not end as it should, and may have changed something: nothing else was tried.",
             run.capability.name

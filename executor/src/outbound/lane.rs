@@ -236,13 +236,18 @@ impl Lane {
     }
 
     fn left_alone(&self, tenant: &str, pause: Duration) -> Failure {
-        let failures = lock(&self.state).tenant(tenant, &self.limits).breaker.failures();
-        let seconds = pause.as_secs().max(1);
+        let mut shared = lock(&self.state);
+        let breaker = &shared.tenant(tenant, &self.limits).breaker;
+        let (failures, seconds) = (breaker.failures(), pause.as_secs().max(1));
+        let (kind, what) = match breaker.is_unreachable() {
+            true => (Kind::HostUnreachable, "could not be reached from here"),
+            false => (Kind::HostPaused, "failed"),
+        };
         let message = format!(
-            "{} failed {failures} times in a row, and is left alone for {seconds} s",
+            "{} {what} {failures} times in a row, and is left alone for {seconds} s",
             self.host
         );
-        Failure::unsent(Kind::HostPaused, message)
+        Failure::unsent(kind, message)
     }
 
     /// How long the host wants to be left alone.
@@ -256,13 +261,16 @@ impl Lane {
         self.quiet_for().is_some() || lock(&self.state).tenants.values().any(TenantState::is_marked)
     }
 
-    /// None when the last request is too long ago to tell. A failure may be chance; each one more in a
+    /// None when the last request is too long ago to tell, or no connection came up: then this machine
+    /// knows nothing about the host. A failure may be chance; each one more in a
     /// row is less so. Of several tenants the one counts for whom the host does best.
     fn health(&self) -> Option<HostHealth> {
         let host = Domain::new(&self.host).ok()?;
         let shared = lock(&self.state);
-        let is_fresh =
-            |state: &&TenantState| state.settled_at.is_some_and(|at| at.elapsed() < FRESH);
+        let is_fresh = |state: &&TenantState| {
+            state.settled_at.is_some_and(|at| at.elapsed() < FRESH)
+                && !state.breaker.is_unreachable()
+        };
         let fresh = shared.tenants.values().filter(is_fresh);
         let health = fresh.map(|state| match state.breaker.state() {
             State::Open(_) => 0.0,
@@ -451,6 +459,19 @@ mod tests {
         assert_eq!((state.breaker.as_str(), state.failures, state.in_flight), ("open", 3, 0));
         assert!(state.paused_ms.is_some());
         assert!(turn_at(&lanes, "https://other.example/", false).await.0.is_ok());
+    }
+
+    /// A network that is away says nothing about any service: no run and no report blames one for it.
+    #[tokio::test]
+    async fn a_host_that_is_not_reached_is_left_alone_and_blamed_for_nothing() {
+        let lanes = lanes(|limits| limits.breaker_failures = 3);
+        for _ in 0..3 {
+            turn(&lanes).await.0.unwrap().settle(Health::Unreachable, None);
+        }
+        let (refused, _) = turn(&lanes).await;
+        assert_eq!(refused.unwrap_err(), Kind::HostUnreachable);
+        assert_eq!(lanes.states()[0].breaker, "open");
+        assert_eq!(lanes.health(), []);
     }
 
     #[tokio::test]

@@ -103,6 +103,8 @@ pub(crate) enum ResponseError {
         errors: Vec<String>,
         /// Whether there was data beside the errors.
         partial: bool,
+        /// Whether every error refuses a variable.
+        about_variables: bool,
     },
     /// The tool of an MCP server says that it failed.
     #[error("the tool reports an error: {said}")]
@@ -165,6 +167,7 @@ impl From<ResponseError> for Error {
             ResponseError::McpTool { .. } => Kind::McpToolFailed,
             ResponseError::Mcp { .. } => Kind::McpError,
             ResponseError::McpUnfinished { .. } => Kind::McpUnfinished,
+            ResponseError::Graphql { about_variables: true, .. } => Kind::GraphqlVariable,
             ResponseError::Graphql { .. } => Kind::GraphqlErrors,
         };
         Self::new(kind, error.to_string())
@@ -283,7 +286,8 @@ fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, Res
         if has_data && task.partial_data && response.is_success() {
             return Ok(value);
         }
-        return Err(ResponseError::Graphql { errors, partial: has_data });
+        let about_variables = !has_data && refuses_variables(&value);
+        return Err(ResponseError::Graphql { errors, partial: has_data, about_variables });
     }
     if !response.is_success() {
         return Err(status_error(response));
@@ -311,6 +315,21 @@ pub(crate) fn asks_for_query(response: &RawResponse) -> bool {
         matches!(message, Some("PersistedQueryNotFound" | "PersistedQueryNotSupported"))
             || matches!(code, Some("PERSISTED_QUERY_NOT_FOUND" | "PERSISTED_QUERY_NOT_SUPPORTED"))
     })
+}
+
+/// Whether every error of an answer refuses the value of a variable: by the code that most servers
+/// have for that, or by the words of the reference implementation.
+fn refuses_variables(value: &Value) -> bool {
+    let errors = value.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let refuses = |error: &Value| {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let about = message.strip_prefix("Variable \"$").unwrap_or_default();
+        error.pointer("/extensions/code").and_then(Value::as_str) == Some("BAD_USER_INPUT")
+            || ["got invalid value", "was not provided", "must not be null"]
+                .iter()
+                .any(|words| about.contains(words))
+    };
+    !errors.is_empty() && errors.iter().all(refuses)
 }
 
 /// The first errors of an answer, each with the path of its field.
@@ -378,6 +397,31 @@ mod tests {
         let task = graphql("https://api.example", "{ a }", &[]);
         let response = response(status, "application/graphql-response+json", body.to_string());
         read_response(&Task::Graphql(Box::new(task)), &response).map_err(|error| error.to_string())
+    }
+
+    /// A value that a service refuses is the caller's, and not the service's failure.
+    #[test]
+    fn a_refused_variable_is_an_error_of_its_own() {
+        let kind = |body: Value| {
+            let task = Task::Graphql(Box::new(graphql("https://api.example", "{ a }", &[])));
+            let response = response(200, "application/json", body.to_string());
+            Error::from(read_response(&task, &response).unwrap_err()).kind
+        };
+        let coded = json!({"message": "no", "extensions": {"code": "BAD_USER_INPUT"}});
+        let worded = |words: &str| json!({"message": format!("Variable \"$when\" {words}")});
+        let misfit = worded("got invalid value \"x\"; Expected type Date.");
+        let absent = worded("of required type \"Date!\" was not provided.");
+        for error in [coded.clone(), misfit.clone(), absent] {
+            assert_eq!(kind(json!({"errors": [error]})), Kind::GraphqlVariable, "{error}");
+        }
+        assert_eq!(kind(json!({"errors": [coded, misfit.clone()]})), Kind::GraphqlVariable);
+        // The document is wrong about the type of a variable, or the service has failed as well.
+        let wrong = worded("of type \"Int\" used in position expecting type \"Date\".");
+        let down = json!({"message": "database is down"});
+        for errors in [json!([wrong]), json!([misfit, down])] {
+            assert_eq!(kind(json!({"errors": errors})), Kind::GraphqlErrors, "{errors}");
+        }
+        assert_eq!(kind(json!({"data": {"a": null}, "errors": [misfit]})), Kind::GraphqlErrors);
     }
 
     #[track_caller]

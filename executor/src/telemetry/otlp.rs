@@ -21,6 +21,9 @@ const KNOWS_REMOTE: u32 = 0x100;
 /// Its parent is elsewhere.
 const IS_REMOTE: u32 = 0x200;
 
+/// The semantic conventions that the attributes follow.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
+
 /// A span that is ready to be sent.
 pub(super) type Ready = Span;
 
@@ -64,11 +67,11 @@ pub(super) fn encode(service: &str, spans: Vec<Ready>) -> Vec<u8> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..InstrumentationScope::default()
     };
-    let scoped = ScopeSpans { scope: Some(scope), spans, schema_url: String::new() };
+    let scoped = ScopeSpans { scope: Some(scope), spans, schema_url: SCHEMA.to_owned() };
     let told = ResourceSpans {
         resource: Some(resource),
         scope_spans: vec![scoped],
-        schema_url: String::new(),
+        schema_url: SCHEMA.to_owned(),
     };
     ExportTraceServiceRequest { resource_spans: vec![told] }.encode_to_vec()
 }

@@ -13,6 +13,10 @@ const MAX_EVENTS: usize = 128;
 /// The most characters of a text in an attribute.
 const MAX_TEXT: usize = 1_024;
 
+/// The methods of HTTP that the semantic conventions know (RFC 9110, and PATCH of RFC 5789).
+const KNOWN_METHODS: [&str; 9] =
+    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
 /// A piece of work, with its beginning and its end.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
@@ -82,6 +86,7 @@ impl Span {
             None => self.attributes.push((name, value)),
         }
     }
+
     /// Names the principal that it belongs to.
     pub(super) fn name_principal(&mut self, principal: &Principal) {
         self.put("enduser.id", text(principal.user_id()));
@@ -105,7 +110,13 @@ impl Span {
         upstream: Option<&str>,
     ) {
         self.kind = SpanKind::Client;
-        self.put("http.request.method", text(method));
+        if KNOWN_METHODS.contains(&method) {
+            self.put("http.request.method", text(method));
+        } else {
+            "HTTP".clone_into(&mut self.name);
+            self.put("http.request.method", text("_OTHER"));
+            self.put("http.request.method_original", text(method));
+        }
         if attempt > 1 {
             self.put("http.request.resend_count", number(attempt - 1));
         }

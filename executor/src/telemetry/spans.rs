@@ -6,12 +6,13 @@
 //! | `acs.agent.trigger` | the guardian's look at the event that started it | `acs.turn` |
 //! | `acs.memory.retrieval` | the guardian's look at what is remembered for its inputs | `acs.turn` |
 //! | `a2s.sequence`, `a2s.parallel`, `a2s.condition`, `a2s.capability`, `a2s.for_each` | a step that has steps or iterations | the step around it |
-//! | `gen_ai.tool.call` | a task step, or an iteration of one | the step around it |
-//! | `gen_ai.tool.result` | the guardian's look at a result | its `gen_ai.tool.call` |
-//! | `GET`, `POST`, … | one request to a service (HTTP semantic conventions) | its `gen_ai.tool.call` |
+//! | `execute_tool {tool}` | a task step, or an iteration of one (GenAI semantic conventions) | the step around it |
+//! | `acs.tool.result` | the guardian's look at a result | its `execute_tool` |
+//! | `GET`, `POST`, … | one request to a service (HTTP semantic conventions) | its `execute_tool` |
 //!
-//! Names that begin with `acs` and `gen_ai` are those of the Agent Control Standard's mapping to
-//! OpenTelemetry (v0.1.0, `trace/otel-mapping.json`); a decision is a span event `acs.decision`.
+//! Spans and attributes follow OpenTelemetry's semantic conventions where these have one. Names that
+//! begin with `acs` are those of the Agent Control Standard's mapping to OpenTelemetry (v0.1.0,
+//! `trace/otel-mapping.json`); a decision is a span event `acs.decision`.
 //! Of an address, what the query says is left out; of an error, all but its code. Why a guardian did
 //! not simply allow is told in its own words (`acs.reasoning`), as the journal has them.
 //!
@@ -31,11 +32,15 @@ use super::context::RunTrace;
 use super::span::{Attributes, Span, SpanKind, Value, number, short, text};
 use super::steps::Steps;
 use crate::error::Kind;
-use crate::gate::tool_id;
+use crate::gate::{agent, tool_id};
 
 use alone::span_about;
 pub(crate) use alone::trace_aside;
 
+/// The operation of a task step (GenAI semantic conventions).
+const EXECUTE_TOOL: &str = "execute_tool";
+/// The span of the guardian's look at a result.
+const TOOL_RESULT: &str = "acs.tool.result";
 /// Who decides when nobody guards.
 const OFF: &str = "off";
 
@@ -72,6 +77,7 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
         ("acs.turn.id", text(&first.run)),
         ("acs.turn.triggered_by", text("agent_loop")),
         ("acs.session.id", text(session)),
+        ("gen_ai.conversation.id", text(session)),
     ];
     if let Some(principal) = principal {
         root.name_principal(principal);
@@ -139,8 +145,9 @@ impl<'e> Folding<'e> {
             EventKind::ItemsTaken { step, items } => {
                 let Some(open) = self.steps.get(step) else { return };
                 let span = &mut self.spans[open.span];
-                // It calls nothing itself; its iterations do.
+                // It calls no tool itself; its iterations do.
                 "a2s.for_each".clone_into(&mut span.name);
+                span.attributes.retain(|(name, _)| !name.starts_with("gen_ai."));
                 span.put("a2s.items", number(*items));
             }
             EventKind::BranchTaken { step, value } => {
@@ -314,8 +321,10 @@ impl<'e> Folding<'e> {
         }
         let around = self.steps.around(path).map_or(0, |(_, step)| step.kept.span);
         let (parent, document) = (self.spans[around].id, self.steps.document_of(path));
+        let tool = tool_id(&document.name, path);
+        let calls = format!("{EXECUTE_TOOL} {tool}");
         let name = match kind {
-            "task" => "gen_ai.tool.call",
+            "task" => calls.as_str(),
             "capability" => "a2s.capability",
             "sequence" => "a2s.sequence",
             "parallel" => "a2s.parallel",
@@ -325,8 +334,11 @@ impl<'e> Folding<'e> {
         let mut span = Span::new(self.context.step(path), Some(parent), name, at);
         span.put("a2s.step", text(path));
         if kind == "task" {
-            span.put("gen_ai.operation.name", text("execute_tool"));
-            span.put("gen_ai.tool.name", text(&tool_id(&document.name, path)));
+            span.put("gen_ai.operation.name", text(EXECUTE_TOOL));
+            span.put("gen_ai.tool.name", text(&tool));
+            // A tool that calls services of others for the agent.
+            span.put("gen_ai.tool.type", text("extension"));
+            span.put("gen_ai.agent.name", text(&agent().name));
             span.put("acs.capability", text(&document.name));
             span.put("acs.tool.version", text(&document.version));
         }
@@ -351,7 +363,7 @@ impl<'e> Folding<'e> {
             let begin = open.answered.unwrap_or(at);
             let parent = Some(self.spans[open.span].id);
             let id = self.context.result(path);
-            let mut span = Span::new(id, parent, "gen_ai.tool.result", begin);
+            let mut span = Span::new(id, parent, TOOL_RESULT, begin);
             let call = &self.spans[open.span].attributes;
             let name = call.iter().find(|(name, _)| *name == "gen_ai.tool.name");
             span.attributes.extend(name.cloned());

@@ -165,22 +165,22 @@ async fn a_receiver_gets_the_tree_and_services_are_told_their_places_in_it() {
     assert_eq!(
         arrows(&spans),
         [
-            "GET < gen_ai.tool.call busy",
-            "GET < gen_ai.tool.call busy",
-            "GET < gen_ai.tool.call each[0]",
-            "GET < gen_ai.tool.call each[1]",
-            "GET < gen_ai.tool.call use/get",
+            "GET < execute_tool Inner.get use/get",
+            "GET < execute_tool Outer.busy busy",
+            "GET < execute_tool Outer.busy busy",
+            "GET < execute_tool Outer.each each[0]",
+            "GET < execute_tool Outer.each each[1]",
             "a2s.capability use < acs.turn",
             "a2s.for_each each < acs.turn",
+            "acs.tool.result < execute_tool Inner.get use/get",
+            "acs.tool.result < execute_tool Outer.busy busy",
+            "acs.tool.result < execute_tool Outer.each each[0]",
+            "acs.tool.result < execute_tool Outer.each each[1]",
             "acs.turn < ",
-            "gen_ai.tool.call busy < acs.turn",
-            "gen_ai.tool.call each[0] < a2s.for_each each",
-            "gen_ai.tool.call each[1] < a2s.for_each each",
-            "gen_ai.tool.call use/get < a2s.capability use",
-            "gen_ai.tool.result < gen_ai.tool.call busy",
-            "gen_ai.tool.result < gen_ai.tool.call each[0]",
-            "gen_ai.tool.result < gen_ai.tool.call each[1]",
-            "gen_ai.tool.result < gen_ai.tool.call use/get",
+            "execute_tool Inner.get use/get < a2s.capability use",
+            "execute_tool Outer.busy busy < acs.turn",
+            "execute_tool Outer.each each[0] < a2s.for_each each",
+            "execute_tool Outer.each each[1] < a2s.for_each each",
         ]
     );
     assert!(spans.iter().all(|span| hex(&span.trace_id) == run.id.simple().to_string()));
@@ -188,7 +188,8 @@ async fn a_receiver_gets_the_tree_and_services_are_told_their_places_in_it() {
     told.sort();
     assert_eq!(told, parents(&spans));
     // The guardian is asked on behalf of steps.
-    let steps: Vec<_> = spans.iter().filter(|span| span.name == "gen_ai.tool.call").collect();
+    let steps: Vec<_> =
+        spans.iter().filter(|span| span.name.starts_with("execute_tool ")).collect();
     for trace in world.guardian.traces() {
         let trace = trace.unwrap();
         assert!(steps.iter().any(|span| trace.contains(&hex(&span.span_id))), "{trace}");
@@ -235,11 +236,11 @@ async fn the_trace_of_a_caller_goes_on_behind_a_crash() {
     assert_eq!(
         arrows(&spans),
         [
-            "GET < gen_ai.tool.call a",
-            "GET < gen_ai.tool.call a",
+            "GET < execute_tool Held.a a",
+            "GET < execute_tool Held.a a",
+            "acs.tool.result < execute_tool Held.a a",
             "acs.turn < 00f067aa0ba902b7",
-            "gen_ai.tool.call a < acs.turn",
-            "gen_ai.tool.result < gen_ai.tool.call a",
+            "execute_tool Held.a a < acs.turn",
         ]
     );
     let mut told = heard(&world, "traceparent");
@@ -397,7 +398,7 @@ async fn spans_tell_names_and_codes_and_never_values() {
     let spans = collector.spans();
     let told = format!("{spans:?}");
     assert!(!told.contains("plain words"), "{told}");
-    let call = spans.iter().find(|span| span.name == "gen_ai.tool.call").unwrap();
+    let call = spans.iter().find(|span| span.name.starts_with("execute_tool ")).unwrap();
     let status = call.status.as_ref().unwrap();
     let code = Kind::GuardianDeniedRequest.code().id;
     assert_eq!((status.code, status.message.as_str()), (2, code));

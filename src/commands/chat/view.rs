@@ -7,7 +7,7 @@ use a2s::api::{
     PassedOver, Pin, PlanAnswer, PlannedStep, PlannedStepKind,
 };
 
-use crate::commands::run::shown;
+use crate::commands::run::{approve, shown};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, WARN, plain, shorten};
 
 /// How wide the frame of a session is, in columns.
@@ -228,6 +228,14 @@ impl View {
                 let text = format!("{WARN}again in {pause_ms} ms{WARN:#}: {}", plain(reason));
                 self.note(step, text);
                 Vec::new()
+            }
+            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+                let command = approve(id, *expires_at);
+                let text = format!(
+                    "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval: {command}",
+                    plain(step)
+                );
+                vec![self.say(&text)]
             }
             EventKind::StepFinished { step, outputs, duration_ms } => {
                 let Some(mut told) = self.steps.remove(step) else { return Vec::new() };

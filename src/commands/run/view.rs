@@ -200,7 +200,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
 }
 
 /// The command that approves, and until when it can.
-pub(super) fn approve(id: &str, expires_at: Option<jiff::Timestamp>) -> String {
+pub(crate) fn approve(id: &str, expires_at: Option<jiff::Timestamp>) -> String {
     let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
     format!("`a2s guardian approve {}`{until}", plain(id))
 }

@@ -17,15 +17,21 @@ fn transcript(world: &World, requests: &[Value]) -> String {
 }
 
 #[test]
-fn the_card_lists_what_is_published() {
+fn the_card_lists_what_is_published_in_the_notation_that_is_asked_for() {
     let world = world(&[]);
-    let (status, card) = http::get(&format!("{}.well-known/agent-card.json", world.url()), &[]);
-    assert_eq!(status, 200);
-    let mut card: Value = serde_json::from_str(&card).unwrap();
-    let skills = card["skills"].take();
-    let breeds = skills.as_array().unwrap().iter().find(|skill| skill["id"] == "ListDogBreeds");
-    card["skills"] = json!([breeds]);
-    insta::assert_snapshot!(redact(&serde_json::to_string_pretty(&card).unwrap()));
+    let url = format!("{}.well-known/agent-card.json", world.url());
+    for (name, headers) in [("0.3", &[][..]), ("1.0", &[("a2a-version", "1.0")])] {
+        let (status, card) = http::get(&url, headers);
+        assert_eq!(status, 200);
+        let mut card: Value = serde_json::from_str(&card).unwrap();
+        let skills = card["skills"].take();
+        let breeds = skills.as_array().unwrap().iter().find(|skill| skill["id"] == "ListDogBreeds");
+        card["skills"] = json!([breeds]);
+        let card = redact(&serde_json::to_string_pretty(&card).unwrap());
+        insta::assert_snapshot!(format!("card_of_{name}"), card);
+    }
+    let (status, problem) = http::get(&url, &[("a2a-version", "2.0")]);
+    assert_eq!(status, 400, "{problem}");
 }
 
 #[test]
@@ -90,9 +96,30 @@ fn a_question_is_answered_in_its_task_and_in_no_other() {
     parts.push(json!({"data": {"inputs": {"message": "Named"}}}));
     let asks = call(&world, "SendMessage", &answer)["result"]["task"].take();
     assert_eq!(asks["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asks}");
+    // No inputs say yes to it.
+    let mut nothing = answer.clone();
+    nothing["message"]["parts"].as_array_mut().unwrap().remove(0);
+    assert_eq!(call(&world, "SendMessage", &nothing)["error"]["code"], -32602);
     let mut yes = new("yes");
     yes["message"]["taskId"] = task["id"].clone();
     let done = call(&world, "SendMessage", &yes)["result"]["task"].take();
+    assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
+
+    // And needs no words for it, neither for the wish nor for the yes.
+    let said = |data: &Value, task: Option<&Value>| {
+        let mut message = new("");
+        message["message"]["parts"] = json!([{ "data": data }]);
+        if let Some(task) = task {
+            message["message"]["taskId"] = task["id"].clone();
+        }
+        call(&world, "SendMessage", &message)["result"]["task"].take()
+    };
+    let task = said(&json!({"text": "tweet the weather in Paris"}), None);
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{task}");
+    let asks = said(&json!({"inputs": {"message": "Wordless"}}), Some(&task));
+    let actions = &asks["status"]["message"]["parts"][1]["data"]["actions"];
+    assert_eq!(actions[0]["inputs"]["message"], "Wordless", "{asks}");
+    let done = said(&json!({"text": "yes"}), Some(&task));
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
 }
 

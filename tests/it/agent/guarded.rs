@@ -126,3 +126,26 @@ fn reply(world: &World, message: &str, query: &str) -> Value {
     let (_, text) = send("POST", &url, &[("authorization", &token)], Some(body.to_string()));
     serde_json::from_str(&text).unwrap()
 }
+
+/// A conversation reports the approval that a run waits for, with the command, as `a2s run` does.
+#[test]
+fn a_run_that_waits_for_an_approval_names_the_command() {
+    let world = world(
+        "  - {id: jokes, on: toolCallRequest, tool: GetJoke.*, decision: approve, message: Jokes need a person.}\n",
+    );
+    let ran = world.a2s(&["chat", "tell me a joke"]).exits(1);
+    let approvals = world.a2s(&["guardian", "approvals", "--json"]).exits(0).one();
+    let id = approvals["approvals"][0]["id"].as_str().unwrap();
+    let line = ran.stdout.lines().find(|line| line.contains("[APPROVAL]")).unwrap();
+    assert!(line.contains(&format!("waits for approval: `a2s guardian approve {id}`")), "{line}");
+    let turn = Turn::take(&world, "tell me a joke", &[]);
+    let answer = turn.answer();
+    assert_eq!(answer["status"], "waiting", "{answer}");
+    let run = &answer["runs"][0];
+    let id = run["approvals"][0]["id"].as_str().unwrap();
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains(&format!("`a2s guardian approve {id}`")), "{message}");
+    assert!(message.contains(run["id"].as_str().unwrap()), "{message}");
+    assert_eq!(turn.all("passed_over"), [&Value::Null; 0], "it may go on yet");
+    assert_eq!(jokes(&world), 0);
+}

@@ -1,16 +1,18 @@
 //! A server with the tools, resources and prompts that the conformance suite has scenarios for,
 //! behind the transport of ours.
 
+mod rounds;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ElicitRequestParams, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, ListPromptsResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, Prompt,
-    ReadResourceRequestParams, ReadResourceResponse, Resource, ServerCapabilities, ServerConfig,
-    SubscribeRequestParams, Tool, UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities,
+    ElicitRequestParams, ErrorData, GetPromptRequestParams, GetPromptResponse, ListPromptsResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -43,10 +45,24 @@ const TOOLS: [&str; 9] = [
     "test_elicitation_sep1034_defaults",
 ];
 const ENUMS: &str = "test_elicitation_sep1330_enums";
+/// It needs sampling, and says so to a client without.
+const NEEDY: &str = "test_missing_capability";
+/// A call with a stream that asks nothing on it.
+const STREAMING: &str = "test_streaming_elicitation";
+/// A call that could log.
+const LOGGING: &str = "test_logging_tool";
+/// A tool whose schema has what the newest JSON Schema has.
+const SCHEMA: &str = "json_schema_2020_12_tool";
 
 /// JSON as the type that the server gives.
 fn of<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
+}
+
+/// A result that is complete, which answers of 2026-07-28 say.
+fn complete<T: DeserializeOwned>(mut value: Value) -> T {
+    value["resultType"] = json!("complete");
+    of(value)
 }
 
 fn text(text: &str) -> Value {
@@ -127,6 +143,36 @@ fn form(tool: &str) -> Option<Value> {
     Some(json!({"type": "object", "properties": properties, "required": []}))
 }
 
+/// The schema of the suite for keywords of JSON Schema 2020-12.
+fn newest() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            },
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {
+            "properties": {"contactMethod": {"const": "phone"}},
+            "required": ["contactMethod"],
+        },
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    })
+}
+
 impl ServerHandler for Everything {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(
@@ -146,9 +192,12 @@ impl ServerHandler for Everything {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = rmcp::model::JsonObject::from_iter([("type".to_owned(), json!("object"))]);
-        let tools = TOOLS.into_iter().chain([ENUMS]);
+        let tools = TOOLS.into_iter().chain([ENUMS, NEEDY, STREAMING, LOGGING]);
+        let tools = tools.chain(rounds::TOOLS);
         let tools = tools.map(|name| Tool::new(name, format!("Tests {name}"), schema.clone()));
-        Ok(ListToolsResult::with_all_items(tools.collect()))
+        let newest =
+            Tool::new(SCHEMA, "Tests JSON Schema", of::<rmcp::model::JsonObject>(newest()));
+        Ok(ListToolsResult::with_all_items(tools.chain([newest]).collect()))
     }
 
     async fn call_tool(
@@ -156,9 +205,19 @@ impl ServerHandler for Everything {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if rounds::TOOLS.contains(&&*request.name) {
+            return rounds::call(&request, &context);
+        }
         let tool = &*request.name;
+        if tool == NEEDY {
+            let needed: ClientCapabilities = of(json!({"sampling": {}}));
+            return Err(ErrorData::missing_required_client_capability(needed));
+        }
+        if !TOOLS.contains(&tool) && ![ENUMS, STREAMING, LOGGING, SCHEMA].contains(&tool) {
+            return Err(ErrorData::invalid_params("there is no such tool", None));
+        }
         if let Some(content) = content(tool) {
-            return Ok(of::<CallToolResult>(json!({ "content": content })).into());
+            return Ok(complete::<CallToolResult>(json!({ "content": content })).into());
         }
         if let Some(form) = form(tool) {
             let message = request.arguments.and_then(|arguments| arguments.get("message").cloned());
@@ -173,11 +232,11 @@ impl ServerHandler for Everything {
                 answer["content"]
             );
             let words = [text(&format!("Elicitation completed: {words}"))];
-            return Ok(of::<CallToolResult>(json!({ "content": words })).into());
+            return Ok(complete::<CallToolResult>(json!({ "content": words })).into());
         }
         if tool == "test_error_handling" {
             let words = [text("This tool intentionally returns an error for testing")];
-            let result: CallToolResult = of(json!({"isError": true, "content": words}));
+            let result: CallToolResult = complete(json!({"isError": true, "content": words}));
             return Ok(result.into());
         }
         if let Some(token) = context.meta.get_progress_token() {
@@ -186,7 +245,7 @@ impl ServerHandler for Everything {
                 context.peer.notify_progress(progress.with_total(100.0)).await.unwrap();
             }
         }
-        Ok(of::<CallToolResult>(json!({"content": [text("done")]})).into())
+        Ok(complete::<CallToolResult>(json!({"content": [text("done")]})).into())
     }
 
     async fn list_resources(
@@ -212,14 +271,17 @@ impl ServerHandler for Everything {
                 "text": "This is the content of the static text resource.",
             }),
             other => {
-                let id =
-                    other.strip_prefix("test://template/").unwrap().strip_suffix("/data").unwrap();
+                let id = other.strip_prefix("test://template/");
+                let id = id.and_then(|rest| rest.strip_suffix("/data")).ok_or_else(|| {
+                    ErrorData::resource_not_found("there is none", Some(json!({ "uri": uri })))
+                })?;
                 let data = format!("Data for ID: {id}");
                 let text = json!({"id": id, "templateTest": true, "data": data}).to_string();
                 json!({"uri": uri, "mimeType": "application/json", "text": text})
             }
         };
-        Ok(of::<rmcp::model::ReadResourceResult>(json!({"contents": [contents]})).into())
+        let read = json!({"contents": [contents], "ttlMs": 0, "cacheScope": "private"});
+        Ok(complete::<rmcp::model::ReadResourceResult>(read).into())
     }
 
     async fn subscribe(
@@ -238,12 +300,23 @@ impl ServerHandler for Everything {
         Ok(())
     }
 
+    /// Nothing that it lists ever changes.
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::default())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        context.cancelled().await;
+        Ok(())
+    }
+
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let names = [
+            rounds::PROMPT,
             "test_simple_prompt",
             "test_prompt_with_arguments",
             "test_prompt_with_embedded_resource",
@@ -258,6 +331,9 @@ impl ServerHandler for Everything {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        if request.name == rounds::PROMPT {
+            return rounds::prompt(&request);
+        }
         let given = json!(request.arguments);
         let content = match request.name.as_str() {
             "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
@@ -278,6 +354,6 @@ impl ServerHandler for Everything {
             .into_iter()
             .map(|content| json!({"role": "user", "content": content}))
             .collect();
-        Ok(of::<rmcp::model::GetPromptResult>(json!({ "messages": messages })).into())
+        Ok(complete::<rmcp::model::GetPromptResult>(json!({ "messages": messages })).into())
     }
 }

@@ -14,6 +14,46 @@ fn other_digest() -> String {
     format!("sha256:{}", "0".repeat(64))
 }
 
+/// Parameters that a method cannot use are -32602, and only methods that there are none of -32601. What
+/// a model can correct, the arguments of a tool, is a result.
+#[test]
+fn bad_parameters_are_told_from_unknown_methods() {
+    let world = World::up(&[]);
+    let (url, token) = (world.url().to_owned(), world.token());
+    let argument = json!({"name": "goal", "value": "d"});
+    let of_prompt = |name: &str| json!({"type": "ref/prompt", "name": name});
+    let of_template = json!({"type": "ref/resource", "uri": "test://nothing/{id}"});
+    let cases = [
+        ("tools/call", json!({"name": "rm -rf /"}), -32602),
+        ("tools/call", json!({"name": 7}), -32602),
+        ("tools/call", json!({"name": "search_capabilities", "arguments": ["dogs"]}), -32602),
+        ("tools/list", json!({"cursor": "4711"}), -32602),
+        ("prompts/list", json!({"cursor": "4711"}), -32602),
+        ("resources/templates/list", json!({"cursor": "4711"}), -32602),
+        ("resources/list", json!({"cursor": "not a name"}), -32602),
+        ("resources/read", json!({"uri": 7}), -32602),
+        ("prompts/get", json!({"name": "nothing"}), -32602),
+        ("prompts/get", json!({"name": "use_capabilities", "arguments": {}}), -32602),
+        ("completion/complete", json!({"ref": of_prompt("nothing"), "argument": argument}), -32602),
+        ("completion/complete", json!({"ref": of_template, "argument": argument}), -32602),
+        ("completion/complete", json!({"ref": {"type": "ref/x"}, "argument": argument}), -32602),
+        ("tools/teleport", json!({}), -32601),
+        ("logging/setLevel", json!({"level": "info"}), -32601),
+        // Before 2026-07-28, a resource that is not found has a code of its own.
+        ("resources/read", json!({"uri": "a2s://capabilities/Nothing@1.0.0"}), -32002),
+    ];
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        for (id, (method, params, code)) in (2..).zip(cases) {
+            let answer = client.ask(id, method, params.clone()).await.answer;
+            assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
+        }
+        let known = json!({"ref": of_prompt("use_capabilities"), "argument": argument});
+        let answer = client.ask(1, "completion/complete", known).await.answer;
+        assert!(answer["result"]["completion"].is_object(), "{answer}");
+    });
+}
+
 #[test]
 fn what_a_caller_sends_is_bounded_and_mistakes_are_told_to_the_model() {
     let world = World::up(&[]);

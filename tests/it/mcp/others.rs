@@ -131,35 +131,64 @@ fn the_inspector_lists_finds_and_runs_over_both_transports() {
     }
 }
 
-/// Runs the conformance suite against a server; scenarios that `expected` names may fail, and have
-/// to.
-fn conform(npm: &Path, folder: &Path, url: &str, expected: &str) {
+/// The revisions of the protocol whose requirements the suite knows.
+const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+
+/// Runs all that a revision requires against a server; what `expected` names may fail, and has to.
+fn conform(npm: &Path, folder: &Path, url: &str, revision: &str, expected: &str) {
     let node = npm.join("node_modules/node/bin/node");
     let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
-    let printed = printed(
-        Command::new(node)
-            .arg(suite)
-            .current_dir(folder)
-            .args(["server", "--url", url, "--expected-failures"])
-            .arg(root().join("tests/it/mcp").join(expected)),
-    );
-    assert!(printed.contains("=== SUMMARY ==="), "{printed}");
+    let results = folder.join(revision);
+    let output = Command::new(node)
+        .arg(suite)
+        .current_dir(folder)
+        .args(["server", "--url", url, "--requirements", revision, "--expected-failures"])
+        .arg(root().join("tests/it/mcp").join(expected))
+        .arg("-o")
+        .arg(&results)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let summary = printed.split_once("=== SUMMARY ===").map_or(&*printed, |(_, summary)| summary);
+    assert!(output.status.success(), "{revision}: {summary}\n{}", failures(&results));
+}
+
+/// What the suite found wrong, a line for each check.
+fn failures(results: &Path) -> String {
+    let mut lines = Vec::new();
+    for folder in std::fs::read_dir(results).into_iter().flatten().flatten() {
+        let Ok(text) = std::fs::read(folder.path().join("checks.json")) else { continue };
+        let checks: Vec<Value> = serde_json::from_slice(&text).unwrap_or_default();
+        let name = folder.file_name();
+        for check in checks.iter().filter(|check| check["status"] == "FAILURE") {
+            let (id, why) = (&check["id"], &check["errorMessage"]);
+            lines.push(format!("{} {id}: {why}", name.to_string_lossy()));
+        }
+    }
+    lines.sort();
+    lines.join("\n")
 }
 
 /// `a2s up` has no tools, resources and prompts of the suite: a server that has them shows that the
-/// transport carries whatever the suite asks for.
+/// transport carries whatever a revision requires, but for features that `a2s up` does not offer.
 #[test]
-fn the_transport_passes_what_the_suite_has_tools_of_its_own_for() {
+fn the_transport_passes_what_each_revision_requires() {
     let Some(npm) = npm() else { return };
     let folder = tempfile::TempDir::new().unwrap();
     // The suite shows no token and ends no session.
     let limits = Limits { of_anonymous: 256, ..Limits::default() };
-    conform(&npm, folder.path(), &everything::serve(limits), "transport.yaml");
+    let url = everything::serve(limits);
+    for revision in REVISIONS {
+        conform(&npm, folder.path(), &url, revision, "conformance.yaml");
+    }
 }
 
 #[test]
-fn the_conformance_suite_finds_no_fault_beyond_those_that_are_explained() {
+fn a2s_up_passes_all_that_needs_no_tools_of_the_suite() {
     let Some(npm) = npm() else { return };
     let world = World::up(&["--mcp-anonymous-sessions", "256"]);
-    conform(&npm, world.folder(), &format!("{}mcp", world.url()), "conformance.yaml");
+    let url = format!("{}mcp", world.url());
+    for revision in REVISIONS {
+        conform(&npm, world.folder(), &url, revision, "fixtures.yaml");
+    }
 }

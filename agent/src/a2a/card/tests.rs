@@ -26,8 +26,12 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
     old["deprecated"] = json!({"successor": "ListCats@^2", "message": "no\nmore dogs"});
     let skills = [summary, old].map(|summary| serde_json::from_value(summary).unwrap());
     let endpoint: Url = "http://agent.test/a2a".parse().unwrap();
-    let card = write(&endpoint, &skills, true);
-    check(&card, Ok(("http://agent.test/a2a", Version::V1_0)));
+    // A reader of the newest version finds its interface on the card of the older one as well.
+    for version in [Version::V0_3, Version::V1_0] {
+        let card = write(&endpoint, &skills, true, version);
+        check(&card, Ok(("http://agent.test/a2a", Version::V1_0)));
+    }
+    let card = write(&endpoint, &skills, true, Version::V1_0);
     let read = Card::read(&card, &origin()).unwrap();
     assert!(read.streaming && read.description.contains("more than is listed"), "{read:?}");
     assert_eq!(read.skills[0].name, "List Dog Breeds");
@@ -35,6 +39,25 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
     let told = [&read.skills[0], &read.skills[1]].map(|skill| skill.description.as_str());
     let deprecated = "[deprecated; use ListCats@^2 instead: no more dogs] List dog breeds";
     assert_eq!(told, ["List dog breeds", deprecated]);
+}
+
+/// Strict readers of one notation refuse the words of the other.
+#[test]
+fn a_card_has_one_notation() {
+    let endpoint: Url = "http://agent.test/a2a".parse().unwrap();
+    let old = write(&endpoint, &[], false, Version::V0_3);
+    let token = &old["securitySchemes"]["token"];
+    assert_eq!((&token["type"], token.get("httpAuthSecurityScheme")), (&json!("http"), None));
+    assert_eq!(
+        (&old["security"], old.get("securityRequirements")),
+        (&json!([{"token": []}]), None)
+    );
+    let new = write(&endpoint, &[], false, Version::V1_0);
+    let token = new["securitySchemes"]["token"].as_object().unwrap();
+    assert_eq!(token.keys().collect::<Vec<_>>(), ["httpAuthSecurityScheme"]);
+    for name in ["url", "preferredTransport", "protocolVersion", "security"] {
+        assert_eq!(new.get(name), None, "{name}");
+    }
 }
 
 #[test]

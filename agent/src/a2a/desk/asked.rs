@@ -3,6 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::list::Wanted;
 use super::no_task;
 use crate::a2a::model::{Message, Role};
 use crate::a2a::rpc::{Call, Fault, Kind, Method, Object};
@@ -16,6 +17,7 @@ use crate::guard::Hidden;
 pub(super) enum Asked {
     Message(Box<Incoming>),
     Task { id: Uuid, history: Option<usize> },
+    List(Wanted),
     Cancel { id: Uuid },
     Follow { id: Uuid },
 }
@@ -39,6 +41,7 @@ impl Asked {
         let params = &call.params;
         match call.method {
             Method::Send | Method::Stream => Incoming::read(call).map(Box::new).map(Self::Message),
+            Method::List => Wanted::read(call.version, params).map(Self::List),
             Method::Cancel => Ok(Self::Cancel { id: task_id(params)? }),
             Method::Follow => Ok(Self::Follow { id: task_id(params)? }),
             _ => Ok(Self::Task { id: task_id(params)?, history: history(params)? }),
@@ -98,10 +101,11 @@ impl Incoming {
             return Err(bad(text));
         }
         let task = message.task.as_deref().map(|id| id.parse().map_err(|_| no_task()));
+        let task = task.transpose()?;
         Ok(Self {
-            wish: Wish::read(&message.parts)?,
+            wish: Wish::read(&message.parts, task.is_some())?,
             context: message.context.clone(),
-            task: task.transpose()?,
+            task,
             waits,
             history: history(configuration)?,
             message,
@@ -115,7 +119,7 @@ fn task_id(params: &Object) -> Result<Uuid, Fault> {
     id.parse().map_err(|_| no_task())
 }
 
-fn history(params: &Object) -> Result<Option<usize>, Fault> {
+pub(super) fn history(params: &Object) -> Result<Option<usize>, Fault> {
     match params.get("historyLength") {
         None | Some(Value::Null) => Ok(None),
         Some(length) => match length.as_u64() {
@@ -125,6 +129,6 @@ fn history(params: &Object) -> Result<Option<usize>, Fault> {
     }
 }
 
-fn bad(text: impl Into<String>) -> Fault {
+pub(super) fn bad(text: impl Into<String>) -> Fault {
     Fault::new(Kind::Params, text)
 }

@@ -136,7 +136,12 @@ async fn tasks_are_found_by_the_ids_that_were_given_and_by_no_others() {
         ("tasks/resubscribe", json!({"id": id}), -32004),
         ("message/send", after(said("more")), -32004),
         ("message/stream", after(said("more")), -32004),
-        ("ListTasks", json!({}), -32004),
+        ("ListTasks", json!({"pageSize": 0}), -32602),
+        ("ListTasks", json!({"pageSize": 101}), -32602),
+        ("ListTasks", json!({"pageToken": "4711"}), -32602),
+        ("ListTasks", json!({"status": "completed"}), -32602),
+        ("ListTasks", json!({"historyLength": -1}), -32602),
+        ("ListTasks", json!({"statusTimestampAfter": "yesterday"}), -32602),
         ("tasks/pushNotificationConfig/set", json!({}), -32003),
         ("GetExtendedAgentCard", json!({}), -32007),
     ] {

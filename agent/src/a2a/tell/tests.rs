@@ -26,12 +26,28 @@ fn every_ending_of_a_turn_is_a_state() {
         ("denied", &[], TaskState::Rejected),
         ("denied", &ran[..], TaskState::Failed),
         ("failed", &[], TaskState::Failed),
-        ("waiting", &ran[..], TaskState::Failed),
+        ("waiting", &[], TaskState::AuthRequired),
     ] {
         let ending = Ending::of(&answer(status, runs));
         assert_eq!(ending.state, state, "{status}");
         assert_eq!(ending.parts, [Part::Text("Words.".to_owned())]);
     }
+}
+
+#[test]
+fn a_run_that_waits_travels_with_its_approvals() {
+    let approval = json!({"step": "post", "id": "4711", "guardian": "builtin"});
+    let id = uuid::Uuid::nil();
+    let run = json!({"id": id, "capability": pin(), "status": "waiting", "approvals": [approval]});
+    let ending = Ending::of(&answer("waiting", &[run]));
+    assert_eq!((ending.state, ending.artifacts.len()), (TaskState::AuthRequired, 0));
+    let [Part::Text(_), Part::Data(data)] = &ending.parts[..] else { panic!("{ending:?}") };
+    assert_eq!(*data, json!({"run": id, "capability": pin(), "approvals": [approval]}));
+    // A person has rejected it.
+    let run = json!({"id": id, "capability": pin(), "status": "denied"});
+    let answer = answer("denied", &[run]);
+    assert_eq!(Ending::after_waiting(&answer).state, TaskState::Rejected);
+    assert_eq!(Ending::of(&answer).state, TaskState::Failed);
 }
 
 #[test]
@@ -71,9 +87,16 @@ fn a_question_travels_as_fields_that_a_program_can_read() {
 #[test]
 fn a_wish_is_text_and_inputs_and_nothing_else() {
     let text = |text: &str| Part::Text(text.to_owned());
-    let wish =
-        Wish::read(&[text("a"), Part::Data(json!({"inputs": {"n": 1}})), text("b")]).unwrap();
+    let wish = Wish::read(&[text("a"), Part::Data(json!({"inputs": {"n": 1}})), text("b")], false)
+        .unwrap();
     assert_eq!((wish.text.as_str(), Value::Object(wish.inputs)), ("a\nb", json!({"n": 1})));
+    let data = [Part::Data(json!({"text": "a", "inputs": {"n": 1}}))];
+    let wish = Wish::read(&data, false).unwrap();
+    assert_eq!((wish.text.as_str(), Value::Object(wish.inputs)), ("a", json!({"n": 1})));
+    // What was asked for needs no words.
+    let answer = [Part::Data(json!({"inputs": {"n": 1}}))];
+    assert_eq!(Wish::read(&answer, true).unwrap().text, "");
+    assert_eq!(Wish::read(&answer, false).unwrap_err().kind, Kind::Params);
     for (parts, kind) in [
         (vec![text(" \n")], Kind::Params),
         (vec![text(&"x".repeat(8 * 1024 + 1))], Kind::Params),
@@ -81,8 +104,10 @@ fn a_wish_is_text_and_inputs_and_nothing_else() {
         (vec![text("a"), Part::Data(json!({"inputs": []}))], Kind::ContentType),
         (vec![text("a"), Part::Data(json!({"inputs": {}, "more": 1}))], Kind::ContentType),
         (vec![text("a"), Part::Data(json!("inputs"))], Kind::ContentType),
+        (vec![text("a"), Part::Data(json!({}))], Kind::ContentType),
+        (vec![Part::Data(json!({"text": 1}))], Kind::ContentType),
         (vec![text("a"), Part::File], Kind::ContentType),
     ] {
-        assert_eq!(Wish::read(&parts).unwrap_err().kind, kind, "{parts:?}");
+        assert_eq!(Wish::read(&parts, false).unwrap_err().kind, kind, "{parts:?}");
     }
 }

@@ -90,17 +90,23 @@ impl Version {
         })
     }
 
-    fn read_status(self, value: Option<&Value>) -> Result<Status, String> {
-        let members = object(value.unwrap_or(&Value::Null), "a status")?;
-        let name = members.get("state").and_then(Value::as_str).unwrap_or_default();
+    /// The state of a name.
+    pub(crate) fn read_state(self, name: &str) -> Option<TaskState> {
         let state = STATES.iter().find(|(_, old, new)| match self {
             Self::V0_3 => *old == name,
             Self::V1_0 => *new == name,
         });
+        state.map(|(state, ..)| *state)
+    }
+
+    fn read_status(self, value: Option<&Value>) -> Result<Status, String> {
+        let members = object(value.unwrap_or(&Value::Null), "a status")?;
+        let name = members.get("state").and_then(Value::as_str).unwrap_or_default();
+        let state = self.read_state(name);
         let message = members.get("message").filter(|message| !message.is_null());
         let timestamp = members.get("timestamp").and_then(Value::as_str);
         Ok(Status {
-            state: state.map_or(TaskState::Unknown, |(state, ..)| *state),
+            state: state.unwrap_or(TaskState::Unknown),
             message: message.map(|message| self.read_message(message)).transpose()?,
             timestamp: timestamp.and_then(|timestamp| timestamp.parse().ok()),
         })

@@ -13,6 +13,8 @@ pub(super) struct Breaker {
     threshold: u32,
     pause: Duration,
     failures: u32,
+    /// Whether the host was reached at any of these failures.
+    reached: bool,
     state: State,
 }
 
@@ -34,13 +36,15 @@ pub(in crate::outbound) enum Health {
     Good,
     /// It does not.
     Bad,
+    /// No connection came up: that may be due to this machine as well.
+    Unreachable,
     /// It tells nothing: no connection was tried, or the request was given up.
     Unknown,
 }
 
 impl Breaker {
     pub(super) fn new(threshold: u32, pause: Duration) -> Self {
-        Self { threshold, pause, failures: 0, state: State::Closed }
+        Self { threshold, pause, failures: 0, reached: false, state: State::Closed }
     }
 
     pub(super) fn state(&self) -> State {
@@ -50,6 +54,11 @@ impl Breaker {
     /// Failures since the last success.
     pub(super) fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// Whether there were failures, and the host was reached at none of them.
+    pub(super) fn is_unreachable(&self) -> bool {
+        0 < self.failures && !self.reached
     }
 
     /// Whether a request would be let through.
@@ -81,10 +90,12 @@ impl Breaker {
         match (health, self.state) {
             (Health::Good, _) => {
                 self.failures = 0;
+                self.reached = false;
                 self.state = State::Closed;
             }
-            (Health::Bad, state) => {
+            (Health::Bad | Health::Unreachable, state) => {
                 self.failures = self.failures.saturating_add(1);
+                self.reached |= health == Health::Bad;
                 let is_enough = self.threshold != 0 && self.threshold <= self.failures;
                 // One that was let through before it opened does not make the pause longer.
                 if is_enough && !matches!(state, State::Open(_)) {
@@ -125,6 +136,22 @@ mod tests {
         breaker.settle(Health::Bad, at);
         breaker.settle(Health::Unknown, at);
         assert_eq!((breaker.check(at), breaker.failures()), (Ok(()), 1));
+    }
+
+    #[test]
+    fn a_host_is_unreachable_while_no_failure_has_reached_it() {
+        let at = Instant::now();
+        let mut breaker = Breaker::new(2, PAUSE);
+        assert!(!breaker.is_unreachable(), "nothing has failed");
+        breaker.settle(Health::Unreachable, at);
+        breaker.settle(Health::Unreachable, at);
+        assert_eq!((breaker.check(at), breaker.is_unreachable()), (Err(PAUSE), true));
+        breaker.settle(Health::Bad, at + PAUSE);
+        breaker.settle(Health::Unreachable, at + PAUSE);
+        assert!(!breaker.is_unreachable());
+        breaker.settle(Health::Good, at + PAUSE);
+        breaker.settle(Health::Unreachable, at + PAUSE);
+        assert!(breaker.is_unreachable(), "a success begins anew");
     }
 
     #[test]

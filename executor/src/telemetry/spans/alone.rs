@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::super::aside::{Aside, Matter};
 use super::super::context::{RunTrace, SpanId};
 use super::super::span::{Span, Value, number, text};
-use super::{Trace, told};
+use super::{TOOL_RESULT, Trace, told};
 use crate::gate::agent;
 
 /// The store of what is remembered for inputs.
@@ -50,7 +50,7 @@ pub(super) fn span_about<'d>(
             "acs.memory.retrieval",
             vec![("acs.memory_store.name", text(MEMORY)), ("acs.results.count", number(*values))],
         ),
-        Matter::Outputs => ("gen_ai.tool.result", vec![("a2s.set_by_person", Value::Truth(true))]),
+        Matter::Outputs => (TOOL_RESULT, vec![("a2s.set_by_person", Value::Truth(true))]),
         Matter::Remembered => (
             "acs.memory.store",
             vec![("acs.memory_store.name", text(MEMORY)), ("acs.operation", text("set"))],

@@ -108,6 +108,11 @@ fn span<'t>(trace: &'t Trace, name: &str) -> &'t Span {
     trace.spans.iter().find(|span| span.name == name).unwrap()
 }
 
+/// The first call of a tool.
+fn call(trace: &Trace) -> &Span {
+    trace.spans.iter().find(|span| span.name.starts_with("execute_tool ")).unwrap()
+}
+
 #[track_caller]
 fn says(span: &Span, expected: &[(&str, serde_json::Value)]) {
     for (name, expected) in expected {
@@ -143,7 +148,7 @@ fn a_session_and_what_is_said_of_messages_belong_to_the_step() {
         decided("ask", "result", "allow"),
         finished("ask"),
     ]);
-    let call = span(&trace, "gen_ai.tool.call");
+    let call = call(&trace);
     let names: Vec<_> = call.events.iter().map(|event| event.name).collect();
     assert_eq!(names, ["acs.decision", "acs.decision", "a2s.session", "a2s.session"]);
     let told = |at: usize, name: &str| {
@@ -153,8 +158,42 @@ fn a_session_and_what_is_said_of_messages_belong_to_the_step() {
     assert!(told(2, "error.type").unwrap().contains("A2S353"));
     assert_eq!(told(2, "mcp.protocol.version"), None);
     assert!(told(3, "mcp.protocol.version").unwrap().contains("2025-11-25"));
-    let result = span(&trace, "gen_ai.tool.result");
+    let result = span(&trace, "acs.tool.result");
     assert_eq!(result.events.len(), 2, "{result:#?}");
+}
+
+/// The stable conventions for HTTP clients.
+#[test]
+fn a_request_is_named_by_its_method_and_says_where_it_goes() {
+    let sent = |method: &str| {
+        let mut value = serde_json::to_value(sending("read", 2)).unwrap();
+        value["method"] = json!(method);
+        let trace = trace([started("read", "task"), kind(value), received("read", 2, 503)]);
+        trace.spans.into_iter().find(|span| span.kind == SpanKind::Client).unwrap()
+    };
+    let known = sent("POST");
+    assert_eq!(known.name, "POST");
+    says(
+        &known,
+        &[
+            ("http.request.method", json!("POST")),
+            ("http.request.resend_count", json!(1)),
+            ("url.full", json!("https://api.example:8443/pay?to=REDACTED&n=REDACTED")),
+            ("server.address", json!("api.example")),
+            ("server.port", json!(8443)),
+            ("http.response.status_code", json!(503)),
+            ("error.type", json!("503")),
+        ],
+    );
+    let other = sent("BREW");
+    assert_eq!(other.name, "HTTP");
+    says(
+        &other,
+        &[
+            ("http.request.method", json!("_OTHER")),
+            ("http.request.method_original", json!("BREW")),
+        ],
+    );
 }
 
 #[test]
@@ -192,18 +231,21 @@ fn a_step_is_a_span_with_its_attempts_and_decisions_below_it() {
         tree(&trace),
         [
             "acs.turn 0-12",
-            "  gen_ai.tool.call pay 1-11 [\"acs.decision\", \"a2s.retry\", \"a2s.retry\"]",
+            "  execute_tool Dogs.pay pay 1-11 [\"acs.decision\", \"a2s.retry\", \"a2s.retry\"]",
             "    POST 3-4 !_OTHER",
             "    POST 5-6 !503",
             "    POST 8-9",
-            "    gen_ai.tool.result 9-11 [\"acs.decision\"]",
+            "    acs.tool.result 9-11 [\"acs.decision\"]",
         ]
     );
-    let call = span(&trace, "gen_ai.tool.call");
+    let call = call(&trace);
     says(
         call,
         &[
+            ("gen_ai.operation.name", json!("execute_tool")),
             ("gen_ai.tool.name", json!("Dogs.pay")),
+            ("gen_ai.tool.type", json!("extension")),
+            ("gen_ai.agent.name", json!("A2S executor")),
             ("acs.capability", json!("Dogs")),
             ("acs.tool.version", json!("1.0.0")),
             ("gen_ai.tool.call.id", json!(uuid::Uuid::nil())),
@@ -221,10 +263,10 @@ fn a_step_is_a_span_with_its_attempts_and_decisions_below_it() {
         ]
     );
     // A plain yes needs no reason.
-    let yes = &span(&trace, "gen_ai.tool.result").events[0].attributes;
+    let yes = &span(&trace, "acs.tool.result").events[0].attributes;
     assert!(!yes.iter().any(|(name, _)| *name == "acs.reasoning"), "{yes:?}");
     says(
-        span(&trace, "gen_ai.tool.result"),
+        span(&trace, "acs.tool.result"),
         &[
             ("gen_ai.tool.name", json!("Dogs.pay")),
             ("acs.exit_status", json!("success")),
@@ -287,12 +329,14 @@ fn steps_stand_below_the_steps_around_them() {
             "  a2s.parallel p 1-17",
             "    a2s.for_each p/a 2-16",
             "    a2s.capability p/b 3-15 [\"a2s.skipped\"]",
-            "      gen_ai.tool.call p/a[0] 5-9",
-            "      gen_ai.tool.call p/b/get 6-14",
-            "      gen_ai.tool.call p/a[1] 7-8 !A2S340",
-            "        gen_ai.tool.call p/a[1]/mend 10-11",
+            "      execute_tool Dogs.a p/a[0] 5-9",
+            "      execute_tool Cats.get p/b/get 6-14",
+            "      execute_tool Dogs.a p/a[1] 7-8 !A2S340",
+            "        execute_tool Dogs.mend p/a[1]/mend 10-11",
         ]
     );
+    // What runs a tool for each item calls none itself.
+    says(&trace.spans[2], &[("gen_ai.operation.name", json!(null)), ("a2s.items", json!(2))]);
     // A tool is named after the capability whose document has it, as the guardian names it.
     says(&trace.spans[5], &[("gen_ai.tool.name", json!("Cats.get"))]);
     says(&trace.spans[4], &[("gen_ai.tool.name", json!("Dogs.a"))]);
@@ -309,7 +353,7 @@ fn a_run_that_is_resumed_goes_on_with_its_trace() {
         tree(&trace),
         [
             "acs.turn 0-7 [\"a2s.resumed\"]",
-            "  gen_ai.tool.call a 1-6",
+            "  execute_tool Dogs.a a 1-6",
             "    POST 2-3 !interrupted",
             "    POST 4-5",
         ]
@@ -332,7 +376,7 @@ fn what_a_person_decides_ends_a_step_that_waited() {
         tree(&trace),
         [
             "acs.turn 0-6 [\"a2s.waiting\", \"a2s.resumed\"]",
-            "  gen_ai.tool.call a 1-4 [\"a2s.resolved\"]",
+            "  execute_tool Dogs.a a 1-4 [\"a2s.resolved\"]",
             "    POST 2-4 !interrupted",
         ]
     );
@@ -347,7 +391,7 @@ fn how_a_tool_ended_is_told_in_the_words_of_the_standard() {
     ] {
         let trace =
             trace([started("a", "task"), decided("a", "result", "deny"), failed("a", error)]);
-        let result = span(&trace, "gen_ai.tool.result");
+        let result = span(&trace, "acs.tool.result");
         says(result, &[("acs.exit_status", json!(status)), ("error.type", json!(error.code().id))]);
     }
 }
@@ -358,7 +402,7 @@ fn a_span_has_so_many_events_and_counts_the_others() {
     let warned = EventKind::Warned { step: "a".to_owned(), warning };
     let many = std::iter::repeat_n(warned, 200);
     let trace = trace([started("a", "task")].into_iter().chain(many));
-    let call = span(&trace, "gen_ai.tool.call");
+    let call = call(&trace);
     assert_eq!((call.events.len(), call.dropped_events), (128, 72));
 }
 

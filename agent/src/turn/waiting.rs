@@ -1,0 +1,225 @@
+//! Runs that wait for a person: the approvals that they wait for, and a later look at one of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use a2s::api::{
+    AgentAnswer, AgentApproval, AgentEvent, AgentRun, AgentStatus, EventKind, PassedOver, Pin, Run,
+    RunStatus,
+};
+use uuid::Uuid;
+
+use super::{Ending, Turn, phrase};
+use crate::agent::{Agent, Source};
+use crate::client::Error as ClientError;
+use crate::error::Error;
+use crate::state::NoState;
+
+/// The status of an answer about a run that is not known.
+const NOT_FOUND: u16 = 404;
+/// The most approvals of one run that an answer lists.
+const MAX_APPROVALS: usize = 100;
+/// How long a look reads the events of a run that waits.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
+/// The approvals that a run waits for, by step, as its events report them.
+#[derive(Debug, Default)]
+pub(super) struct OpenApprovals(BTreeMap<String, AgentApproval>);
+
+impl OpenApprovals {
+    /// The approvals that a run was known to wait for.
+    fn of(run: &AgentRun) -> Self {
+        let by_step = run.approvals.iter().map(|it| (it.step.clone(), it.clone()));
+        Self(by_step.collect())
+    }
+
+    /// Takes the next event of the run.
+    pub(super) fn take(&mut self, event: &EventKind) {
+        match event {
+            // Steps that still need an approval ask for it anew.
+            EventKind::RunResumed {} => self.0.clear(),
+            EventKind::ApprovalRequested { step, guardian, id, expires_at, .. }
+                if self.0.len() < MAX_APPROVALS =>
+            {
+                let approval = AgentApproval {
+                    step: step.clone(),
+                    id: id.clone(),
+                    guardian: guardian.clone(),
+                    expires_at: *expires_at,
+                };
+                self.0.insert(step.clone(), approval);
+            }
+            _ => {}
+        }
+    }
+
+    /// The run, with the approvals that it waits for.
+    pub(super) fn describe(self, run: Run, capability: Pin) -> AgentRun {
+        let Run { id, status, output, error, .. } = run;
+        let waits = status == RunStatus::Waiting;
+        let approvals = if waits { self.0.into_values().collect() } else { Vec::new() };
+        AgentRun { id, capability, status, output, error, approvals }
+    }
+}
+
+/// A turn whose last run waits for a person.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingTurn {
+    session: String,
+    /// The runs before it.
+    done: Vec<AgentRun>,
+    run: AgentRun,
+    /// The capabilities that were to be run after it.
+    not_begun: Vec<Pin>,
+    /// The number of the last event of the run that was read.
+    seen: u64,
+}
+
+/// What a later look at the run finds.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// It waits as before.
+    Waits,
+    /// It waits for something else.
+    WaitsAnew(Box<AgentAnswer>),
+    /// It goes on.
+    GoesOn,
+    /// It has ended.
+    Ended,
+}
+
+impl WaitingTurn {
+    /// The turn that an answer ends, if a run of it waits.
+    pub(crate) fn of(answer: &AgentAnswer) -> Option<Self> {
+        let (run, done) = answer.runs.split_last()?;
+        (answer.status == AgentStatus::Waiting).then(|| Self {
+            session: answer.session.clone(),
+            done: done.to_vec(),
+            run: run.clone(),
+            not_begun: answer.not_begun.clone(),
+            seen: 0,
+        })
+    }
+
+    /// Looks at the run, without waiting for anything.
+    ///
+    /// # Errors
+    /// No executor knows the run, or one that is needed does not answer.
+    pub(crate) async fn look(&mut self, agent: &Agent) -> Result<Look, Error> {
+        let (source, run) = find(agent, self.run.id).await?;
+        match run.status {
+            RunStatus::Waiting => {}
+            RunStatus::Queued | RunStatus::Running => return Ok(Look::GoesOn),
+            status if status.is_final() => return Ok(Look::Ended),
+            _ => return Ok(Look::GoesOn),
+        }
+        let reading = self.read_events(source);
+        // A run that is let go on just now has events until it ends.
+        let Ok(approvals) = tokio::time::timeout(LONGEST_LOOK, reading).await else {
+            return Ok(Look::GoesOn);
+        };
+        let now = approvals?.describe(run, self.run.capability.clone());
+        if now.approvals == self.run.approvals {
+            return Ok(Look::Waits);
+        }
+        self.run = now;
+        let answer = self.clone().answer(agent, &mut |_| {}).await;
+        Ok(Look::WaitsAnew(Box::new(answer)))
+    }
+
+    /// Follows the run until it has ended or waits again, and gives the answer of the turn. When the
+    /// future is dropped, the run goes on.
+    ///
+    /// # Errors
+    /// No executor knows the run, or there is no answer.
+    pub(crate) async fn follow(
+        mut self,
+        agent: &Agent,
+        tell: &mut (dyn FnMut(AgentEvent) + Send),
+    ) -> Result<AgentAnswer, Error> {
+        let (source, _) = find(agent, self.run.id).await?;
+        let approvals = self.read_events(source).await?;
+        let run = source.executor.run(self.run.id).await?;
+        self.run = approvals.describe(run, self.run.capability.clone());
+        Ok(self.answer(agent, tell).await)
+    }
+
+    /// Cancels the run.
+    ///
+    /// # Errors
+    /// No executor knows the run, it is over, or there is no answer.
+    pub(crate) async fn cancel(&self, agent: &Agent) -> Result<(), Error> {
+        let (source, _) = find(agent, self.run.id).await?;
+        source.executor.cancel(self.run.id).await?;
+        Ok(())
+    }
+
+    async fn read_events(&mut self, source: &Source) -> Result<OpenApprovals, ClientError> {
+        let mut approvals = OpenApprovals::of(&self.run);
+        let mut events = source.executor.follow(self.run.id, self.seen);
+        while let Some(event) = events.next().await? {
+            approvals.take(&event.kind);
+            self.seen = event.seq;
+        }
+        Ok(approvals)
+    }
+
+    async fn answer(self, agent: &Agent, tell: &mut (dyn FnMut(AgentEvent) + Send)) -> AgentAnswer {
+        let mut turn = Turn::new(agent, &NoState, tell, self.session);
+        turn.runs = self.done;
+        turn.not_begun = self.not_begun;
+        let ending = turn.end_with(self.run);
+        turn.answer(ending).await
+    }
+}
+
+impl Turn<'_> {
+    /// The end of a turn whose last run has waited for a person.
+    fn end_with(&mut self, run: AgentRun) -> Ending {
+        let (status, message) = match run.status {
+            RunStatus::Succeeded if self.not_begun.is_empty() => {
+                (AgentStatus::Done, phrase::done(std::slice::from_ref(&run)))
+            }
+            RunStatus::Succeeded => {
+                let done = phrase::done(std::slice::from_ref(&run));
+                (AgentStatus::Failed, phrase::not_begun(done, &self.not_begun))
+            }
+            RunStatus::Waiting => (AgentStatus::Waiting, phrase::waits(&run)),
+            RunStatus::Queued | RunStatus::Running => {
+                (AgentStatus::Waiting, phrase::under_way(&run))
+            }
+            RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled => {
+                let error = run.error.as_ref();
+                self.passed_over.push(PassedOver {
+                    capability: run.capability.clone(),
+                    code: error.map(|error| error.code.clone()),
+                    message: error.map_or_else(
+                        || format!("its run ended as {}", run.status.as_str()),
+                        |error| error.message.clone(),
+                    ),
+                    run: Some(run.id),
+                });
+                let is_denied = run.status == RunStatus::Denied;
+                let status = if is_denied { AgentStatus::Denied } else { AgentStatus::Failed };
+                let message = phrase::failed(&self.passed_over, Some(&run));
+                (status, phrase::not_begun(message, &self.not_begun))
+            }
+        };
+        self.runs.push(run);
+        Ending::new(status, message)
+    }
+}
+
+/// A run, and the source whose executor knows it.
+async fn find(agent: &Agent, run: Uuid) -> Result<(&Source, Run), Error> {
+    let mut failure = Error::BadRequest(format!("no executor knows the run {run}"));
+    for source in &agent.sources {
+        match source.executor.run(run).await {
+            Ok(found) => return Ok((source, found)),
+            Err(ClientError::Refused { problem }) if problem.status == NOT_FOUND => {}
+            // An executor that does not answer may be the one that knows it.
+            Err(error) => failure = error.into(),
+        }
+    }
+    Err(failure)
+}
