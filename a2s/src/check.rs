@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code;
-use crate::decode::{Findings, Site};
+use crate::decode::{Findings, Mode, Site};
 use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
 use crate::document::{Action, Block, Capability, OnError, Output, Step};
 use crate::template::Reference;
@@ -54,10 +54,16 @@ fn locals(step: &Step) -> Vec<(&str, &'static str)> {
 }
 
 /// Checks the whole capability, which was read from `root`; errors and warnings go to `findings`.
-pub(crate) fn check_data_flow(capability: &Capability, root: &Node, findings: &mut Findings) {
+pub(crate) fn check_data_flow(
+    capability: &Capability,
+    root: &Node,
+    mode: Mode,
+    findings: &mut Findings,
+) {
     let mut flow = Flow {
         capability,
         root,
+        mode,
         findings,
         setters: BTreeMap::new(),
         order: BTreeMap::new(),
@@ -94,6 +100,7 @@ pub(crate) fn check_data_flow(capability: &Capability, root: &Node, findings: &m
 struct Flow<'c, 'f> {
     capability: &'c Capability,
     root: &'c Node,
+    mode: Mode,
     findings: &'f mut Findings,
     /// The steps that set each variable.
     setters: BTreeMap<&'c str, Vec<&'c Step>>,
@@ -375,26 +382,42 @@ impl<'c> Flow<'c, '_> {
         )
     }
 
-    /// Warns of a variable that no step sets, when its name is close to one that is known.
+    /// Reports a variable that no step sets. A document of a2s 1.1 that declares parameters has to
+    /// declare this one as well before it is published; in others the name has to be close to one
+    /// that is known. A version that was published before is not refused.
     fn doubt(&mut self, reader: Reader<'c>, reference: &'c Reference) {
         let name = reference.variable();
+        let declared = &self.capability.parameters;
+        let is_strict =
+            self.mode != Mode::Final && !declared.is_empty() && self.capability.language.minor > 0;
         let known = self
             .setters
             .keys()
             .copied()
             .chain(self.capability.variables.keys().map(String::as_str))
             .chain(self.inside.iter().copied())
-            .chain(self.capability.parameters.iter().map(|parameter| parameter.name.as_str()))
+            .chain(declared.iter().map(|parameter| parameter.name.as_str()))
             .filter(|known| known.len() >= MIN_LIKELY);
-        let Some(close) = did_you_mean(name, known).filter(|_| name.len() >= MIN_LIKELY) else {
+        let close = did_you_mean(name, known).filter(|_| name.len() >= MIN_LIKELY);
+        if (close.is_none() && !is_strict) || !self.doubted.insert(name) {
             return;
-        };
-        if self.doubted.insert(name) {
-            let Site { path, position } = reader.site(self.root, reference);
-            let message = format!("no step sets `{name}`, so it becomes an input");
-            let hint = format!("Did you mean `{close}`? Else declare `{name}` under `parameters`.");
-            self.findings.warning_with_hint(code::LIKELY_MISSPELT, &path, position, message, hint);
         }
+        let Site { path, position } = reader.site(self.root, reference);
+        let message = if is_strict {
+            format!("no step sets `{name}`, and it is not declared under `parameters`")
+        } else {
+            format!("no step sets `{name}`, so it becomes an input")
+        };
+        let hint = match close {
+            Some(close) => {
+                format!("Did you mean `{close}`? Else declare `{name}` under `parameters`.")
+            }
+            None => format!("Declare `{name}` under `parameters`, or correct the name."),
+        };
+        let found = Diagnostic::error(code::LIKELY_MISSPELT, &path, position, message);
+        let is_refused = is_strict && self.mode == Mode::Publish;
+        let found = if is_refused { found } else { found.into_warning() };
+        self.findings.diagnostics.push(found.with_hint(hint));
     }
 
     /// Two parallel children may not set one name, or a name and a path inside it.

@@ -82,8 +82,8 @@ fn compile_in(source: &[u8], mode: Mode) -> Compilation {
     check_keys(&root, mode, &mut findings);
     let capability = decode_capability(&root, mode, &mut findings);
     if let Some(capability) = &capability {
-        check_data_flow(capability, &root, &mut findings);
-        check_types(capability, &root, &mut findings);
+        check_data_flow(capability, &root, mode, &mut findings);
+        check_types(capability, &root, mode, &mut findings);
     }
     let Findings { mut diagnostics, incomplete, older: _ } = findings;
     for diagnostic in diagnostics.iter_mut() {

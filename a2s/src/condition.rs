@@ -151,6 +151,45 @@ impl Condition {
     }
 }
 
+/// The most combinations of samples that are tried for a condition.
+const MAX_SAMPLES: usize = 256;
+
+impl Condition {
+    /// Why the condition has no outcome for any values of some types: `samples` are one value of
+    /// each type that a reference may have, in the order of the references. None when it has an
+    /// outcome for some of them, or may have one for other values.
+    pub(crate) fn type_error(&self, samples: &[Vec<Value>]) -> Option<String> {
+        let count = samples.iter().try_fold(1_usize, |count, one| count.checked_mul(one.len()))?;
+        if count == 0 || count > MAX_SAMPLES || samples.len() != self.references.len() {
+            return None;
+        }
+        let mut first = None;
+        for number in 0..count {
+            let mut rest = number;
+            let mut context = Context::default();
+            for (index, values) in samples.iter().enumerate() {
+                let value = cel::to_value(WithInts(values.get(rest % values.len())?)).ok()?;
+                rest /= values.len();
+                context.add_variable_from_value(format!("{PREFIX}{index}"), value);
+            }
+            let outcome = stacker::maybe_grow(RED_ZONE, STACK, || self.program.execute(&context));
+            let reason = match outcome {
+                Ok(cel::Value::Bool(_)) => return None,
+                Ok(other) => {
+                    let outcome = format!("{:?}", other.type_of()).to_lowercase();
+                    format!("it gives {outcome}, not true or false")
+                }
+                Err(complaint) if words::is_about_types(&complaint) => {
+                    words::explain(&complaint, &self.source)
+                }
+                Err(_) => return None,
+            };
+            first.get_or_insert(reason);
+        }
+        first.map(|reason| in_own_words(&self.references, &reason))
+    }
+}
+
 /// CEL speaks of `__ref0`; the author wrote `${alert}`.
 fn in_own_words(references: &[Reference], reason: &str) -> String {
     references.iter().enumerate().rev().fold(reason.to_owned(), |text, (index, reference)| {

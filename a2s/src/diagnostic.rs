@@ -124,7 +124,8 @@ impl fmt::Display for Diagnostic {
 }
 
 /// The candidate that `word` most likely meant, when one is close enough.
-pub(crate) fn did_you_mean<'a>(
+#[must_use]
+pub fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

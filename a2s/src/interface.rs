@@ -1,7 +1,11 @@
 //! What a capability takes, gives and needs, derived from its document.
 
+mod agreement;
+mod answer;
+mod hidden;
 mod keyword;
 mod schema;
+mod sent;
 mod uses;
 
 use std::collections::BTreeSet;
@@ -10,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use self::agreement::{declare, put_definitions, take_definitions};
 use self::schema::{Direction, Writer};
 use self::uses::Uses;
-use crate::document::{Action, Capability, Parameter, ValueType};
+use crate::document::{Action, Capability, Parameter};
 use crate::name::{Domain, Permission};
 use crate::types::{Fuel, Names, Scope, Type};
 
@@ -169,8 +174,10 @@ impl Interface {
     /// `output` that of the object that it gives. `title` and `description` are the capability's.
     #[must_use]
     pub fn to_json_schema(&self, title: &str, description: &str) -> Value {
-        let about = |name: &String, schema: &Value, text: Option<&String>| {
+        let mut definitions = Map::new();
+        let mut about = |name: &String, schema: &Value, text: Option<&String>| {
             let mut schema = schema.clone();
+            definitions.extend(take_definitions(&mut schema));
             if let (Value::Object(members), Some(text)) = (&mut schema, text) {
                 members.insert("description".to_owned(), json!(text));
             }
@@ -178,8 +185,10 @@ impl Interface {
         };
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|f| about(&f.name, &f.schema, f.description.as_ref()));
+        let inputs: Map<String, Value> = inputs.collect();
         let outputs = self.outputs.iter();
         let outputs = outputs.map(|f| about(&f.name, &f.schema, f.description.as_ref()));
+        let outputs: Map<String, Value> = outputs.collect();
         let required = self.inputs.iter().filter(|field| field.required);
         let required: Vec<_> = required.map(|field| &field.name).collect();
         let whole = |properties: Map<String, Value>, required: &[&String], open: bool| {
@@ -193,10 +202,9 @@ impl Interface {
                 "additionalProperties": open,
             })
         };
-        json!({
-            "input": whole(inputs.collect(), &required, self.uses_others),
-            "output": whole(outputs.collect(), &[], false),
-        })
+        let mut input = whole(inputs, &required, self.uses_others);
+        put_definitions(&mut input, definitions);
+        json!({ "input": input, "output": whole(outputs, &[], false) })
     }
 }
 
@@ -248,18 +256,18 @@ fn inputs_of(names: &Names<'_>) -> Vec<Field> {
 }
 
 fn parameter_schema(parameter: &Parameter, uses: &Uses<'_, '_>) -> Value {
-    let used = uses.schema(&parameter.name);
-    // What the services say of a text, a number or a list holds beside the declared type, unless
-    // they mean another one.
-    let agrees = parameter.kind.is_none_or(|kind| {
-        kind != ValueType::Object && used.get("type") == Some(&json!(kind.as_str()))
-    });
-    let mut schema = if agrees && parameter.choices.is_empty() { used } else { json!({}) };
+    // What the services say of a value holds beside what is declared.
+    let mut schema = uses.schema(&parameter.name);
+    if !parameter.choices.is_empty() {
+        schema = json!({});
+    }
+    if let Some(kind) = parameter.kind {
+        declare(&mut schema, kind);
+    }
     let Value::Object(members) = &mut schema else { return schema };
     let mut say = |key: &str, value: Option<Value>| {
         members.extend(value.map(|value| (key.to_owned(), value)));
     };
-    say("type", parameter.kind.map(|kind| json!(kind.as_str())));
     say("enum", (!parameter.choices.is_empty()).then(|| json!(parameter.choices)));
     say("description", parameter.description.as_ref().map(|text| json!(text)));
     say("default", parameter.default.clone());
@@ -274,12 +282,15 @@ fn outputs_of(names: &Names<'_>) -> Vec<OutputField> {
         None => names.set().map(|name| (name.to_owned(), names.variable(name, &scope))).collect(),
     };
     let mut writer = Writer::new(Direction::Out);
-    let describe = |(name, kind): (String, Type<'_>)| {
-        let schema = writer.write(&kind);
+    let mut outputs = Vec::with_capacity(members.len());
+    for (name, kind) in members {
+        let variable = names.capability.output.is_none().then_some(name.as_str());
+        let declared = variable.and_then(|name| answer::declared_output(names, name));
+        let schema = declared.unwrap_or_else(|| writer.write(&kind));
         let description = schema.get("description").and_then(Value::as_str).map(str::to_owned);
-        OutputField { name, schema, description }
-    };
-    members.into_iter().map(describe).collect()
+        outputs.push(OutputField { name, schema, description });
+    }
+    outputs
 }
 
 #[cfg(test)]

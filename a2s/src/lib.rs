@@ -72,7 +72,7 @@ pub use crate::compile::{
     Compilation, compile, compile_to_publish, compile_with_checksum, parse_value,
 };
 pub use crate::condition::{Condition, ConditionError};
-pub use crate::diagnostic::{Diagnostic, Position, Related, Severity};
+pub use crate::diagnostic::{Diagnostic, Position, Related, Severity, did_you_mean};
 pub use crate::document::{
     Action, Answer, Author, Backoff, Block, Capability, Control, Dependency, Document, Example,
     ForEach, OnError, Output, OutputSource, Parameter, Place, Retry, StatedChecksum, Step,
@@ -94,6 +94,7 @@ pub use crate::task::{
     McpTask, MediaType, Method, MirroredArgument, OAuthFlow, OAuthFlows, OpenApiTask,
     OpenApiVersion, OperationParameter, ParameterPlace, RequestBody, Schemas, SecurityRequirement,
     SecurityScheme, Style, Task, ToolHints, ValueStyle, VariableDefinition, is_scheme_name,
+    open_closed_parts,
 };
 pub use crate::template::{
     MissingReference, Reference, Template, Variables, is_name as is_variable_name,

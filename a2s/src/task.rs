@@ -4,6 +4,7 @@ mod graphql;
 mod mcp;
 mod media_type;
 mod openapi;
+mod parts;
 mod sample;
 mod schemas;
 mod security;
@@ -30,6 +31,7 @@ pub use openapi::{
     BodyField, BodyFormat, FieldHeader, FieldKind, Method, OpenApiTask, OpenApiVersion,
     OperationParameter, ParameterPlace, RequestBody, Style, ValueStyle,
 };
+pub use parts::open_closed_parts;
 pub use schemas::Schemas;
 pub use security::{
     ApiKeyPlace, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement, SecurityScheme,

@@ -17,6 +17,7 @@ mod handling;
 mod identity;
 mod in_memory;
 mod inputs;
+mod interfaces;
 mod iterating;
 mod listing;
 mod mapping;

@@ -50,6 +50,24 @@ pub(super) fn explain(complaint: &Complaint, source: &str) -> String {
     }
 }
 
+/// Whether a complaint is about the types of the values, and not about these values.
+pub(super) fn is_about_types(complaint: &Complaint) -> bool {
+    matches!(
+        complaint,
+        Complaint::InvalidArgumentCount { .. }
+            | Complaint::MissingArgumentOrTarget
+            | Complaint::NoSuchOverload(_)
+            | Complaint::UnsupportedTargetType { .. }
+            | Complaint::NotSupportedAsMethod { .. }
+            | Complaint::UnsupportedKeyType(_)
+            | Complaint::UnexpectedType { .. }
+            | Complaint::UndeclaredReference(_)
+            | Complaint::ValuesNotComparable(..)
+            | Complaint::UnsupportedBinaryOperator(..)
+            | Complaint::UnsupportedIndex(..)
+    )
+}
+
 /// The type of a value with its article.
 fn kind(value: &cel::Value) -> String {
     let kind = format!("{:?}", value.type_of()).to_lowercase();

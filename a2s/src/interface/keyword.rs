@@ -2,13 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema::MAX_VALUES;
+use super::schema::{Direction, MAX_VALUES};
 use crate::types::Kinds;
 
 /// The longest description, in characters.
 const MAX_TEXT: usize = 300;
 /// The most values inside an example or a default.
 const MAX_EXAMPLE: usize = 20;
+/// The longest pattern of a value that is sent, in bytes.
+const MAX_PATTERN: usize = 10_000;
+/// The most values of an enumeration of a value that is sent.
+const MAX_CHOICES: usize = 5_000;
+/// With more values, an enumeration is shown without looking for those that mean the same.
+const MAX_COMPARED: usize = 500;
 
 /// Keywords that stay as they are, and the kind of value that each has.
 const PLAIN: [(&str, Kinds); 21] = [
@@ -39,16 +45,24 @@ const PLAIN: [(&str, Kinds); 21] = [
 pub(super) const ANNOTATIONS: [&str; 7] =
     ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// The keywords of a schema that hold no schemas.
-pub(super) fn write_keywords(members: &Map<String, Value>) -> Map<String, Value> {
+/// The keywords of a schema that hold no schemas. A value that is sent has to fit them as the
+/// executor reads them; of a response they may say less.
+pub(super) fn write_keywords(
+    members: &Map<String, Value>,
+    direction: Direction,
+    is_openapi_3_0: bool,
+) -> Map<String, Value> {
     let mut schema = Map::new();
-    let (kinds, choices) = types(members);
+    let (kinds, choices) = match direction {
+        Direction::In => sent_types(members, is_openapi_3_0),
+        Direction::Out => types(members),
+    };
     if let Some(Value::Object(typed)) = kinds.map(write_kinds) {
         schema.extend(typed);
     }
     schema.extend(choices.map(|choices| ("enum".to_owned(), Value::Array(choices))));
     for (key, kind) in PLAIN {
-        if let Some(value) = members.get(key).and_then(|value| plain(key, kind, value)) {
+        if let Some(value) = members.get(key).and_then(|value| plain(key, kind, value, direction)) {
             schema.insert(key.to_owned(), value);
         }
     }
@@ -61,7 +75,8 @@ pub(super) fn write_keywords(members: &Map<String, Value>) -> Map<String, Value>
         }
     }
     for key in ["const", "default"] {
-        if let Some(value) = members.get(key).filter(|value| is_small(value)) {
+        let is_rule = key == "const" && direction == Direction::In;
+        if let Some(value) = members.get(key).filter(|value| is_rule || is_small(value)) {
             schema.insert(key.to_owned(), value.clone());
         }
     }
@@ -75,20 +90,66 @@ pub(super) fn write_keywords(members: &Map<String, Value>) -> Map<String, Value>
     schema
 }
 
-/// The kinds of `type` and the values of `enum`, both with null where `nullable` says so.
-fn types(members: &Map<String, Value>) -> (Option<Kinds>, Option<Vec<Value>>) {
-    let nullable = members.get("nullable") == Some(&json!(true));
+/// The kinds of `type` and the values of `enum` of a value that is sent: those that the executor
+/// lets pass. Values of another type stand for those of the type that is wanted, such as `"5"`
+/// for 5, and only OpenAPI 3.0 knows `nullable`.
+fn sent_types(
+    members: &Map<String, Value>,
+    is_openapi_3_0: bool,
+) -> (Option<Kinds>, Option<Vec<Value>>) {
+    let nullable = is_openapi_3_0 && members.get("nullable") == Some(&json!(true));
+    let kinds = named_kinds(members);
+    let listed = members.get("enum").and_then(Value::as_array);
+    let listed = listed.filter(|listed| (1..=MAX_CHOICES).contains(&listed.len()));
+    let choices = listed.map(|listed| {
+        let fits = |value: &Value| kinds.is_none_or(|kinds| kinds.contains(Kinds::of(value)));
+        let mut choices: Vec<Value> = listed.iter().filter(|value| fits(value)).cloned().collect();
+        if kinds.is_some() && listed.len() <= MAX_COMPARED {
+            for other in listed.iter().filter_map(reread).filter(fits) {
+                if !choices.contains(&other) {
+                    choices.push(other);
+                }
+            }
+        }
+        choices
+    });
+    let mut choices = choices.filter(|choices| !choices.is_empty());
+    if let Some(choices) = choices.as_mut().filter(|_| nullable)
+        && !choices.contains(&Value::Null)
+    {
+        choices.push(Value::Null);
+    }
+    (kinds.map(|kinds| if nullable { kinds.or(Kinds::NULL) } else { kinds }), choices)
+}
+
+/// The value of another type that a value of an enumeration may stand for.
+fn reread(value: &Value) -> Option<Value> {
+    match value {
+        Value::Number(_) | Value::Bool(_) => Some(Value::String(value.to_string())),
+        Value::String(text) => {
+            serde_json::from_str(text).ok().filter(|read: &Value| !read.is_string())
+        }
+        _ => None,
+    }
+}
+
+/// The kinds that `type` names, unless one of its words is no type.
+fn named_kinds(members: &Map<String, Value>) -> Option<Kinds> {
     let names: Vec<&str> = match members.get("type") {
         Some(Value::String(name)) => vec![name],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
+        _ => return None,
     };
     let kinds: Option<Vec<Kinds>> = names.iter().map(|name| Kinds::named(name)).collect();
-    let kinds = kinds.filter(|kinds| !kinds.is_empty());
-    let kinds = kinds.map(|kinds| {
-        let kinds = kinds.into_iter().fold(Kinds::NONE, Kinds::or);
-        if nullable { kinds.or(Kinds::NULL) } else { kinds }
-    });
+    let kinds = kinds.filter(|kinds| !kinds.is_empty())?;
+    Some(kinds.into_iter().fold(Kinds::NONE, Kinds::or))
+}
+
+/// The kinds of `type` and the values of `enum`, both with null where `nullable` says so.
+fn types(members: &Map<String, Value>) -> (Option<Kinds>, Option<Vec<Value>>) {
+    let nullable = members.get("nullable") == Some(&json!(true));
+    let kinds = named_kinds(members);
+    let kinds = kinds.map(|kinds| if nullable { kinds.or(Kinds::NULL) } else { kinds });
     let choices = members.get("enum").and_then(Value::as_array);
     let choices = choices.filter(|choices| (1..=MAX_VALUES).contains(&choices.len()));
     let Some(mut choices) = choices.cloned() else { return (kinds, None) };
@@ -105,19 +166,22 @@ fn types(members: &Map<String, Value>) -> (Option<Kinds>, Option<Vec<Value>>) {
 }
 
 /// The value of a keyword, when it is as it should be.
-fn plain(key: &str, kind: Kinds, value: &Value) -> Option<Value> {
-    let fits = kind.contains(Kinds::of(value))
-        && match value {
-            Value::Number(number) if kind == Kinds::INTEGER => number.is_u64(),
-            Value::Number(number) if key == "multipleOf" => {
-                number.as_f64().is_some_and(|n| n > 0.0)
-            }
-            Value::Bool(said) => *said,
-            Value::String(text) => key != "pattern" || text.len() <= MAX_TEXT,
-            _ => true,
-        };
+fn plain(key: &str, kind: Kinds, value: &Value, direction: Direction) -> Option<Value> {
+    let longest_pattern = if direction == Direction::In { MAX_PATTERN } else { MAX_TEXT };
     match value {
-        _ if !fits => None,
+        value if !kind.contains(Kinds::of(value)) => None,
+        Value::Number(number) if kind == Kinds::INTEGER => {
+            let whole = || number.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=9e15).contains(n));
+            // In these bounds, nothing is lost.
+            number.as_u64().or_else(|| Some(whole()? as u64)).map(Value::from)
+        }
+        Value::Number(number) if key == "multipleOf" => {
+            number.as_f64().filter(|n| *n > 0.0).map(|_| value.clone())
+        }
+        Value::Bool(false) => None,
+        Value::String(text) if key == "pattern" => {
+            (text.len() <= longest_pattern).then(|| value.clone())
+        }
         Value::String(text) if text.chars().count() > MAX_TEXT => {
             Some(json!(text.chars().take(MAX_TEXT - 1).chain(['…']).collect::<String>()))
         }

@@ -1,13 +1,18 @@
 //! Schemas for readers of an interface: JSON Schema 2020-12, self-contained and bounded.
 //!
-//! What OpenAPI 3.0 writes in its own way is written in the way of 2020-12, `$ref`s are replaced by
-//! what they lead to, and what is too deep or too much is left open: `{}` allows everything. A
-//! schema here may allow more than the one it comes from, never less; so `not` is left out, and
-//! `oneOf` becomes `anyOf`.
+//! What OpenAPI 3.0 writes in its own way is written in the way of 2020-12. What is sent is shown
+//! in full, as the executor holds values to it: a value that fits is never refused for its schema.
+//! `$ref`s are replaced by what they lead to; where that goes around in circles, or would be
+//! too much, they lead into `$defs` of the input. What is received may be shown as less than it is:
+//! what is too deep or too much is left open, `not` is left out, and `oneOf` becomes `anyOf`.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::hidden::{Names, collect_hidden, is_soft};
 use super::keyword::{ANNOTATIONS, is_small, write_keywords, write_kinds};
+use crate::task::open_closed_parts;
 use crate::types::{Kinds, Object, Part, Presence, Type};
 
 /// How deep schemas are written out.
@@ -16,7 +21,13 @@ const MAX_DEPTH: usize = 8;
 const MAX_SCHEMAS: usize = 100;
 /// The most schemas of all inputs, or all outputs.
 const MAX_TOTAL: usize = 2_000;
-/// The most members of an object, and values of an enumeration.
+/// The most schemas of all inputs.
+const MAX_SENT: usize = 20_000;
+/// How deep schemas of inputs stand in one another, `$defs` not followed.
+const MAX_SENT_DEPTH: usize = 100;
+/// The most schemas that are looked into for what is not sent or not checked.
+const MAX_LOOKS: usize = 200_000;
+/// The most members of an object, and values of an enumeration, that are received.
 pub(super) const MAX_VALUES: usize = 100;
 
 /// Which way a value goes: members that are only for the other way are left out.
@@ -29,34 +40,80 @@ pub(super) enum Direction {
 }
 
 /// Writes the schemas of one interface.
-pub(super) struct Writer {
+pub(super) struct Writer<'s> {
+    /// The schemas that may still be written.
     total: usize,
+    /// Those of the current input or output. An input that needs more has `$defs`.
     left: usize,
+    looks: usize,
     direction: Direction,
+    /// The targets of `$ref`s that are being written in place, by their addresses.
+    open: Vec<usize>,
+    /// The names of definitions, by the address of what they define and by what is not sent.
+    definitions: BTreeMap<(usize, Names), String>,
+    taken: BTreeSet<String>,
+    /// Definitions that the current input refers to.
+    waiting: Vec<(String, Part<'s>, Names)>,
 }
 
-impl Writer {
+impl<'s> Writer<'s> {
     pub(super) fn new(direction: Direction) -> Self {
-        Self { total: MAX_TOTAL, left: 0, direction }
+        Self {
+            total: if direction == Direction::In { MAX_SENT } else { MAX_TOTAL },
+            left: 0,
+            looks: MAX_LOOKS,
+            direction,
+            open: Vec::new(),
+            definitions: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            waiting: Vec::new(),
+        }
     }
 
     /// The schema of a type, which is that of an input or output.
-    pub(super) fn write(&mut self, kind: &Type<'_>) -> Value {
-        let room = MAX_SCHEMAS.min(self.total);
-        self.left = room;
-        let schema = self.write_type(kind, 0);
-        self.total -= room - self.left;
+    pub(super) fn write(&mut self, kind: &Type<'s>) -> Value {
+        self.left = MAX_SCHEMAS.min(self.total);
+        let mut schema = self.write_type(kind, 0);
+        let mut definitions = Map::new();
+        while let Some((name, part, hidden)) = self.waiting.pop() {
+            if !definitions.contains_key(&name) {
+                definitions.insert(name.clone(), Value::Null);
+                self.open.push(std::ptr::from_ref(part.schema).addr());
+                let written = self.write_part(part, &hidden, 1);
+                self.open.pop();
+                definitions.insert(name, written);
+            }
+        }
+        if let Some(members) = schema.as_object_mut().filter(|_| !definitions.is_empty()) {
+            definitions.sort_keys();
+            members.insert("$defs".to_owned(), Value::Object(definitions));
+        }
+        if self.direction == Direction::In {
+            open_closed_parts(&mut schema);
+        }
         schema
     }
 
     /// Takes the room for a schema at `depth`, when there is any.
     fn take_room(&mut self, depth: usize) -> bool {
-        let room = depth <= MAX_DEPTH && self.left > 0;
+        let room = match self.direction {
+            Direction::In => depth <= MAX_SENT_DEPTH && self.total > 0,
+            Direction::Out => depth <= MAX_DEPTH && self.left > 0,
+        };
         self.left = self.left.saturating_sub(1);
+        self.total = self.total.saturating_sub(1);
         room
     }
 
-    fn write_type(&mut self, kind: &Type<'_>, depth: usize) -> Value {
+    /// Whether no further member is shown.
+    fn is_full(&self, members: usize) -> bool {
+        match self.direction {
+            Direction::In => self.total == 0,
+            Direction::Out => self.left == 0 || members >= MAX_VALUES,
+        }
+    }
+
+    fn write_type(&mut self, kind: &Type<'s>, depth: usize) -> Value {
         if !self.take_room(depth) {
             return json!({});
         }
@@ -79,7 +136,7 @@ impl Writer {
                 json!({"type": "array", "items": self.write_type(item, depth + 1)})
             }
             Type::Schema(parts) => {
-                let parts = parts.iter().map(|part| self.write_part(*part, depth));
+                let parts = parts.iter().map(|part| self.write_part(*part, &Names::new(), depth));
                 all_of(parts.collect())
             }
             Type::Selection(selection) => {
@@ -97,7 +154,7 @@ impl Writer {
         }
     }
 
-    fn write_object(&mut self, object: &Object<'_>, depth: usize) -> Value {
+    fn write_object(&mut self, object: &Object<'s>, depth: usize) -> Value {
         let members = object.members.iter().take(MAX_VALUES);
         let properties: Map<_, _> = members
             .map(|(name, (member, _))| (name.clone(), self.write_type(member, depth + 1)))
@@ -114,8 +171,9 @@ impl Writer {
         schema
     }
 
-    /// A schema of a specification.
-    fn write_part(&mut self, part: Part<'_>, depth: usize) -> Value {
+    /// A schema of a specification; `around` are the names of properties that are not sent and
+    /// stand in another part of the same whole.
+    fn write_part(&mut self, part: Part<'s>, around: &Names, depth: usize) -> Value {
         if !self.take_room(depth) {
             return json!({});
         }
@@ -124,76 +182,177 @@ impl Writer {
             Value::Bool(_) => return part.schema.clone(),
             _ => return json!({}),
         };
-        let mut schema = write_keywords(members);
-        self.write_below(part, members, depth, &mut schema);
+        let is_openapi_3_0 = part.book.schemas.are_of_openapi_3_0();
+        let mut hidden = around.clone();
+        if self.direction == Direction::In {
+            collect_hidden(part, &mut hidden, 0, &mut self.looks);
+        }
+        let mut schema = write_keywords(members, self.direction, is_openapi_3_0);
+        self.write_below(part, members, &hidden, depth, &mut schema);
         if members.contains_key("$ref") {
-            let target = part.target().map_or(json!({}), |t| self.write_part(t, depth + 1));
+            let target = self.write_target(part, &hidden, depth);
+            if self.direction == Direction::In && is_openapi_3_0 {
+                // OpenAPI 3.0 ignores what stands beside a `$ref`; people read it all the same.
+                schema.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
+            }
             let says_more = schema.keys().any(|key| !ANNOTATIONS.contains(&key.as_str()));
             schema = match target {
                 target @ Value::Object(_) if says_more => {
                     Map::from_iter([("allOf".to_owned(), json!([target, schema]))])
                 }
                 Value::Object(target) => target.into_iter().chain(schema).collect(),
+                refused @ Value::Bool(false) => return refused,
                 _ => schema,
             };
         }
-        let nullable = members.get("nullable") == Some(&json!(true));
+        let nullable = members.get("nullable") == Some(&json!(true))
+            && (self.direction == Direction::Out
+                || (is_openapi_3_0 && !members.contains_key("$ref")));
         let schema = Value::Object(schema);
         if nullable && !members.contains_key("type") { or_null(schema) } else { schema }
+    }
+
+    /// What the `$ref` of a schema leads to.
+    fn write_target(&mut self, part: Part<'s>, hidden: &Names, depth: usize) -> Value {
+        let Some(target) = part.target() else { return json!({}) };
+        let address = std::ptr::from_ref(target.schema).addr();
+        let has_room = depth < MAX_DEPTH && self.left > 0 && !self.open.contains(&address);
+        if self.direction == Direction::Out || has_room {
+            self.open.push(address);
+            let written = self.write_part(target, hidden, depth + 1);
+            self.open.pop();
+            return written;
+        }
+        let name = self.name_definition(part, address, hidden);
+        self.waiting.push((name.clone(), target, hidden.clone()));
+        json!({ "$ref": format!("#/$defs/{name}") })
+    }
+
+    /// The name of the definition of what a `$ref` leads to: the last word of the `$ref`.
+    fn name_definition(&mut self, part: Part<'s>, address: usize, hidden: &Names) -> String {
+        let key = (address, hidden.clone());
+        if let Some(name) = self.definitions.get(&key) {
+            return name.clone();
+        }
+        let reference = part.get("$ref").and_then(Value::as_str).unwrap_or_default();
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let plain: String = last.chars().filter(is_plain).take(60).collect();
+        let plain = if plain.is_empty() { "schema".to_owned() } else { plain };
+        let mut name = plain.clone();
+        let mut number = 2;
+        while !self.taken.insert(name.clone()) {
+            name = format!("{plain}_{number}");
+            number += 1;
+        }
+        self.definitions.insert(key, name.clone());
+        name
     }
 
     /// The keywords that hold schemas.
     fn write_below(
         &mut self,
-        part: Part<'_>,
-        members: &Map<String, Value>,
+        part: Part<'s>,
+        members: &'s Map<String, Value>,
+        hidden: &Names,
         depth: usize,
         schema: &mut Map<String, Value>,
     ) {
-        for key in ["items", "additionalProperties", "contains", "propertyNames"] {
+        let is_sent = self.direction == Direction::In;
+        let none = Names::new();
+        let mut alone = vec!["items", "additionalProperties", "contains", "propertyNames"];
+        if is_sent {
+            alone.extend(["unevaluatedProperties", "unevaluatedItems"]);
+        }
+        for key in alone {
             if let Some(below @ (Value::Object(_) | Value::Bool(_))) = members.get(key) {
-                let below = self.write_part(part.beside(below), depth + 1);
+                let below = self.write_part(part.beside(below), &none, depth + 1);
                 schema.insert(key.to_owned(), below);
             }
         }
+        if is_sent {
+            self.write_conditions(part, members, hidden, depth, schema);
+        }
         // Drafts before 2020-12 write a tuple as `items`.
         let tuple = ["prefixItems", "items"].iter().find_map(|key| members.get(*key)?.as_array());
-        for (key, list) in [
-            ("prefixItems", tuple),
-            ("allOf", members.get("allOf").and_then(Value::as_array)),
-            ("anyOf", members.get("oneOf").and_then(Value::as_array)),
-            ("anyOf", members.get("anyOf").and_then(Value::as_array)),
+        let list = |key: &str| members.get(key).and_then(Value::as_array);
+        // A discriminator tells which one is meant, whatever else would fit.
+        let is_any = !is_sent
+            || members.contains_key("discriminator")
+            || members.get("oneOf").is_some_and(|alternatives| {
+                is_soft(part.beside(alternatives), &mut BTreeSet::new(), 0, &mut self.looks)
+            });
+        for (key, list, around) in [
+            ("prefixItems", tuple, &none),
+            ("allOf", list("allOf"), hidden),
+            (if is_any { "anyOf" } else { "oneOf" }, list("oneOf"), hidden),
+            ("anyOf", list("anyOf"), hidden),
         ] {
             let Some(list) = list.filter(|list| !list.is_empty()) else { continue };
-            let list = list.iter().map(|below| self.write_part(part.beside(below), depth + 1));
+            let list =
+                list.iter().map(|below| self.write_part(part.beside(below), around, depth + 1));
             schema.insert(key.to_owned(), list.collect());
         }
-        let mut left_out = Vec::new();
+        let mut left_out = hidden.clone();
         for key in ["properties", "patternProperties"] {
             let Some(Value::Object(named)) = members.get(key) else { continue };
             let mut written = Map::new();
             for (name, below) in named {
                 if self.goes_the_other_way(part.beside(below)) {
-                    left_out.push(name.as_str());
-                } else if self.left == 0 || written.len() >= MAX_VALUES {
+                    left_out.insert(name.clone());
+                } else if self.is_full(written.len()) {
                     // When some members are not shown, none is forbidden.
                     schema.shift_remove("additionalProperties");
                     break;
                 } else {
-                    written.insert(name.clone(), self.write_part(part.beside(below), depth + 1));
+                    let below = self.write_part(part.beside(below), &none, depth + 1);
+                    written.insert(name.clone(), below);
                 }
             }
             schema.insert(key.to_owned(), Value::Object(written));
         }
-        if let Some(Value::Array(names)) = members.get("required") {
-            let mut required: Vec<&str> =
-                names.iter().filter_map(Value::as_str).take(MAX_VALUES).collect();
-            required.retain(|name| !left_out.contains(name));
-            required.sort_unstable();
-            required.dedup();
-            if !required.is_empty() {
-                schema.insert("required".to_owned(), json!(required));
+        let most = if is_sent { usize::MAX } else { MAX_VALUES };
+        if let Some(required) = required(members.get("required"), &left_out, most) {
+            schema.insert("required".to_owned(), required);
+        }
+    }
+
+    /// The keywords that make one part of a value depend on another.
+    fn write_conditions(
+        &mut self,
+        part: Part<'s>,
+        members: &'s Map<String, Value>,
+        hidden: &Names,
+        depth: usize,
+        schema: &mut Map<String, Value>,
+    ) {
+        for key in ["not", "if", "then", "else"] {
+            let Some(below @ (Value::Object(_) | Value::Bool(_))) = members.get(key) else {
+                continue;
+            };
+            // The executor does not forbid what only seems to fit.
+            let is_unsure = key == "not"
+                && is_soft(part.beside(below), &mut BTreeSet::new(), 0, &mut self.looks);
+            if !is_unsure {
+                let below = self.write_part(part.beside(below), hidden, depth + 1);
+                schema.insert(key.to_owned(), below);
             }
+        }
+        if let Some(Value::Object(named)) = members.get("dependentSchemas") {
+            let written = named.iter().map(|(name, below)| {
+                (name.clone(), self.write_part(part.beside(below), hidden, depth + 1))
+            });
+            schema.insert("dependentSchemas".to_owned(), Value::Object(written.collect()));
+        }
+        if let Some(Value::Object(named)) = members.get("dependentRequired") {
+            let lists = named.iter().filter_map(|(name, names)| {
+                Some((name.clone(), required(Some(names), hidden, usize::MAX)?))
+            });
+            schema.insert("dependentRequired".to_owned(), Value::Object(lists.collect()));
+        }
+        for key in ["minContains", "maxContains"] {
+            let count = members.get(key).filter(|count| count.is_u64());
+            schema.extend(count.map(|count| (key.to_owned(), count.clone())));
         }
     }
 
@@ -203,6 +362,13 @@ impl Writer {
             Direction::Out => part.get("writeOnly") == Some(&json!(true)),
         }
     }
+}
+
+/// The names that are missed where they are absent, in order.
+fn required(names: Option<&Value>, left_out: &Names, most: usize) -> Option<Value> {
+    let names = names?.as_array()?.iter().filter_map(Value::as_str).take(most);
+    let names: BTreeSet<&str> = names.filter(|name| !left_out.contains(*name)).collect();
+    (!names.is_empty()).then(|| json!(names))
 }
 
 /// A schema of what fits all of several.

@@ -130,11 +130,14 @@ fn a_body_shows_what_is_sent_and_an_answer_what_comes_back() {
     assert_eq!(order["required"], json!(["lines", "token"]), "{order}");
     assert_eq!(order["properties"]["number"], Value::Null);
     assert_eq!(order["properties"]["token"]["type"], "string");
-    // Around in circles, as far as there is room.
+    // Around in circles by a definition.
     let parent = &order["properties"]["parent"]["anyOf"];
     assert_eq!(parent[1], json!({"type": "null"}));
-    assert_eq!(parent[0]["allOf"][0]["properties"]["note"], json!({"type": ["string", "null"]}));
-    assert!(!order.to_string().contains("$ref") && order.to_string().len() < 20_000);
+    assert_eq!(parent[0]["allOf"][0], json!({"$ref": "#/$defs/Order"}));
+    let again = &order["$defs"]["Order"];
+    assert_eq!(again["properties"]["note"], json!({"type": ["string", "null"]}));
+    assert_eq!(again["required"], order["required"]);
+    assert!(order.to_string().len() < 2_000);
     assert!(
         !order.to_string().contains("discriminator") && !order.to_string().contains("x-internal")
     );
@@ -161,14 +164,18 @@ fn what_is_declared_counts() {
     let found = interface(&document);
     let schemas: Vec<_> = found.inputs.iter().map(|field| field.schema.clone()).collect();
     assert_eq!(
-        schemas,
+        schemas[..3],
         [
-            json!({"type": "number", "description": "A number"}),
+            json!({"type": "integer", "exclusiveMinimum": 0, "examples": [3], "description": "A number"}),
             json!({"type": "string", "enum": ["kg", "lb"], "default": "kg"}),
             json!({"enum": ["S"]}),
-            json!({"type": "object", "writeOnly": true}),
         ]
     );
+    // The members of an object are shown, as in a body that nobody declares.
+    let key = &schemas[3];
+    assert_eq!((&key["type"], &key["writeOnly"]), (&json!("object"), &json!(true)));
+    assert_eq!(key["required"], json!(["lines", "token"]));
+    assert_eq!(key["properties"]["token"]["type"], "string");
     let required: Vec<_> = found.inputs.iter().map(|field| field.required).collect();
     assert_eq!(required, [true, false, false, true]);
     assert_eq!(found.inputs[1].default, Some(json!("kg")));
@@ -248,4 +255,163 @@ fn the_whole_is_one_json_schema() {
     // Others may want more than what is listed here.
     let open = Interface { uses_others: true, ..found };
     assert_eq!(open.to_json_schema("Order", "")["input"]["additionalProperties"], json!(true));
+}
+
+/// The schema of the declared input `it` of `POST /` with this specification of its body.
+#[track_caller]
+fn check_body(version: &str, content: &Value, mapping: &Value, kind: &str, expected: &Value) {
+    let found = interface(&json!({
+        "parameters": [{"name": "it", "type": kind}],
+        "execution": {"type": "sequence", "steps": [{
+            "id": "send", "format": "OpenAPI", "input_mapping": {"body": mapping},
+            "task": {
+                "openapi": version, "info": {"title": "T", "version": "1"},
+                "servers": [{"url": "https://api.example"}],
+                "paths": {"/": {"post": {
+                    "requestBody": {"required": true, "content": content},
+                    "responses": {"200": {"description": ""}},
+                }}},
+            },
+        }]},
+    }));
+    assert_eq!(found.inputs[0].schema, *expected);
+}
+
+#[test]
+fn nullable_takes_nothing_from_what_is_known() {
+    let schema = json!({"type": "object", "properties": {
+        "it": {"type": "string", "nullable": true, "format": "date", "enum": ["2026-01-01"]},
+    }});
+    let content = json!({"application/json": {"schema": schema}});
+    let expected = json!({"type": "string", "format": "date", "enum": ["2026-01-01"]});
+    check_body("3.0.3", &content, &json!({"it": "${it}"}), "string", &expected);
+}
+
+#[test]
+fn values_that_mean_those_of_the_type_are_shown_in_the_type() {
+    let many: Vec<String> = (0..300).map(|n| format!("kind{n}")).collect();
+    let schema = json!({"type": "object", "properties": {
+        "it": {"type": "integer", "enum": ["6", "12", null]},
+        "many": {"type": "string", "enum": many},
+    }});
+    let content = json!({"application/json": {"schema": schema}});
+    let expected = json!({"type": "integer", "enum": [6, 12]});
+    check_body("3.0.3", &content, &json!({"it": "${it}"}), "integer", &expected);
+    let expected = json!({"type": "string", "enum": many});
+    check_body("3.0.3", &content, &json!({"many": "${it}"}), "string", &expected);
+}
+
+#[test]
+fn fields_of_forms_and_files_are_shown() {
+    let schema = json!({"type": "object", "required": ["method", "tags"], "properties": {
+        "method": {"type": "string", "nullable": true, "enum": ["GET", "POST"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "file": {"type": "string", "format": "binary"},
+    }});
+    let form = json!({"application/x-www-form-urlencoded": {"schema": schema}});
+    let expected = json!({"type": "string", "enum": ["GET", "POST"]});
+    check_body("3.0.3", &form, &json!({"method": "${it}", "tags": ["a"]}), "string", &expected);
+    // A list without items is not sent.
+    let expected = json!({"type": "array", "items": {"type": "string"}, "minItems": 1});
+    check_body("3.0.3", &form, &json!({"method": "GET", "tags": "${it}"}), "array", &expected);
+    let parts = json!({"multipart/form-data": {"schema": schema}});
+    let whole = json!({
+        "type": "object", "required": ["method", "tags"],
+        "properties": {
+            "method": {"type": "string", "enum": ["GET", "POST"]},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            "file": {"anyOf": [{"type": "string", "format": "binary"}, {
+                "type": "object", "required": ["base64"],
+                "properties": {
+                    "base64": {
+                        "type": "string", "contentEncoding": "base64",
+                        "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+                    },
+                    "filename": {"type": "string"},
+                    "content_type": {"type": "string"},
+                },
+            }]},
+        },
+    });
+    check_body("3.0.3", &parts, &json!("${it}"), "object", &whole);
+}
+
+#[test]
+fn what_only_the_service_sets_is_not_asked_for_in_another_part() {
+    let schema = json!({"allOf": [
+        {"required": ["id", "name"]},
+        {"type": "object", "additionalProperties": false, "properties": {
+            "id": {"type": "string", "readOnly": true}, "name": {"type": "string"},
+        }},
+        {"properties": {"note": {"type": "string"}}},
+    ]});
+    let content = json!({"application/json": {"schema": schema}});
+    let found = |expected: &Value| {
+        check_body("3.1.0", &content, &json!("${it}"), "object", expected);
+    };
+    // The second part would forbid the note of the third.
+    found(&json!({"type": "object", "allOf": [
+        {"required": ["name"]},
+        {"type": "object", "properties": {"name": {"type": "string"}}},
+        {"properties": {"note": {"type": "string"}}},
+    ]}));
+}
+
+#[test]
+fn several_uses_hold_together() {
+    check_input(
+        &json!({"unit": "${one}", "body": {"note": "${one}", "token": "t", "lines": []}}),
+        "one",
+        &json!({"type": "string", "enum": ["kg", "lb"]}),
+    );
+}
+
+#[test]
+fn a_schema_of_graphql_shows_inputs_and_outputs() {
+    let found = interface(&json!({
+        "parameters": [{"name": "filter", "type": "object"}],
+        "execution": {"type": "sequence", "steps": [{
+            "id": "ask", "format": "GraphQL",
+            "task": {
+                "endpoint": "https://api.example",
+                "query": "query ($f: Filter!) { all(filter: $f) { id color owner { name } } }",
+                "schema": "enum Color { RED GREEN } type Person { name: String } \
+                           type Thing { id: ID! color: Color! owner: Person } \
+                           input Filter { \"Words in it\" words: [String!], color: Color = RED, and: [Filter!] } \
+                           type Query { all(filter: Filter!): [Thing!]! }",
+            },
+            "input_mapping": {"variables": {"f": "${filter}"}},
+            "output_mapping": {"all": "$.data.all", "first": "$.data.all[0].color"},
+        }]},
+    }));
+    let filter = &found.inputs[0].schema;
+    assert_eq!(filter["additionalProperties"], json!(false));
+    let words = json!({"type": ["array", "null"], "items": {"type": "string"}});
+    let mut shown = filter["properties"]["words"].clone();
+    assert_eq!(
+        shown.as_object_mut().unwrap().shift_remove("description"),
+        Some(json!("Words in it"))
+    );
+    assert!(shown == words || shown["anyOf"][0]["items"] == json!({"type": "string"}), "{shown}");
+    assert_eq!(filter["properties"]["color"]["enum"], json!(["RED", "GREEN", null]));
+    assert!(filter["properties"]["and"].to_string().contains("#/$defs/Filter"), "{filter}");
+    assert_eq!(
+        found.outputs[0].schema,
+        json!({"type": "array", "items": {
+            "type": "object", "required": ["id", "color", "owner"],
+            "properties": {
+                "id": {"type": "string"},
+                "color": {"type": "string", "enum": ["RED", "GREEN"]},
+                "owner": {
+                    "type": ["object", "null"], "required": ["name"],
+                    "properties": {"name": {"type": ["string", "null"]}},
+                },
+            },
+        }})
+    );
+    assert_eq!(found.outputs[1].schema, json!({"type": "string", "enum": ["RED", "GREEN"]}));
+    // The definitions of all inputs stand at the top of the whole.
+    let whole = found.to_json_schema("Test", "")["input"].clone();
+    assert_eq!(whole["properties"]["filter"]["$defs"], Value::Null);
+    assert!(whole["$defs"]["Filter"].is_object());
 }

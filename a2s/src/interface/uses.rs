@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::keyword::ANNOTATIONS;
+use super::agreement::{agree, put_definitions, take_definitions};
 use super::schema::{Direction, Writer};
+use super::sent::{content_schema, field_schema, form_schema, present, required_names};
 use crate::document::{Action, Block, OnError, Place, Step};
-use crate::task::Task;
+use crate::task::{
+    BodyFormat, GraphqlTask, ParameterPlace, RequestBody, Schemas, Task, VariableDefinition,
+};
 use crate::template::Template;
 use crate::types::{Book, Names, Type, variable_schema};
 
@@ -17,7 +20,7 @@ const MAX_USES: usize = 20;
 /// The schemas of the places where each variable ends up as a whole.
 pub(super) struct Uses<'u, 'n> {
     names: &'u Names<'n>,
-    writer: Writer,
+    writer: Writer<'n>,
     by_name: BTreeMap<&'n str, Vec<Value>>,
 }
 
@@ -58,8 +61,11 @@ impl<'u, 'n> Uses<'u, 'n> {
             if let Template::Reference(reference) = &for_each.items
                 && reference.is_plain()
             {
-                let items = items.map_or(json!({}), |uses| agree(&uses));
-                self.add(reference.variable(), json!({"type": "array", "items": items}));
+                let mut items = items.map_or(json!({}), |uses| agree(&uses));
+                let definitions = take_definitions(&mut items);
+                let mut list = json!({"type": "array", "items": items});
+                put_definitions(&mut list, definitions);
+                self.add(reference.variable(), list);
             }
         }
     }
@@ -67,17 +73,22 @@ impl<'u, 'n> Uses<'u, 'n> {
     fn gather_input(&mut self, task: &'n Task, place: &Place, template: &'n Template) {
         match (task, place) {
             (Task::OpenApi(task), Place::Body) => {
-                let Some(schema) = task.body.as_ref().and_then(|body| body.value_schema()) else {
-                    return;
-                };
+                let Some(body) = &task.body else { return };
                 let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
-                self.gather_below(template, &Type::of_schema(schema, book));
+                self.gather_body(body, template, &Type::of_schema(&body.schema, book));
             }
             (Task::OpenApi(task), _) => {
                 let parameter = task.parameters.iter().find(|p| p.is_at(place));
                 let (Some(parameter), Some(name)) = (parameter, whole(template)) else { return };
                 let book = Book { schemas: (&**task).into(), fuel: self.names.fuel };
                 let mut schema = self.writer.write(&Type::of_schema(&parameter.schema, book));
+                if parameter.required {
+                    present(&mut schema, parameter.content.is_none());
+                }
+                if parameter.place == ParameterPlace::Path && schema["type"] == "string" {
+                    let least = schema["minLength"].as_u64().unwrap_or(0).max(1);
+                    schema["minLength"] = json!(least);
+                }
                 if let (Value::Object(members), Some(text)) = (&mut schema, &parameter.description)
                     && text.len() <= 1_000
                 {
@@ -89,7 +100,8 @@ impl<'u, 'n> Uses<'u, 'n> {
                 let mut variables = task.variables.iter();
                 let variable = variables.find(|v| Place::Variable(v.name.clone()) == *place);
                 if let (Some(variable), Some(name)) = (variable, whole(template)) {
-                    self.add(name, variable_schema(&variable.kind));
+                    let schema = self.variable_schema(task, variable);
+                    self.add(name, schema);
                 }
             }
             (Task::Mcp(task), Place::Argument(name)) => {
@@ -99,6 +111,62 @@ impl<'u, 'n> Uses<'u, 'n> {
             }
             (Task::Mcp(_), _) => {}
         }
+    }
+
+    /// Gathers the uses inside a body.
+    fn gather_body(&mut self, body: &'n RequestBody, template: &'n Template, takes: &Type<'n>) {
+        match (body.format, template) {
+            (BodyFormat::Json, _) => match whole(template).filter(|_| body.required) {
+                Some(name) => {
+                    let mut schema = self.writer.write(takes);
+                    present(&mut schema, false);
+                    self.add(name, schema);
+                }
+                None => self.gather_below(template, takes),
+            },
+            (BodyFormat::Form | BodyFormat::Multipart, Template::Object(members)) => {
+                let described = Writer::new(Direction::In).write(takes);
+                let required = required_names(&described);
+                for (name, member) in members {
+                    let takes = takes.below(name);
+                    let Some(variable) = whole(member) else {
+                        self.gather_below(member, &takes);
+                        continue;
+                    };
+                    let schema = self.writer.write(&takes);
+                    let field = body.fields.get(name);
+                    let is_required = required.contains(name.as_str());
+                    let schema = field_schema(schema, body.format, field, is_required);
+                    self.add(variable, schema);
+                }
+            }
+            (format, _) => {
+                let Some(name) = whole(template) else { return };
+                let schema = self.writer.write(takes);
+                let schema = match format {
+                    BodyFormat::Form | BodyFormat::Multipart => form_schema(schema, body),
+                    _ => content_schema(schema, body),
+                };
+                self.add(name, schema);
+            }
+        }
+    }
+
+    /// The schema of what a GraphQL variable takes when it is given.
+    fn variable_schema(
+        &mut self,
+        task: &'n GraphqlTask,
+        variable: &'n VariableDefinition,
+    ) -> Value {
+        if !variable.schema.is_object() {
+            return variable_schema(&variable.kind);
+        }
+        let schemas = Schemas::Definitions(&task.definitions);
+        let book = Book { schemas, fuel: self.names.fuel };
+        let mut schema = self.writer.write(&Type::of_schema(&variable.schema, book));
+        present(&mut schema, false);
+        prefer_lists(&mut schema);
+        schema
     }
 
     /// Gathers the uses inside a body or an argument, or a part of it that takes values of this
@@ -147,21 +215,24 @@ fn whole(template: &Template) -> Option<&str> {
     }
 }
 
-/// What several schemas agree on: the whole of one if they differ in words only, else the type.
-fn agree(uses: &[Value]) -> Value {
-    let said: Vec<&Value> = uses.iter().filter(|schema| **schema != json!({})).collect();
-    let Some((first, rest)) = said.split_first() else { return json!({}) };
-    let core = |schema: &Value| -> Map<String, Value> {
-        let members = schema.as_object().cloned().unwrap_or_default();
-        members.into_iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str())).collect()
-    };
-    if rest.iter().all(|other| core(other) == core(first)) {
-        return (*first).clone();
+/// Shows a list alone where a service takes one of its items for it, too (GraphQL, "Input
+/// Coercion" of lists).
+fn prefer_lists(schema: &mut Value) {
+    if let Some([list, alone]) = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice)
+        && list.get("items").is_some_and(|items| items == alone || is_or_null(items, alone))
+    {
+        *schema = list.clone();
     }
-    match first.get("type") {
-        Some(kind) if rest.iter().all(|other| other.get("type") == Some(kind)) => {
-            json!({"type": kind})
-        }
-        _ => json!({}),
+    match schema {
+        Value::Object(members) => members.values_mut().for_each(prefer_lists),
+        Value::Array(items) => items.iter_mut().for_each(prefer_lists),
+        _ => {}
     }
+}
+
+/// Whether a schema is that of another or null.
+fn is_or_null(schema: &Value, other: &Value) -> bool {
+    let mut schema = schema.clone();
+    present(&mut schema, false);
+    schema == *other
 }

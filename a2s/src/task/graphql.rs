@@ -1,5 +1,6 @@
 //! GraphQL tasks: an endpoint and one operation.
 
+mod answer;
 mod sample;
 mod sdl;
 
@@ -43,6 +44,9 @@ pub struct GraphqlTask {
     pub security: Vec<Vec<SecurityRequirement>>,
     /// What the schemas of the variables refer to as `#/$defs/…`; null when they do not.
     pub definitions: Value,
+    /// JSON Schema (2020-12) of the data in a response, as the `schema` of the task declares it;
+    /// null without one.
+    pub data: Value,
     /// Whether the query is named by its SHA-256 first, and sent when the service asks for it
     /// (automatic persisted queries).
     pub persisted_query: bool,
@@ -76,6 +80,7 @@ impl GraphqlTask {
             headers: BTreeMap::new(),
             security: Vec::new(),
             definitions: Value::Null,
+            data: Value::Null,
             persisted_query: false,
             partial_data: false,
         }
@@ -134,8 +139,8 @@ pub(crate) fn decode_graphql(
             let read = sdl::read_schema(field.string(findings)?);
             let read = read.map_err(|problem| report(field, problem, findings)).ok()?;
             let fits = sdl::check_query(&read, text);
-            fits.map_err(|problem| report(&query_field, problem, findings)).ok()?;
-            Some(read)
+            let fits = fits.map_err(|problem| report(&query_field, problem, findings)).ok()?;
+            Some((read, fits))
         }
     };
     let flag = |field: &Option<Taken<'_>>, findings: &mut Findings| match field {
@@ -144,7 +149,11 @@ pub(crate) fn decode_graphql(
     };
     let persisted_query = flag(&persisted_query, findings)?;
     let partial_data = flag(&partial_data, findings)?;
-    let sdl::Variables { schemas, definitions } = sdl::variables(operation, schema.as_ref());
+    let sdl::Variables { schemas, definitions } =
+        sdl::variables(operation, schema.as_ref().map(|(read, _)| read));
+    let data = schema.as_ref().map_or(Value::Null, |(read, document)| {
+        answer::data_schema(read, document, operation.name.as_deref(), partial_data)
+    });
     let task = GraphqlTask {
         endpoint,
         query: text.to_owned(),
@@ -164,6 +173,7 @@ pub(crate) fn decode_graphql(
         headers,
         security,
         definitions,
+        data,
         persisted_query,
         partial_data,
     };

@@ -13,6 +13,8 @@ pub enum Schemas<'s> {
     OpenApi(&'s OpenApiTask),
     /// In a JSON Schema that is whole in itself, such as the `inputSchema` of an MCP tool.
     Json(&'s Value),
+    /// Below `#/$defs/`, as the variables of a GraphQL task refer to them.
+    Definitions(&'s Value),
 }
 
 impl<'s> From<&'s OpenApiTask> for Schemas<'s> {
@@ -33,6 +35,7 @@ impl<'s> Schemas<'s> {
                 let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8();
                 root.pointer(&pointer.ok()?)
             }
+            Self::Definitions(definitions) => definitions.get(reference.strip_prefix("#/$defs/")?),
         }
     }
 
@@ -42,11 +45,34 @@ impl<'s> Schemas<'s> {
         matches!(self, Self::OpenApi(task) if task.version == OpenApiVersion::V3_0)
     }
 
+    /// Values that may be sent for a schema: as [`samples`](Self::samples), with what is never in
+    /// a response.
+    #[must_use]
+    pub fn sent_samples(schema: &Value) -> Vec<Value> {
+        let mut schema = schema.clone();
+        show_write_only(&mut schema);
+        Schemas::Json(&schema).samples(&schema).collect()
+    }
+
     /// Values for a schema of an answer, always the same ones, those that say the most first. They
     /// are likely to fit, which is for the caller to check: there may be more in a schema than is
     /// looked at, and it may contradict itself. Lazy, as the first one will do in most cases.
     pub fn samples(self, schema: &'s Value) -> impl Iterator<Item = Value> + 's {
         samples(self, schema)
+    }
+}
+
+/// Takes the word away that keeps members out of responses.
+fn show_write_only(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("writeOnly").is_some_and(Value::is_boolean) {
+                members.shift_remove("writeOnly");
+            }
+            members.values_mut().for_each(show_write_only);
+        }
+        Value::Array(items) => items.iter_mut().for_each(show_write_only),
+        _ => {}
     }
 }
 

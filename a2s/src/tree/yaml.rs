@@ -176,6 +176,11 @@ impl Builder {
                 self.spend(1, text.len(), position)?;
                 let plain = style == ScalarStyle::Plain;
                 if self.expects_key() {
+                    if self.aliased.contains(&anchor) {
+                        // The anchor of a key names its scalar.
+                        let kind = self.scalar(&text, plain, position);
+                        self.keep(&Node { kind, position }, anchor)?;
+                    }
                     let key = if plain && text == "<<" {
                         self.refuse(
                             code::YAML_FEATURE,
@@ -197,11 +202,7 @@ impl Builder {
                     };
                     self.set_key(key);
                 } else {
-                    let kind = if plain {
-                        self.plain_scalar(&text, position)
-                    } else {
-                        Kind::String(text.into_owned())
-                    };
+                    let kind = self.scalar(&text, plain, position);
                     self.add(Node { kind, position }, anchor)?;
                 }
             }
@@ -338,14 +339,7 @@ impl Builder {
     }
 
     fn add(&mut self, node: Node, anchor: usize) -> Result<(), OverBudget> {
-        if self.aliased.contains(&anchor) {
-            // An alias counts this size again, so copies beyond the bound belong to a document that
-            // is refused at its aliases.
-            let (nodes, text) = node.size();
-            self.copied = (self.copied.0 + nodes, self.copied.1 + text);
-            self.check_size(self.copied.0, self.copied.1, node.position)?;
-            self.anchors.insert(anchor, node.clone());
-        }
+        self.keep(&node, anchor)?;
         match self.open.last_mut().map(|open| &mut open.items) {
             Some(Items::Array(items)) => items.push(node),
             Some(Items::Object(members, waiting)) => {
@@ -354,6 +348,19 @@ impl Builder {
                 }
             }
             None => self.root = Some(node),
+        }
+        Ok(())
+    }
+
+    /// Keeps what an anchor names for the aliases of it.
+    fn keep(&mut self, node: &Node, anchor: usize) -> Result<(), OverBudget> {
+        if self.aliased.contains(&anchor) {
+            // An alias counts this size again, so copies beyond the bound belong to a document that
+            // is refused at its aliases.
+            let (nodes, text) = node.size();
+            self.copied = (self.copied.0 + nodes, self.copied.1 + text);
+            self.check_size(self.copied.0, self.copied.1, node.position)?;
+            self.anchors.insert(anchor, node.clone());
         }
         Ok(())
     }
@@ -374,6 +381,10 @@ impl Builder {
             Items::Object(_, Some(Some((key, _)))) => member_path(&path, key),
             Items::Object(..) => path,
         })
+    }
+
+    fn scalar(&mut self, text: &str, plain: bool, position: Position) -> Kind {
+        if plain { self.plain_scalar(text, position) } else { Kind::String(text.to_owned()) }
     }
 
     /// A plain scalar by the core schema (YAML 1.2.2, section 10.3.2).

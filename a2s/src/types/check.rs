@@ -1,5 +1,6 @@
 //! The checks: each step is looked at where it stands, with the types that it sees.
 
+mod conditions;
 mod examples;
 mod inputs;
 mod misfit;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::walk::Leaves;
 use super::{Fuel, Names, Scope};
-use crate::decode::{Findings, Site, short};
+use crate::decode::{Findings, Mode, Site, short};
 use crate::diagnostic::{Diagnostic, MAX_RELATED, Position, did_you_mean};
 use crate::document::{Action, Block, Capability, OnError, Step};
 use crate::tree::{Node, member_path};
@@ -20,12 +21,18 @@ const MAX_LISTED: usize = 8;
 
 /// Checks the types of a capability, which was read from `root`; errors and warnings go to
 /// `findings`.
-pub(crate) fn check_types(capability: &Capability, root: &Node, findings: &mut Findings) {
+pub(crate) fn check_types(
+    capability: &Capability,
+    root: &Node,
+    mode: Mode,
+    findings: &mut Findings,
+) {
     let fuel = Fuel::for_document();
     let names = Names::of(capability, &fuel);
     let found = findings.diagnostics.iter().filter(|known| known.is_error());
     let mistaken = found.map(|known| known.path.clone()).collect();
-    let mut checker = Checker { names: &names, root, findings, mistaken, scope: Scope::default() };
+    let scope = Scope::default();
+    let mut checker = Checker { names: &names, root, mode, findings, mistaken, scope };
     checker.check_shared();
     checker.check_block(&capability.execution, "execution");
     if let (Some(output), Some(node)) = (&capability.output, root.get("output")) {
@@ -37,6 +44,7 @@ pub(crate) fn check_types(capability: &Capability, root: &Node, findings: &mut F
 struct Checker<'n, 'f> {
     names: &'f Names<'n>,
     root: &'n Node,
+    mode: Mode,
     findings: &'f mut Findings,
     /// Where there are other mistakes.
     mistaken: BTreeSet<String>,
@@ -53,6 +61,7 @@ impl<'n> Checker<'n, '_> {
                 let site = Site { path: path.clone(), position };
                 self.check_reference(reference, &site);
             }
+            self.check_condition(condition, Site { path, position });
         }
         for step in block.children() {
             self.check_step(step);

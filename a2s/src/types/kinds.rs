@@ -46,7 +46,8 @@ impl Kinds {
 
     /// The kind of a value. A number without fraction is whole however it is written, as in JSON
     /// Schema.
-    pub(crate) fn of(value: &Value) -> Self {
+    #[must_use]
+    pub fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,

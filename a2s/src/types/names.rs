@@ -130,6 +130,13 @@ impl<'n> Names<'n> {
         self.setters.get(variable).map_or(&[], Vec::as_slice)
     }
 
+    /// The only output that sets a variable, as a whole and outside of loops.
+    pub(crate) fn only_output(&self, variable: &str) -> Option<(&'n Step, &'n Output)> {
+        let [setter] = self.setters(variable) else { return None };
+        let is_whole = setter.loops.is_empty() && setter.output.name.len() == 1;
+        is_whole.then_some((setter.step, setter.output))
+    }
+
     /// Every variable that steps set.
     pub(crate) fn set(&self) -> impl Iterator<Item = &'n str> {
         self.setters.keys().copied()

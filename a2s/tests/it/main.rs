@@ -6,6 +6,7 @@ mod canonical;
 mod expressions;
 mod findings;
 mod jsonpath;
+mod publishing;
 mod robust;
 mod samples;
 mod sentences;

@@ -112,6 +112,7 @@ pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -
         headers: BTreeMap::new(),
         security: Vec::new(),
         definitions: Value::Null,
+        data: Value::Null,
         persisted_query: false,
         partial_data: false,
     }

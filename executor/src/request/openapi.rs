@@ -170,7 +170,8 @@ fn write_url(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<Url,
     Ok(url)
 }
 
-/// Fills the path template, segment by segment: a value never makes or removes one.
+/// Fills the path template, segment by segment: a value never makes or removes one, but for that of
+/// `{+name}`, whose slashes stay.
 fn write_path(task: &OpenApiTask, inputs: &IndexMap<Place, Value>) -> Result<String, Error> {
     let values = given(task, inputs, ParameterPlace::Path)?;
     let mut path = String::new();
@@ -187,27 +188,35 @@ fn write_segment(template: &str, values: &[Given<'_>]) -> Result<String, Error> 
     let mut rest = template;
     while let Some((literal, name, behind)) = next_expression(rest) {
         written.extend(utf8_percent_encode(literal, LITERAL));
+        let (name, keeps_slashes) = match name.strip_prefix('+') {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         let given = values
             .iter()
             .find(|given| given.parameter.name == name)
             .ok_or_else(|| Error::Missing(Place::Path(name.to_owned())))?;
-        let value = given.path_text().map_err(|reason| given.misfit(reason))?;
+        let mut value = given.path_text().map_err(|reason| given.misfit(reason))?;
+        if keeps_slashes {
+            value = value.replace("%2F", "/");
+        }
         written.push_str(&value);
         filled_by = Some(given);
         rest = behind;
     }
     written.extend(utf8_percent_encode(rest, LITERAL));
-    let decoded = percent_decode_str(&written).decode_utf8_lossy();
-    match filled_by {
+    let Some(given) = filled_by else { return Ok(written) };
+    for segment in written.split('/') {
+        let decoded = percent_decode_str(segment).decode_utf8_lossy();
         // Every parser of addresses removes such segments, however they are encoded.
-        Some(given) if matches!(&*decoded, "." | "..") => {
-            Err(given.misfit("`.` and `..` would change the path"))
+        if matches!(&*decoded, "." | "..") {
+            return Err(given.misfit("`.` and `..` would change the path"));
         }
-        Some(given) if decoded.is_empty() => {
-            Err(given.misfit("an empty segment would address something else"))
+        if decoded.is_empty() {
+            return Err(given.misfit("an empty segment would address something else"));
         }
-        Some(_) | None => Ok(written),
     }
+    Ok(written)
 }
 
 /// The text before the next `{name}`, the name, and the text behind.

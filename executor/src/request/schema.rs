@@ -7,7 +7,6 @@
 
 mod dialect;
 mod effort;
-mod parts;
 mod reading;
 mod words;
 

@@ -8,7 +8,7 @@ use apollo_compiler::ast::{self, Type};
 use apollo_compiler::parser::Parser;
 use apollo_compiler::schema::ExtendedType;
 use apollo_compiler::validation::{DiagnosticList, Valid};
-use apollo_compiler::{Name, Schema};
+use apollo_compiler::{ExecutableDocument, Name, Schema};
 use serde_json::{Map, Value, json};
 
 use super::MAX_DEPTH;
@@ -51,13 +51,16 @@ pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
 }
 
 /// Whether a query is one of the schema: its fields, arguments and types are there and fit.
-pub(super) fn check_query(schema: &Valid<Schema>, query: &str) -> Result<(), Problem> {
+pub(super) fn check_query(
+    schema: &Valid<Schema>,
+    query: &str,
+) -> Result<Valid<ExecutableDocument>, Problem> {
     let told = |errors: &DiagnosticList| refused("the query does not fit the schema", errors);
     stacker::grow(STACK, || {
         let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_QUERY_TOKENS);
         let document = parser.parse_executable(schema, query, "query.graphql");
         let document = document.map_err(|invalid| told(&invalid.errors))?;
-        document.validate(schema).map(drop).map_err(|invalid| told(&invalid.errors))
+        document.validate(schema).map_err(|invalid| told(&invalid.errors))
     })
 }
 
@@ -147,7 +150,13 @@ impl Types<'_> {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for (field, definition) in &object.fields {
-            properties.insert(field.to_string(), self.of(&definition.ty));
+            let mut schema = self.of(&definition.ty);
+            if let (Value::Object(members), Some(text)) = (&mut schema, &definition.description)
+                && text.len() <= 1_000
+            {
+                members.insert("description".to_owned(), json!(text.trim()));
+            }
+            properties.insert(field.to_string(), schema);
             if definition.ty.is_non_null() && definition.default_value.is_none() {
                 required.push(field.as_str());
             }

@@ -1,4 +1,7 @@
-//! Path templates: `/current/{city}`, `/files/{name}.{type}`.
+//! Path templates: `/current/{city}`, `/files/{name}.{type}`, `/v1/{+parent}/items`.
+//!
+//! In the value of `{+name}` slashes stay as they are (RFC 6570, section 3.2.3; HTTP annotations of
+//! Google's APIs); everything else is encoded as ever.
 
 use percent_encoding::percent_decode_str;
 
@@ -19,8 +22,12 @@ impl<'n> Decoder<'n, '_> {
         let mut named = Vec::new();
         for part in path.split('{').skip(1) {
             match part.split_once('}') {
-                Some((name, _)) if named.contains(&name) => {}
-                Some((name, _)) => named.push(name),
+                Some((name, _)) => {
+                    let name = name.strip_prefix('+').unwrap_or(name);
+                    if !named.contains(&name) {
+                        named.push(name);
+                    }
+                }
                 None => self.error(item, "the path has `{` without `}`", "Close the brace."),
             }
         }

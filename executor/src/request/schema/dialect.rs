@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use a2s::Schemas;
 use serde_json::{Map, Value, json};
 
-use super::{Direction, parts};
+use super::Direction;
 use keyword::{bound, count, dependents, exclusive, required, types, unsendable, values};
 use soft::MAX_PATTERNS_BYTES;
 
@@ -101,7 +101,7 @@ impl<'t> Translator<'t> {
         if !definitions.is_empty() {
             schema["$defs"] = Value::Object(definitions);
         }
-        let was_closed = parts::open(&mut schema);
+        let was_closed = a2s::open_closed_parts(&mut schema);
         (Translation { schema, origins: self.origins }, self.has_gaps || was_closed)
     }
 

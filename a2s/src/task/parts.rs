@@ -13,8 +13,9 @@ const MAX_HOPS: usize = 16;
 /// The most schemas that are looked into.
 const MAX_LOOKS: usize = 100_000;
 
-/// Opens them in a schema that is written already, with its `$defs`. Says whether there were any.
-pub(super) fn open(schema: &mut Value) -> bool {
+/// Opens the parts of one whole that are closed to each other, in a schema of JSON Schema 2020-12
+/// with its `$defs`. Returns whether there were any.
+pub fn open_closed_parts(schema: &mut Value) -> bool {
     let mut finder = Finder { root: schema, looks: MAX_LOOKS, closed: BTreeSet::new() };
     finder.search(schema, "");
     let closed = finder.closed;

@@ -1,0 +1,44 @@
+//! Conditions: CEL takes the values that it gets.
+
+use serde_json::{Value, json};
+
+use super::Checker;
+use crate::code;
+use crate::condition::Condition;
+use crate::decode::{Mode, Site};
+use crate::diagnostic::Diagnostic;
+use crate::types::Kinds;
+
+impl Checker<'_, '_> {
+    /// Checks that a condition has an outcome for some values of the types that its references
+    /// have. A version that was published before is not refused for it.
+    pub(super) fn check_condition(&mut self, condition: &Condition, site: Site) {
+        if self.mode == Mode::Final {
+            return;
+        }
+        let kinds = condition.references().iter();
+        let kinds = kinds.map(|reference| self.names.reference(reference, &self.scope).kinds());
+        let samples: Vec<Vec<Value>> = kinds.map(samples_of).collect();
+        let Some(reason) = condition.type_error(&samples) else { return };
+        let message = format!("`{}` cannot be evaluated: {reason}", condition.source());
+        let hint = match condition.source().contains(".length") {
+            true => "Write `size(${name})` for the length of a list or a text.".to_owned(),
+            false => "Compare values of one type; `size`, `int`, `double` and `string` convert."
+                .to_owned(),
+        };
+        let found = Diagnostic::error(code::BAD_CONDITION, &site.path, site.position, message);
+        let found = if self.mode == Mode::Publish { found } else { found.into_warning() };
+        self.report(found.with_hint(hint), Vec::new());
+    }
+}
+
+/// A value of each kind, without items and members.
+fn samples_of(kinds: Kinds) -> Vec<Value> {
+    let all = [json!(null), json!(true), json!(1), json!(1.5), json!("text"), json!([]), json!({})];
+    let mut samples: Vec<Value> =
+        all.into_iter().filter(|value| kinds.contains(Kinds::of(value))).collect();
+    if kinds.contains(Kinds::BOOLEAN) {
+        samples.push(json!(false));
+    }
+    samples
+}
