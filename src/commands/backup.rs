@@ -224,6 +224,18 @@ fn content_of(path: &Path) -> io::Result<Content> {
     Ok(Content { bytes: file.metadata()?.len(), checksum: Digest::of_reader(file)? })
 }
 
+/// Removes a folder that was not finished, the file that says so after all others: who is interrupted
+/// here can go on.
+fn remove(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() != UNFINISHED {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
 /// A folder that is being made beside where it will be.
 struct Making {
     folder: PathBuf,
@@ -254,7 +266,7 @@ impl Making {
             Err(_) => false,
         };
         if is_left {
-            fs::remove_dir_all(&folder).map_err(fail(&folder))?;
+            remove(&folder).map_err(fail(&folder))?;
         }
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(fail(parent))?;

@@ -74,8 +74,20 @@ fn a_copy_of_working_services_is_whole_and_what_had_not_ended_waits() {
     let id = runs[0]["id"].as_str().unwrap();
     assert_eq!(restored.standin("dogapi.dog").requests(), 0);
     // A person lets it go on: its guardian wants an approval, as before.
-    let resumed = restored.a2s(&["runs", "resume", id, "--repeat"]);
-    assert!(format!("{resumed:?}").contains("a2s guardian approve"), "{resumed:?}");
+    let resumed = RUNTIME.block_on(async {
+        let request = crate::http::client();
+        let request = request.post(format!("{}v1/executions/{id}/resume", restored.url()));
+        let request = request.bearer_auth(restored.token()).json(&json!({"decision": "repeat"}));
+        request.send().await.unwrap().status()
+    });
+    assert!(resumed.is_success(), "{resumed}");
+    loop {
+        let waiting = restored.a2s(&["guardian", "approvals", "--json"]).exits(0).one();
+        if waiting["approvals"].as_array().is_some_and(|waiting| !waiting.is_empty()) {
+            break;
+        }
+    }
+    assert_eq!(restored.standin("dogapi.dog").requests(), 0);
     let secrets = restored.a2s(&["secrets", "list", "--json"]).exits(0).one();
     assert_eq!(secrets["secrets"][0]["scheme"], "key");
     let found = restored.a2s(&["search", "list dog breeds", "--json"]).exits(0);
