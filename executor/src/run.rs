@@ -207,10 +207,10 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Whether runs can be started.
+    /// Whether runs can be started and recorded.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
         self.check_open()?;
-        self.store.ping().await
+        self.store.check_writer().await
     }
 
     /// Who may ask for what.

@@ -27,6 +27,7 @@ mod planning;
 mod poison;
 mod previewing;
 mod redirects;
+mod recovering;
 mod remembering;
 mod replaying;
 mod reporting;

@@ -154,6 +154,7 @@ impl Memory {
                     if row.driver.is_some_and(|(driver, _)| driver == owner) {
                         row.driver = None;
                         row.epoch.0 += 1;
+            Task::Probe => Outcome::Done,
                     }
                 }
                 Outcome::Done

@@ -227,14 +227,6 @@ impl Store {
         });
         rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
-
-    /// Whether the database answers.
-    pub(crate) async fn ping(&self) -> Result<(), Error> {
-        let reads = reads!(self, |_memory| ());
-        let one: Result<i32, _> =
-            on!(reads, |pool| sqlx::query_scalar("SELECT 1").fetch_one(pool).await);
-        one.map(|_| ()).map_err(failed(WHAT))
-    }
 }
 
 fn parse_tenant(name: &str) -> Result<Principal, Error> {
