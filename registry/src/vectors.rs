@@ -266,6 +266,17 @@ pub(crate) async fn open(
     })
 }
 
+/// The folder of the index, when that was made from another store.
+pub(crate) fn is_of_another(place: &IndexPlace, store: &str) -> Option<String> {
+    match place {
+        IndexPlace::Folder(folder) => {
+            edge::store_of(folder).filter(|made_from| made_from != store)?;
+            Some(folder.display().to_string())
+        }
+        IndexPlace::Qdrant(_) => None,
+    }
+}
+
 /// Why the index failed. What the engine said is for the log, not for callers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -31,6 +31,7 @@ use tokio::sync::oneshot;
 use self::filter::Conditions;
 use self::folder::Folder;
 use self::graph::Habits;
+pub(super) use self::folder::store_of;
 use self::owner::{Order, Owner};
 use super::filter::CARD;
 use super::{

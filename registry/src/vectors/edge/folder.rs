@@ -113,6 +113,13 @@ impl Folder {
     }
 }
 
+/// The store that the index in a folder was made from, when there is one.
+pub(in crate::vectors) fn store_of(path: &Path) -> Option<String> {
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(path.join(MANIFEST)).ok()?).ok()?;
+    Some(manifest.get("store")?.as_str()?.to_owned())
+}
+
 fn generation_path(folder: &Path, generation: u64) -> PathBuf {
     folder.join(format!("generation-{generation}"))
 }
