@@ -352,7 +352,9 @@ impl Error {
             },
             Self::Vectors(error) => match error {
                 vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
-                vectors::Error::Failed(_) | vectors::Error::Away(_) => (&INDEX_UNAVAILABLE, 503),
+                vectors::Error::Failed(_) | vectors::Error::Full(_) | vectors::Error::Away(_) => {
+                    (&INDEX_UNAVAILABLE, 503)
+                }
                 vectors::Error::Unusable(_) => (&INDEX_SERVER_UNUSABLE, 503),
                 vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
                 vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
@@ -400,6 +402,7 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
     match error {
         vectors::Error::NotReady => "the search index is being built from the stored documents",
         vectors::Error::Failed(_) | vectors::Error::Away(_) => "the search index did not answer",
+        vectors::Error::Full(_) => "the disk of the search index has too little free space",
         vectors::Error::Unusable(_) => "the server of the search index cannot be used",
         vectors::Error::InUse(_) => "the index folder is in use by another process",
         vectors::Error::Folder { .. } => "the index folder cannot be used",
@@ -433,6 +436,7 @@ mod tests {
             Error::Internal(secret.into()),
             Error::Store(store::Error::unavailable(secret)),
             Error::Vectors(vectors::Error::Failed(secret.to_owned())),
+            Error::Vectors(vectors::Error::Full(secret.to_owned())),
             Error::Vectors(vectors::Error::Away(secret.to_owned())),
             Error::Vectors(vectors::Error::Unusable(secret.to_owned())),
             Error::Embedder(embed::Error::Unavailable(secret.to_owned())),

@@ -323,6 +323,13 @@ impl App {
         self.shared.catalog.check_ready().await
     }
 
+    /// Whether the search index is not written, because its disk has too little space. Searches are
+    /// answered from what it has.
+    #[must_use]
+    pub fn is_index_paused(&self) -> bool {
+        self.shared.catalog.index.is_paused()
+    }
+
     /// How the search index is, and the one that is being built, if one is.
     ///
     /// # Errors

@@ -286,6 +286,9 @@ pub enum Error {
     /// The engine failed.
     #[error("{0}")]
     Failed(String),
+    /// The disk has too little space to write; it may have more later.
+    #[error("{0}")]
+    Full(String),
     /// The server does not answer; it may later.
     #[error("{0}")]
     Away(String),
@@ -310,6 +313,7 @@ impl Error {
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NotReady => Self::NotReady,
+            Self::Full(text) => Self::Full(text.clone()),
             Self::Away(text) => Self::Away(text.clone()),
             Self::Unusable(text) => Self::Unusable(text.clone()),
             Self::Failed(_) | Self::InUse(_) | Self::Folder { .. } => {
