@@ -124,8 +124,8 @@ impl Vectors for Edge {
         false
     }
 
-    async fn apply(&self, changes: Vec<Change>, _: Seq) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Apply(changes, reply)).await
+    async fn apply(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Apply(changes, as_of, reply)).await
     }
 
     async fn flush(&self) -> Result<bool, Error> {
@@ -136,8 +136,8 @@ impl Vectors for Edge {
         self.owner.tell(|reply| Order::Begin(identity, reply)).await
     }
 
-    async fn stage(&self, changes: Vec<Change>, _: Seq) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Stage(changes, reply)).await
+    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Stage(changes, as_of, reply)).await
     }
 
     async fn commit(&self) -> Result<(), Error> {

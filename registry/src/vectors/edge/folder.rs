@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::super::FORMAT;
 use super::{Error, Identity};
+use crate::store::Seq;
 
 const LOCK: &str = "lock";
 const MANIFEST: &str = "manifest.json";
+const AS_OF: &str = "as-of";
 
 /// How long a folder that is being let go is waited for.
 const LOCK_ATTEMPTS: u32 = 100;
@@ -103,6 +105,22 @@ impl Folder {
         write().map_err(|source| Error::Folder { path: path.display().to_string(), source })?;
         self.current = Some((generation, manifest.identity));
         Ok(())
+    }
+
+    /// The last change of the store that the current generation knew of when it was last brought to disk.
+    pub(super) fn as_of(&self) -> Seq {
+        let text = fs::read_to_string(self.path.join(AS_OF)).unwrap_or_default();
+        text.trim().parse().map(Seq).unwrap_or_default()
+    }
+
+    /// Notes that change: a store that does not have it has lost something.
+    pub(super) fn note_as_of(&self, as_of: Seq) -> Result<(), Error> {
+        if self.as_of() == as_of {
+            return Ok(());
+        }
+        let path = self.path.join(AS_OF);
+        fs::write(&path, as_of.0.to_string())
+            .map_err(|source| Error::Folder { path: path.display().to_string(), source })
     }
 
     /// Deletes a generation that is not the current one.

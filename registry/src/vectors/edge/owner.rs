@@ -19,11 +19,12 @@ use super::super::filter::{FIELDS, payload};
 use super::filter::to_type;
 use super::folder::Folder;
 use super::graph::{Graph, Habits};
-use super::space::{Disk, NEW_INDEX, size_of};
+use super::space::{Disk, NEW_INDEX, graph_size, size_of};
 use super::{
     Change, Current, DENSE, Error, Generation, Identity, Point, SPARSE, Status, failed, guard,
     point_id, to_sparse,
 };
+use crate::store::Seq;
 
 /// A segment of the engine's log; it is made in full size at once.
 const LOG_SEGMENT: usize = 4 * 1024 * 1024;
@@ -43,10 +44,10 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What the owner can be told to do.
 pub(super) enum Order {
-    Apply(Vec<Change>, Reply<()>),
+    Apply(Vec<Change>, Seq, Reply<()>),
     Flush(Reply<bool>),
     Begin(Identity, Reply<()>),
-    Stage(Vec<Change>, Reply<()>),
+    Stage(Vec<Change>, Seq, Reply<()>),
     Commit(Reply<()>),
     Status(Reply<Status>),
     Close(Reply<()>),
@@ -64,7 +65,16 @@ impl Owner {
     pub(super) fn start(folder: Folder, current: Current, habits: Habits, disk: Disk) -> Self {
         let (orders, inbox) = mpsc::channel();
         let graph = Graph::new(habits);
-        let mut state = State { folder, disk, current, next: None, graph, retired: Vec::new() };
+        let mut state = State {
+            as_of: folder.as_of(),
+            next_as_of: Seq::default(),
+            folder,
+            disk,
+            current,
+            next: None,
+            graph,
+            retired: Vec::new(),
+        };
         state.load();
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
@@ -98,6 +108,10 @@ struct State {
     folder: Folder,
     disk: Disk,
     current: Current,
+    /// The last change of the store that the current generation knows of.
+    as_of: Seq,
+    /// The same of the next one.
+    next_as_of: Seq,
     /// The generation being built.
     next: Option<Generation>,
     /// Of the current generation.
@@ -120,10 +134,14 @@ impl State {
             };
             // Nobody waits for an answer whose asker was cancelled.
             match order {
-                Order::Apply(changes, reply) => drop(reply.send(self.apply(changes))),
+                Order::Apply(changes, as_of, reply) => {
+                    drop(reply.send(self.apply(changes, as_of)));
+                }
                 Order::Flush(reply) => drop(reply.send(self.flush())),
                 Order::Begin(identity, reply) => drop(reply.send(self.begin(identity))),
-                Order::Stage(changes, reply) => drop(reply.send(self.stage(changes))),
+                Order::Stage(changes, as_of, reply) => {
+                    drop(reply.send(self.stage(changes, as_of)));
+                }
                 Order::Commit(reply) => drop(reply.send(self.commit())),
                 Order::Status(reply) => drop(reply.send(self.status())),
                 Order::Close(reply) => {
@@ -140,8 +158,7 @@ impl State {
     /// Does what nobody has to wait for.
     fn tend(&mut self) {
         let (folder, disk) = (&self.folder, &self.disk);
-        // The engine writes the graph into files of their own before it removes the old ones.
-        let has_room = |number| disk.check(size_of(&folder.generation(number))).is_ok();
+        let has_room = |number| disk.check(graph_size(&folder.generation(number))).is_ok();
         self.graph.tend(&self.current, has_room);
         self.remove_retired();
     }
@@ -171,11 +188,12 @@ impl State {
         }
     }
 
-    fn apply(&mut self, changes: Vec<Change>) -> Result<(), Error> {
+    fn apply(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
         let generation = self.current.get().ok_or(Error::NotReady)?;
         let count = changes.len();
         self.change(&generation, changes)?;
         self.graph.changed(count);
+        self.as_of = self.as_of.max(as_of);
         Ok(())
     }
 
@@ -193,10 +211,10 @@ impl State {
         match self.current.get() {
             // The engine's graph is being made, and what is flushed meanwhile may be lost.
             Some(_) if self.graph.is_in_the_making() => Ok(false),
-            Some(generation) => match flush(&generation.shard) {
-                Ok(()) => Ok(true),
-                Err(error) => Err(self.disk.judge(error)),
-            },
+            Some(generation) => flush(&generation.shard)
+                .and_then(|()| self.folder.note_as_of(self.as_of))
+                .map(|()| true)
+                .map_err(|error| self.disk.judge(error)),
             None => Ok(true),
         }
     }
@@ -227,25 +245,30 @@ impl State {
             guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
         }
         self.next = Some(Generation { number, identity, shard });
+        self.next_as_of = Seq::default();
         self.disk.allocate(&path)
     }
 
-    fn stage(&self, changes: Vec<Change>) -> Result<(), Error> {
+    fn stage(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
         let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
-        self.change(next, changes)
+        self.change(next, changes)?;
+        self.next_as_of = self.next_as_of.max(as_of);
+        Ok(())
     }
 
     fn commit(&mut self) -> Result<(), Error> {
         let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
         let path = self.folder.generation(next.number);
-        self.disk.check(size_of(&path))?;
+        self.disk.check(graph_size(&path))?;
         guard(|| next.shard.optimize()).map_err(|error| self.disk.judge(error))?;
         flush(&next.shard).map_err(|error| self.disk.judge(error))?;
         self.disk.allocate(&path)?;
         let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
         self.graph.look(&next.shard);
+        self.folder.note_as_of(self.next_as_of)?;
         let before = self.folder.current.as_ref().map(|(number, _)| *number);
         self.folder.commit(next.number, &next.identity)?;
+        self.as_of = self.next_as_of;
         match (before, self.current.replace(Some(Arc::new(next)))) {
             (_, Some(retired)) => self.retired.push(retired),
             // It could not be loaded.
@@ -264,7 +287,8 @@ impl State {
         let log = size_of(&self.folder.generation(generation.number).join("wal"));
         let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
         let fresh = self.graph.fresh();
-        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of: None })
+        let as_of = Some(self.as_of).filter(|as_of| *as_of != Seq::default());
+        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of })
     }
 
     /// Deletes generations that no query holds any more.

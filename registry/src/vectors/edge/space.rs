@@ -113,10 +113,16 @@ impl Disk {
     /// The same error, or [`Error::Full`] when the disk is the likely cause.
     pub(super) fn judge(&self, error: Error) -> Error {
         match error {
-            Error::Failed(_) => self.check(0).err().unwrap_or(error),
+            Error::Failed(_) | Error::Folder { .. } => self.check(0).err().unwrap_or(error),
             other => other,
         }
     }
+}
+
+/// The space that the engine takes while it makes the graph of an index in a folder: it writes all that
+/// is in it into files of their own before it removes the old ones.
+pub(super) fn graph_size(folder: &Path) -> u64 {
+    size_of(folder).saturating_sub(NEW_INDEX)
 }
 
 /// The size of the files in a folder, in bytes.
