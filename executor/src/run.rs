@@ -196,6 +196,7 @@ impl Runs {
         runs.forget().await?;
         runs.store.sweep_plans(runs.clock.now()).await?;
         runs.take_over().await?;
+        runs.count_waiting().await;
         {
             let mut tasks = lock(&runs.tasks);
             tasks.spawn(Arc::clone(&runs).keep_leases());
