@@ -307,14 +307,6 @@ impl App {
         self.shared.catalog.publish(source, caller, None).await
     }
 
-    /// Whether no live version is published.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn is_empty(&self) -> Result<bool, Error> {
-        Ok(self.shared.catalog.list(None, 1).await?.capabilities.is_empty())
-    }
-
     /// Whether searches are answered.
     ///
     /// # Errors
@@ -323,19 +315,19 @@ impl App {
         self.shared.catalog.check_ready().await
     }
 
-    /// Whether the search index is not written, because its disk has too little space. Searches are
-    /// answered from what it has.
-    #[must_use]
-    pub fn is_index_paused(&self) -> bool {
-        self.shared.catalog.index.is_paused()
-    }
-
     /// How the search index is, and the one that is being built, if one is.
     ///
     /// # Errors
     /// When there is none yet.
     pub async fn index_status(&self) -> Result<IndexStatus, Error> {
         self.shared.catalog.index_status().await
+    }
+
+    /// Whether the search index is not written, because its disk has too little space. Searches are
+    /// answered from what it has.
+    #[must_use]
+    pub fn is_index_paused(&self) -> bool {
+        self.shared.catalog.index.is_paused()
     }
 
     /// The search index that is being built, if one is.
