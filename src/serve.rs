@@ -11,8 +11,10 @@ mod keyring;
 mod linger;
 mod logs;
 mod qdrant;
+mod readiness;
 mod settings;
 mod shipped;
+mod shipping;
 mod stack;
 mod telemetry;
 

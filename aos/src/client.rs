@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use tokio::time::Instant;
 use url::Url;
 
 use crate::message::{
@@ -21,6 +22,10 @@ pub use outcome::{FailMode, Failure, Origin, Outcome, Verdict};
 pub use several::{Consultation, Guardians};
 pub use tls::{Authorities, Identity};
 
+/// The pause before a guardian that is away is asked again. It doubles, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// How a guardian is asked.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -28,6 +33,9 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long a question may take in all, connection and answer included.
     pub timeout: Duration,
+    /// How long a guardian that is away is asked again ([`Failure::is_away`]) before the fail mode
+    /// decides. Zero asks once.
+    pub retry_for: Duration,
     /// How much of an answer is read.
     pub limits: Limits,
     /// What happens when the guardian cannot be asked.
@@ -43,11 +51,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// One second to connect, five in all (the timeout that the schema gives for `ping`), fail closed.
+    /// One second to connect, five in all (the timeout that the schema gives for `ping`), asked once,
+    /// fail closed.
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(1),
             timeout: Duration::from_secs(5),
+            retry_for: Duration::ZERO,
             limits: Limits::default(),
             fail_mode: FailMode::Closed,
             fail_mode_of: BTreeMap::new(),
@@ -94,7 +104,8 @@ pub enum BuildError {
 /// Asks one guardian; [`Guardians`] asks several. Cloning it is cheap and shares its connections.
 ///
 /// It has its own HTTP client: it follows no redirect, obeys no proxy variable, and repeats nothing
-/// that a guardian may already have judged. Connections are kept, and over TLS they speak HTTP/2
+/// that a guardian may already have judged: one that is away is asked again, if
+/// [`Options::retry_for`] says so. Connections are kept, and over TLS they speak HTTP/2
 /// where the guardian offers it. A guardian of the same process needs none of that: see
 /// [`in_process`](Self::in_process).
 #[derive(Clone, Debug)]
@@ -168,7 +179,7 @@ impl GuardianClient {
 
     /// The same with headers for this question alone, such as those of a trace.
     pub async fn ask_with(&self, question: &Request, headers: HeaderMap) -> Outcome {
-        match self.consult(question, headers).await {
+        match self.consult_patiently(question, headers).await {
             Ok(outcome) => outcome,
             Err(failure) => {
                 let method = question.method();
@@ -195,6 +206,24 @@ impl GuardianClient {
             Body::Decision(_) => {
                 Err(Failure::Unusable("a decision is no answer to a ping".to_owned()))
             }
+        }
+    }
+
+    /// Asks again while the guardian is away.
+    async fn consult_patiently(
+        &self,
+        question: &Request,
+        headers: HeaderMap,
+    ) -> Result<Outcome, Failure> {
+        let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            let result = self.consult(question, headers.clone()).await;
+            let is_away = matches!(&result, Err(failure) if failure.is_away());
+            if !is_away || began.elapsed() + pause > self.options.retry_for {
+                return result;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

@@ -129,6 +129,8 @@ pub struct Telemetry {
     pub ocsf_file: Option<EventFile>,
     /// Where security events are sent as JSON arrays; nowhere without it.
     pub ocsf_endpoint: Option<Export>,
+    /// Where a small JSON object is sent when a run begins to wait for a person; nowhere without it.
+    pub alarm: Option<Export>,
     /// What receivers call this service (`service.name`).
     pub service: String,
     /// Whether requests to services carry their place in the trace (`traceparent`, `tracestate`). A
@@ -144,6 +146,7 @@ impl Default for Telemetry {
             export: None,
             ocsf_file: None,
             ocsf_endpoint: None,
+            alarm: None,
             service: "a2s".to_owned(),
             propagate: false,
         }

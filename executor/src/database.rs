@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgDatabaseError, PgPool};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -70,6 +70,22 @@ pub(crate) async fn open(database: &Database) -> Result<Pool, Error> {
     }
 }
 
+/// A schema with changes that this program does not know.
+pub(crate) fn newer() -> Error {
+    let message = "a newer version of `a2s` has changed the schema of the run database";
+    Error::new(Kind::DatabaseNewer, message)
+}
+
+/// What PostgreSQL reports of connections, transactions that met another, resources, an operator who
+/// stops or starts the server or a time-out that ends a statement, and its disk.
+const PASSING_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
+/// The same in classes that are not passing: a server that only reads, as after a failover, the
+/// time-outs of idle transactions and sessions, and a lock that was not given in time.
+const PASSING_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
+/// What SQLite reports of a file that is locked, of memory, and of a disk that fails, is full, or is
+/// read-only: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
+const PASSING_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
+
 /// Turns a failure into the error that callers get. The database's own words go to the log; there
 /// are no values in them.
 pub(crate) fn failed<E: std::error::Error + 'static>(what: &'static str) -> impl Fn(E) -> Error {
@@ -77,7 +93,7 @@ pub(crate) fn failed<E: std::error::Error + 'static>(what: &'static str) -> impl
         tracing::error!(%error, "{what} could not be read or written");
         let cause: &(dyn std::error::Error + 'static) = &error;
         if cause.downcast_ref().is_some_and(is_away) {
-            return Error::new(Kind::StoreAway, "the run database does not answer");
+            return Error::new(Kind::StoreAway, "the run database cannot be read or written now");
         }
         Error::new(Kind::Store, format!("{what} could not be read or written"))
     }
@@ -87,15 +103,70 @@ pub(crate) fn failed<E: std::error::Error + 'static>(what: &'static str) -> impl
 fn is_away(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
-        // Connections, resources, an operator who stops or starts the server, its disk. SQLite has
-        // numbers of its own, which begin otherwise.
-        sqlx::Error::Database(error)
-            if error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some() =>
-        {
-            error.code().is_some_and(|code| {
-                ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))
-            })
+        sqlx::Error::Database(error) => {
+            let Some(code) = error.code() else { return false };
+            if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+                PASSING_CLASSES.iter().any(|class| code.starts_with(class))
+                    || PASSING_STATES.contains(&&*code)
+            } else {
+                // The lower byte of a code is what all of its kind share.
+                code.parse().is_ok_and(|code: i32| PASSING_RESULTS.contains(&(code & 0xff)))
+            }
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::postgres::PgConnection;
+    use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+
+    use super::*;
+    use crate::tests::database::told;
+
+    fn kind(error: sqlx::Error) -> Kind {
+        failed("the database")(error).kind
+    }
+
+    #[tokio::test]
+    async fn failures_of_a_server_that_pass_are_told_apart() {
+        let Some(server) = told() else { return };
+        let mut connection = PgConnection::connect(&server).await.unwrap();
+        for (states, expected) in [
+            // Idle transactions, statements, locks, deadlocks, a failover, the disk, a stop.
+            (&["25P03", "57014", "55P03", "40P01", "25006", "53100", "57P01"][..], Kind::StoreAway),
+            (&["23505", "42601", "25001", "XX001"][..], Kind::Store),
+        ] {
+            for state in states {
+                let raise =
+                    format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$");
+                let error = connection.execute(AssertSqlSafe(raise)).await.unwrap_err();
+                assert_eq!(kind(error), expected, "{state}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_of_a_file_that_pass_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.sqlite");
+        let open = options(&path, SqliteSynchronous::Full).busy_timeout(Duration::ZERO);
+        let mut one = open.clone().create_if_missing(true).connect().await.unwrap();
+        one.execute("CREATE TABLE t (c UNIQUE); INSERT INTO t VALUES (1)").await.unwrap();
+        let mut reader = open.clone().read_only(true).connect().await.unwrap();
+        let mut other = open.connect().await.unwrap();
+
+        one.execute("BEGIN IMMEDIATE").await.unwrap();
+        let busy = other.execute("BEGIN IMMEDIATE").await.unwrap_err();
+        assert_eq!(kind(busy), Kind::StoreAway);
+        one.execute("ROLLBACK").await.unwrap();
+        let read_only = reader.execute("INSERT INTO t VALUES (2)").await.unwrap_err();
+        assert_eq!(kind(read_only), Kind::StoreAway);
+        one.execute("PRAGMA max_page_count = 1").await.unwrap();
+        let full = one.execute("INSERT INTO t VALUES (randomblob(100000))").await.unwrap_err();
+        assert_eq!(kind(full), Kind::StoreAway);
+        let twice = other.execute("INSERT INTO t VALUES (1)").await.unwrap_err();
+        assert_eq!(kind(twice), Kind::Store);
     }
 }

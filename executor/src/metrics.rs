@@ -30,6 +30,8 @@ pub(crate) struct Metrics {
     waits: Family<ReasonLabel, Counter>,
     spans: Family<StatusLabel, Counter>,
     security_events: Family<SinkLabel, Counter>,
+    alarms: Family<StatusLabel, Counter>,
+    waiting: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -94,6 +96,8 @@ impl Metrics {
             waits: Family::default(),
             spans: Family::default(),
             security_events: Family::default(),
+            alarms: Family::default(),
+            waiting: Gauge::default(),
         };
         registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
         registry.register("run_seconds", "How long runs took", metrics.run_seconds.clone());
@@ -121,7 +125,24 @@ impl Metrics {
             "Security events, exported to a file or an endpoint, or dropped",
             metrics.security_events.clone(),
         );
+        registry.register("alarms", "Alarms, sent or dropped", metrics.alarms.clone());
+        registry.register(
+            "runs_waiting",
+            "Runs that wait for a person, in the whole database",
+            metrics.waiting.clone(),
+        );
         metrics
+    }
+
+    /// So many runs wait for a person.
+    pub(crate) fn runs_wait(&self, count: u64) {
+        self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Alarms, as their receiver takes them.
+    pub(crate) fn alarms(&self) -> Delivered {
+        let count = |status| self.alarms.get_or_create(&StatusLabel { status }).clone();
+        Delivered { taken: count("sent"), dropped: count("dropped") }
     }
 
     /// A run began or went on here.

@@ -196,6 +196,7 @@ impl Runs {
         runs.forget().await?;
         runs.store.sweep_plans(runs.clock.now()).await?;
         runs.take_over().await?;
+        runs.count_waiting().await;
         {
             let mut tasks = lock(&runs.tasks);
             tasks.spawn(Arc::clone(&runs).keep_leases());
@@ -207,10 +208,10 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Whether runs can be started.
+    /// Whether runs can be started and recorded.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
         self.check_open()?;
-        self.store.ping().await
+        self.store.check_writer().await
     }
 
     /// Who may ask for what.

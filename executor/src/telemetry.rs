@@ -12,6 +12,7 @@
 //! Nothing here can change a run: [`queue`] is handed what is to be told when all is recorded, never
 //! waits for anybody, and drops what nobody takes.
 
+mod alarm;
 mod aside;
 mod context;
 mod export;

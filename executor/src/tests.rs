@@ -3,6 +3,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "`json!` at the call reads better without `&`")]
 
+mod alarming;
 mod answering;
 mod approvals;
 mod canary;
@@ -27,6 +28,7 @@ mod memory;
 mod planning;
 mod poison;
 mod previewing;
+mod recovering;
 mod redirects;
 mod remembering;
 mod replaying;

@@ -245,9 +245,10 @@ impl Catalog {
     }
 
     /// # Errors
-    /// When the store does not answer, or the index was not level with it yet.
+    /// When the store does not answer or takes no writes, or the index was not level with it yet.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
         self.store.outbox(Seq::default(), 0).await?;
+        self.store.check_writer().await?;
         if self.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
     }
 

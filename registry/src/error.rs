@@ -69,6 +69,7 @@ codes! {
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
     EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Name `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
     INDEX_SERVER_UNUSABLE = "A2S265", "search index server cannot be used", "Check address, key and version of the Qdrant server: `docs/operations.md` tells what it has to be. The port is that of its gRPC API, usually 6334.";
+    DATABASE_MISSING = "A2S266", "database missing", "Restore the database from a backup, or remove the index folder to begin without any documents.";
     // Tokens and owners.
     BAD_TOKEN = "A2S270", "token that cannot be made", "Correct the member that the message names.";
     TOKEN_TAKEN = "A2S271", "name of a token already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
@@ -261,6 +262,12 @@ pub enum Error {
     /// The store failed.
     #[error("{}", store_text(.0))]
     Store(#[from] store::Error),
+    /// The database has nothing, though the index was made from one.
+    #[error("the database is new, but the search index in `{index}` was made from another one")]
+    DatabaseMissing {
+        /// The folder of the index.
+        index: String,
+    },
     /// The index failed.
     #[error("{}", vectors_text(.0))]
     Vectors(#[from] vectors::Error),
@@ -337,6 +344,7 @@ impl Error {
             Self::TooManyFollowers(StreamRefusal::Total(_)) => (&TOO_MANY_FOLLOWERS, 503),
             Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 429),
             Self::Internal(_) => (&INTERNAL, 500),
+            Self::DatabaseMissing { .. } => (&DATABASE_MISSING, 500),
             Self::Store(error) => match error.kind() {
                 store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),
                 store::ErrorKind::Unusable => (&DATABASE_UNUSABLE, 500),
@@ -344,7 +352,9 @@ impl Error {
             },
             Self::Vectors(error) => match error {
                 vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
-                vectors::Error::Failed(_) | vectors::Error::Away(_) => (&INDEX_UNAVAILABLE, 503),
+                vectors::Error::Failed(_) | vectors::Error::Full(_) | vectors::Error::Away(_) => {
+                    (&INDEX_UNAVAILABLE, 503)
+                }
                 vectors::Error::Unusable(_) => (&INDEX_SERVER_UNUSABLE, 503),
                 vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
                 vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
@@ -392,6 +402,7 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
     match error {
         vectors::Error::NotReady => "the search index is being built from the stored documents",
         vectors::Error::Failed(_) | vectors::Error::Away(_) => "the search index did not answer",
+        vectors::Error::Full(_) => "the disk of the search index has too little free space",
         vectors::Error::Unusable(_) => "the server of the search index cannot be used",
         vectors::Error::InUse(_) => "the index folder is in use by another process",
         vectors::Error::Folder { .. } => "the index folder cannot be used",
@@ -425,6 +436,7 @@ mod tests {
             Error::Internal(secret.into()),
             Error::Store(store::Error::unavailable(secret)),
             Error::Vectors(vectors::Error::Failed(secret.to_owned())),
+            Error::Vectors(vectors::Error::Full(secret.to_owned())),
             Error::Vectors(vectors::Error::Away(secret.to_owned())),
             Error::Vectors(vectors::Error::Unusable(secret.to_owned())),
             Error::Embedder(embed::Error::Unavailable(secret.to_owned())),

@@ -70,6 +70,8 @@ struct Progress {
     is_ready: bool,
     /// The index that is being built, if one is.
     building: Option<IndexBuilding>,
+    /// Nothing is written, as the disk has too little space.
+    is_paused: bool,
 }
 
 /// The running indexer. It stops when this is dropped.
@@ -148,7 +150,8 @@ impl Index {
     pub(crate) async fn wait_for(&self, seq: Seq, at_most: Duration) -> bool {
         // A full inbox means that the indexer is about to look anyway.
         let _ = self.wishes.try_send(Wish::Follow);
-        self.wait(at_most, |progress| progress.applied >= seq).await
+        let is_settled = |progress: &Progress| progress.applied >= seq || progress.is_paused;
+        self.wait(at_most, is_settled).await && self.progress.borrow().applied >= seq
     }
 
     /// Waits, but not for ever, until the index was level with the store once.
@@ -158,6 +161,11 @@ impl Index {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.progress.borrow().is_ready
+    }
+
+    /// Whether the index is not written, as its disk has too little space.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.progress.borrow().is_paused
     }
 
     /// Waits until nothing is being built.
@@ -251,13 +259,17 @@ impl Indexer {
             };
             let wake = match &result {
                 Ok(()) => {
+                    // One that is about to begin may meet the same disk.
+                    if self.build.as_ref().is_none_or(|build| build.id.is_some()) {
+                        self.note_paused(false);
+                    }
                     (self.failures, pause) = (0, Pause::default());
                     [self.flush_at, self.around_at].into_iter().flatten().min()
                 }
                 Err(error) => {
                     self.note_failure(error);
                     let is_away = match error {
-                        Error::Vectors(vectors::Error::Away(_)) => true,
+                        Error::Vectors(vectors::Error::Away(_) | vectors::Error::Full(_)) => true,
                         Error::Store(_) => self.points.store.is_shared(),
                         _ => false,
                     };
@@ -414,10 +426,31 @@ impl Indexer {
         });
     }
 
+    /// Notes whether the disk has too little space.
+    fn note_paused(&self, is_paused: bool) {
+        let has_changed = self.progress.send_if_modified(|progress| {
+            // What there is answers meanwhile.
+            progress.is_ready |= is_paused && self.applied.is_some();
+            std::mem::replace(&mut progress.is_paused, is_paused) != is_paused
+        });
+        if has_changed {
+            self.metrics.index_paused.set(i64::from(is_paused));
+            if !is_paused {
+                tracing::info!("the disk has space again, and the search index is written");
+            }
+        }
+    }
+
     fn note_failure(&mut self, error: &Error) {
-        self.metrics.index_failures.inc();
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(%error, cause, "the search index could not follow the store; trying again");
+        if let Error::Vectors(vectors::Error::Full(why)) = error {
+            // Said once: it is tried again every few seconds.
+            if !self.progress.borrow().is_paused {
+                tracing::error!(why, "the search index is not written until there is more space");
+            }
+            self.note_paused(true);
+        } else {
+            self.log_failure(error);
+        }
         if self.build.is_none()
             && let Error::Vectors(error) = error
         {
@@ -427,8 +460,10 @@ impl Indexer {
         }
         self.failures = match error {
             Error::Vectors(vectors::Error::NotReady) => FAILURES_BEFORE_REBUILD,
-            // Nor a server of the index that does not.
-            Error::Vectors(vectors::Error::Away(_) | vectors::Error::Unusable(_)) => self.failures,
+            // Nor a server of the index that does not, or a disk without space.
+            Error::Vectors(
+                vectors::Error::Away(_) | vectors::Error::Unusable(_) | vectors::Error::Full(_),
+            ) => self.failures,
             Error::Vectors(_) => self.failures + 1,
             // Building anew does not help a store that does not answer.
             _ => self.failures,
@@ -436,6 +471,12 @@ impl Indexer {
         if self.failures >= FAILURES_BEFORE_REBUILD && self.build.is_none() {
             (self.is_broken, self.applied) = (true, None);
         }
+    }
+
+    fn log_failure(&self, error: &Error) {
+        self.metrics.index_failures.inc();
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::error!(%error, cause, "the search index could not follow the store; trying again");
     }
 }
 

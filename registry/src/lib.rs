@@ -211,7 +211,8 @@ impl App {
     /// Opens the database and the index, and starts to make the index level with the documents.
     ///
     /// # Errors
-    /// When the database cannot be opened or was made by a newer version, or the index folder or
+    /// When the database cannot be opened, was made by a newer version, or has nothing though the index
+    /// was made from one, or the index folder or
     /// server cannot be used. A server of the index that is away may come back, and is waited for. An index that is merely missing or broken is no error: it is built anew. Nor
     /// is an embedder that does not answer: the built-in one stands in for it.
     pub async fn open(
@@ -221,7 +222,13 @@ impl App {
     ) -> Result<Self, Error> {
         let metrics = Metrics::register(metrics);
         let store = store::open(&config.database).await?;
-        let identity = store.outbox(store::Seq::default(), 0).await?.identity;
+        let store::Outbox { identity, latest, .. } = store.outbox(store::Seq::default(), 0).await?;
+        if latest == store::Seq::default()
+            && let Some(index) = vectors::is_of_another(&config.index, &identity)
+        {
+            store.close().await;
+            return Err(Error::DatabaseMissing { index });
+        }
         let meaning = Arc::new(Meaning::new(
             config.embedder,
             config.query_timeout,
@@ -302,14 +309,6 @@ impl App {
         self.shared.catalog.publish(source, caller, None).await
     }
 
-    /// Whether no live version is published.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn is_empty(&self) -> Result<bool, Error> {
-        Ok(self.shared.catalog.list(None, 1).await?.capabilities.is_empty())
-    }
-
     /// Whether searches are answered.
     ///
     /// # Errors
@@ -324,6 +323,13 @@ impl App {
     /// When there is none yet.
     pub async fn index_status(&self) -> Result<IndexStatus, Error> {
         self.shared.catalog.index_status().await
+    }
+
+    /// Whether the search index is not written, because its disk has too little space. Searches are
+    /// answered from what it has.
+    #[must_use]
+    pub fn is_index_paused(&self) -> bool {
+        self.shared.catalog.index.is_paused()
     }
 
     /// The search index that is being built, if one is.

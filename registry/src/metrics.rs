@@ -17,6 +17,7 @@ pub(crate) struct Metrics {
     pub(crate) index_lag: Gauge,
     pub(crate) index_failures: Counter,
     pub(crate) index_rebuilds: Counter,
+    pub(crate) index_paused: Gauge,
     pub(crate) index_build_done: Gauge,
     pub(crate) index_build_total: Gauge,
     pub(crate) embedded: Family<EmbeddedLabels, Counter>,
@@ -73,6 +74,7 @@ impl Metrics {
             index_lag: Gauge::default(),
             index_failures: Counter::default(),
             index_rebuilds: Counter::default(),
+            index_paused: Gauge::default(),
             index_build_done: Gauge::default(),
             index_build_total: Gauge::default(),
             embedded: Family::default(),
@@ -106,6 +108,11 @@ impl Metrics {
             "index_rebuilds",
             "Times the search index was built from the stored documents",
             metrics.index_rebuilds.clone(),
+        );
+        group.register(
+            "index_paused",
+            "1 while the search index is not written, because its disk has too little space",
+            metrics.index_paused.clone(),
         );
         group.register(
             "index_build_done",

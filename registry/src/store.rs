@@ -299,6 +299,10 @@ pub(crate) trait Store:
     /// At most `limit` changes behind `after`.
     async fn outbox(&self, after: Seq, limit: u32) -> Result<Outbox, Error>;
 
+    /// Asks the connection that writes whether it can. After a failure it writes something that changes
+    /// nothing to find out.
+    async fn check_writer(&self) -> Result<(), Error>;
+
     /// Whether other registries may use this database at the same time.
     fn is_shared(&self) -> bool;
 

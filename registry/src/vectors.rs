@@ -266,6 +266,17 @@ pub(crate) async fn open(
     })
 }
 
+/// The folder of the index, when that was made from another store.
+pub(crate) fn is_of_another(place: &IndexPlace, store: &str) -> Option<String> {
+    match place {
+        IndexPlace::Folder(folder) => {
+            edge::store_of(folder).filter(|made_from| made_from != store)?;
+            Some(folder.display().to_string())
+        }
+        IndexPlace::Qdrant(_) => None,
+    }
+}
+
 /// Why the index failed. What the engine said is for the log, not for callers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -275,6 +286,9 @@ pub enum Error {
     /// The engine failed.
     #[error("{0}")]
     Failed(String),
+    /// The disk has too little space to write; it may have more later.
+    #[error("{0}")]
+    Full(String),
     /// The server does not answer; it may later.
     #[error("{0}")]
     Away(String),
@@ -299,6 +313,7 @@ impl Error {
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NotReady => Self::NotReady,
+            Self::Full(text) => Self::Full(text.clone()),
             Self::Away(text) => Self::Away(text.clone()),
             Self::Unusable(text) => Self::Unusable(text.clone()),
             Self::Failed(_) | Self::InUse(_) | Self::Folder { .. } => {

@@ -20,6 +20,8 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// The longest time that a guardian may be given for one answer.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
+/// The longest time for which a guardian that is away is asked again.
+const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(1);
 /// The longest token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
@@ -161,6 +163,7 @@ struct Table {
     key: Option<PathBuf>,
     authorities: Option<PathBuf>,
     timeout: Option<SignedDuration>,
+    retry_for: Option<SignedDuration>,
     fail: Option<FailMode>,
     #[serde(default)]
     fail_hooks: BTreeMap<String, FailMode>,
@@ -178,6 +181,7 @@ impl Table {
             key: None,
             authorities: None,
             timeout: None,
+            retry_for: None,
             fail: None,
             fail_hooks: BTreeMap::new(),
         }
@@ -253,6 +257,7 @@ fn open(
         }
     };
     let timeout = table.timeout.map(timeout).transpose()?;
+    let retry_for = table.retry_for.map(retry_for).transpose()?;
     let url = match table.url {
         GuardianChoice::Url(url) => url,
         // Nobody is not asked; the caller has looked.
@@ -262,6 +267,9 @@ fn open(
             if name.is_some() || token.is_some() || files.iter().any(|file| file.is_some()) {
                 let message = "it is in this process, and has no name, token or certificates";
                 return Err(wrong(message));
+            }
+            if retry_for.is_some() {
+                return Err(wrong("it is in this process, so it is never away (`retry-for`)"));
             }
             return Ok(Guardian::Builtin { fail, timeout });
         }
@@ -291,7 +299,8 @@ fn open(
         None => config.name.clone(),
     };
     let timeout = timeout.unwrap_or(config.timeout);
-    let config = GuardianConfig { name, fail, timeout, ..config };
+    let retry_for = retry_for.unwrap_or(config.retry_for);
+    let config = GuardianConfig { name, fail, timeout, retry_for, ..config };
     Ok(Guardian::At(Box::new(config)))
 }
 
@@ -306,6 +315,12 @@ fn timeout(given: SignedDuration) -> Result<Duration, Failure> {
     let time = Duration::try_from(given).ok();
     time.filter(|time| !time.is_zero() && given <= LONGEST_WAIT)
         .ok_or_else(|| wrong("`timeout` is a time of 5 minutes at most, such as \"2s\""))
+}
+
+fn retry_for(given: SignedDuration) -> Result<Duration, Failure> {
+    let time = Duration::try_from(given).ok();
+    time.filter(|_| given <= LONGEST_RETRY)
+        .ok_or_else(|| wrong("`retry-for` is a time of 1 minute at most, such as \"3s\""))
 }
 
 pub(crate) fn read_token(path: &Path) -> Result<Secret, Failure> {

@@ -8,9 +8,6 @@ use std::time::Duration;
 
 use a2s::{Caller, Domain, Door, Identify, Secret, Subject};
 use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use indicatif::{ProgressBar, ProgressStyle};
 use prometheus_client::registry::Registry;
@@ -24,16 +21,18 @@ use utoipa::OpenApi as _;
 use super::agent::AgentPart;
 use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
 use super::folder::Folder;
-use super::front::{Access, front, problem};
+use super::front::{Access, front};
 use super::guardians::Guardians;
 use super::identity::{Asking, RegistryAccess, check_not_owner, guard_protocol};
 use super::keyring;
+use super::readiness::{self, Readiness};
 use super::shipped::shipped;
+use super::shipping::{Publisher, Shipping, ship};
 use crate::cli::Certificate;
 use crate::client::{TokenTransport, client};
 use crate::clock::{self, System};
 use crate::commands::faulty;
-use crate::failure::{CANNOT_SERVE, Exit, Failure, NOT_READY};
+use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// How long runs and answers under way get when the process is told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -51,7 +50,7 @@ pub(crate) struct Parts {
     pub(crate) guardian: Option<GuardianPart>,
     /// The agent, beside registry and executor.
     pub(crate) agent: Option<AgentPart>,
-    /// Whether the shipped documents are published when the registry is empty.
+    /// Whether the shipped documents are published, as far as the registry lacks them.
     pub(crate) ship: bool,
     /// The connections that tokens are sent over.
     pub(crate) transport: TokenTransport,
@@ -240,11 +239,21 @@ pub(crate) struct Stack {
     _folder: Arc<Folder>,
 }
 
+/// The services of one process.
 #[derive(Debug)]
-struct Services {
-    registry: Option<registry::App>,
-    executor: Option<executor::App>,
-    guardian: Option<guardian::App>,
+pub(super) struct Services {
+    pub(super) registry: Option<registry::App>,
+    pub(super) executor: Option<executor::App>,
+    pub(super) guardian: Option<guardian::App>,
+}
+
+impl Publisher for Arc<Services> {
+    async fn publish(&self, source: Vec<u8>) -> Result<bool, registry::Error> {
+        match &self.registry {
+            Some(registry) => Ok(registry.publish(source, &Caller::owner()).await?.created),
+            None => Ok(false),
+        }
+    }
 }
 
 impl Stack {
@@ -321,22 +330,25 @@ impl Stack {
             None => None,
         };
         let services = Arc::new(Services { registry, executor, guardian });
+        let shipping = (parts.ship && services.registry.is_some())
+            .then(|| ship(Arc::clone(&services), shipped(), stop.clone()));
+        let readiness = Readiness::of(Arc::clone(&services), shipping.clone());
         let routes = routes.merge(
             Router::new()
                 .route("/healthz", get(async || "ok\n"))
-                .route("/readyz", get(show_ready))
-                .with_state(Arc::clone(&services)),
+                .route("/readyz", get(readiness::show))
+                .with_state(readiness),
         );
         let access = Access::new(listen, allow_hosts, door);
         let connections = ConnectionMetrics::register(&mut metrics);
         let router = front(routes, metrics, description, access);
         let server = Server::new(router, limits, connections, stop.clone());
         let server = tokio::spawn(server.serve(listener));
-        let stack = Self { url, services, stop, server, _folder: folder };
-        if parts.ship {
-            stack.publish_shipped().await?;
+        if let Some(mut shipping) = shipping {
+            // After a failure it goes on beside the services.
+            let _ = shipping.wait_for(|shipping| *shipping != Shipping::UnderWay).await;
         }
-        Ok(stack)
+        Ok(Self { url, services, stop, server, _folder: folder })
     }
 
     /// How many capabilities the registry has; none without a registry.
@@ -347,25 +359,6 @@ impl Stack {
     /// Where the services answer.
     pub(crate) fn url(&self) -> &Url {
         &self.url
-    }
-
-    /// Publishes the shipped documents into a registry that has none.
-    async fn publish_shipped(&self) -> Result<(), Failure> {
-        let Some(registry) = &self.services.registry else { return Ok(()) };
-        if !registry.is_empty().await.map_err(|error| registry_failed(&error))? {
-            return Ok(());
-        }
-        let documents = shipped();
-        for (name, source) in &documents {
-            let published = registry.publish(source.clone(), &Caller::owner()).await;
-            published.map_err(|error| {
-                let failure = registry_failed(&error);
-                let message = format!("the shipped document {name}: {}", failure.message);
-                Failure { message, ..failure }
-            })?;
-        }
-        tracing::info!(documents = documents.len(), "published the shipped documents");
-        Ok(())
     }
 
     /// Stops everything: runs get [`GRACE`] to end, then their streams and the listener close.
@@ -564,29 +557,6 @@ async fn watch_policy(app: guardian::App, stop: CancellationToken) {
     }
 }
 
-async fn show_ready(State(services): State<Arc<Services>>) -> Response {
-    let registry = async {
-        match &services.registry {
-            Some(app) => app.check_ready().await.is_ok(),
-            None => true,
-        }
-    };
-    let executor = async {
-        match &services.executor {
-            Some(app) => app.check_ready().await.is_ok(),
-            None => true,
-        }
-    };
-    let guardian = services.guardian.as_ref().is_none_or(guardian::App::is_ready);
-    let lacking = match tokio::join!(registry, executor) {
-        (true, true) if guardian => return "ready\n".into_response(),
-        (true, true) => "the guardian cannot write its audit log",
-        (true, false) => "the executor is not ready",
-        (false, _) => "the registry is not ready",
-    };
-    problem(StatusCode::SERVICE_UNAVAILABLE, &NOT_READY, lacking)
-}
-
 /// Where this process reaches itself.
 fn own_url(listen: SocketAddr) -> Result<Url, Failure> {
     let ip =
@@ -609,7 +579,7 @@ fn executor_failed(error: &executor::Error) -> Failure {
 }
 
 /// The operator who starts a service sees the causes, too, which callers of its API never do.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -14,6 +14,8 @@ use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
 /// Where the environment has the headers that the receiver of security events wants.
 const OCSF_HEADERS: &str = "A2S_OCSF_HEADERS";
+/// Where the environment has the headers that the receiver of alarms wants.
+const ALARM_HEADERS: &str = "A2S_ALARM_HEADERS";
 
 /// `[telemetry]` of the TOML file.
 #[derive(Debug, Default, Deserialize)]
@@ -26,6 +28,7 @@ pub(super) struct Section {
     ocsf_file_bytes: Option<u64>,
     ocsf_files_kept: Option<u32>,
     ocsf_endpoint: Option<Url>,
+    alarm_url: Option<Url>,
 }
 
 impl Section {
@@ -70,6 +73,11 @@ impl Section {
             ocsf_file: self.ocsf_file(flags)?,
             ocsf_endpoint: ocsf
                 .map(|endpoint| export(endpoint, variable(OCSF_HEADERS)))
+                .transpose()?,
+            alarm: self
+                .alarm_url
+                .clone()
+                .map(|endpoint| export(endpoint, variable(ALARM_HEADERS)))
                 .transpose()?,
             service: service.unwrap_or(default.service),
             propagate: self.propagate.unwrap_or(default.propagate),
@@ -198,6 +206,11 @@ mod tests {
         let telemetry = section.read(&flags, |_| None).unwrap();
         assert_eq!(telemetry.ocsf_file.unwrap().path, PathBuf::from("b"));
         assert_eq!(telemetry.ocsf_endpoint.unwrap().endpoint.as_str(), "http://flag/y");
+        let file: Section = toml::from_str("alarm-url = 'https://alarm/z'").unwrap();
+        let headers = |name: &str| (name == ALARM_HEADERS).then(|| "key=s3cret".to_owned());
+        let alarm = file.read(&ListenerArgs::default(), headers).unwrap().alarm.unwrap();
+        assert_eq!(alarm.endpoint.as_str(), "https://alarm/z");
+        assert_eq!(alarm.headers[0].1.reveal(), "s3cret");
         let alone = Section::default().read(&flags, |_| None).unwrap();
         assert_eq!(alone.ocsf_file, Some(EventFile::new("b".into())));
         let many: Section = toml::from_str("ocsf-file = 'a'\nocsf-files-kept = 1001").unwrap();

@@ -69,7 +69,10 @@ pub enum Failure {
     /// No answer in time.
     #[error("the guardian did not answer in time")]
     Timeout,
-    /// No connection, or it broke.
+    /// No connection could be made: the guardian has not seen the question.
+    #[error("the guardian cannot be reached: {0}")]
+    NotConnected(String),
+    /// The connection broke.
     #[error("the guardian cannot be reached: {0}")]
     Unreachable(String),
     /// An HTTP status that is no success. Redirects are not followed, so they end here too.
@@ -126,6 +129,7 @@ impl Failure {
     pub const fn may_fail_open(&self) -> bool {
         match self {
             Self::Timeout
+            | Self::NotConnected(_)
             | Self::Unreachable(_)
             | Self::Status(500..)
             | Self::ContentType(_)
@@ -141,11 +145,17 @@ impl Failure {
         }
     }
 
+    /// Whether the guardian is away and has surely not judged the question, so that it may be asked again:
+    /// no connection could be made, or a proxy before it had none (HTTP status 503).
+    pub const fn is_away(&self) -> bool {
+        matches!(self, Self::NotConnected(_) | Self::Status(503))
+    }
+
     /// The reason for machines, such as `guardian_timeout`.
     pub const fn reason_code(&self) -> &'static str {
         match self {
             Self::Timeout => "guardian_timeout",
-            Self::Unreachable(_) => "guardian_unreachable",
+            Self::NotConnected(_) | Self::Unreachable(_) => "guardian_unreachable",
             Self::Status(_) => "guardian_status",
             Self::ContentType(_) => "guardian_content_type",
             Self::Malformed(_) => "guardian_malformed",
@@ -168,7 +178,11 @@ impl Failure {
         while let Some(source) = cause.source() {
             cause = source;
         }
-        Self::Unreachable(cause.to_string())
+        if error.is_connect() {
+            Self::NotConnected(cause.to_string())
+        } else {
+            Self::Unreachable(cause.to_string())
+        }
     }
 
     pub(super) fn of_error(error: ErrorObject) -> Self {

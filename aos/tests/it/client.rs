@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{pending, ready};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aos::message::{
@@ -462,11 +463,68 @@ async fn nobody_listening_is_unreachable() {
     let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     drop(listener);
     let closed = client(url.clone(), FailMode::Closed).ask(&tool_call()).await;
-    assert!(matches!(closed.origin, Origin::FailedClosed(Failure::Unreachable(_))), "{closed:?}");
+    assert!(matches!(closed.origin, Origin::FailedClosed(Failure::NotConnected(_))), "{closed:?}");
     assert_eq!(closed.verdict, Verdict::Deny);
     let open = client(url, FailMode::Open).ask(&tool_call()).await;
-    assert!(matches!(open.origin, Origin::FailedOpen(Failure::Unreachable(_))), "{open:?}");
+    assert!(matches!(open.origin, Origin::FailedOpen(Failure::NotConnected(_))), "{open:?}");
     assert_eq!(open.verdict, Verdict::Allow);
+}
+
+/// Asks a guardian that answers with a status `times` times and allows after that; gives how often it
+/// was asked.
+async fn ask_again(status: u16, times: usize, retry_for: Duration) -> (Verdict, usize) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let url = guardian(move |_| {
+        if counter.fetch_add(1, Ordering::SeqCst) < times {
+            Reply::Http(status, "text/plain", Vec::new())
+        } else {
+            Reply::Result(json!({"decision": "allow", "message": ""}))
+        }
+    })
+    .await;
+    let client = GuardianClient::new(url, Options { retry_for, ..Options::default() }).unwrap();
+    let outcome = client.ask(&tool_call()).await;
+    (outcome.verdict, asked.load(Ordering::SeqCst))
+}
+
+#[tokio::test]
+async fn a_guardian_that_is_away_is_asked_again() {
+    let long = Duration::from_secs(600);
+    assert_eq!(ask_again(503, 2, long).await, (Verdict::Allow, 3));
+    assert_eq!(ask_again(503, usize::MAX, Duration::ZERO).await, (Verdict::Deny, 1));
+    // It may have judged the question.
+    assert_eq!(ask_again(500, 1, long).await, (Verdict::Deny, 1));
+    assert_eq!(ask_again(502, 1, long).await, (Verdict::Deny, 1));
+}
+
+#[tokio::test]
+async fn a_guardian_is_asked_again_for_a_bounded_time() {
+    let (verdict, asked) = ask_again(503, usize::MAX, Duration::from_millis(120)).await;
+    // After 50 ms, unless the first answer took long, and not after 100 ms more.
+    assert_eq!(verdict, Verdict::Deny);
+    assert!((1..=2).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn a_guardian_that_starts_late_is_reached() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = Url::parse(&format!("http://{address}/aos")).unwrap();
+    let retry_for = Duration::from_secs(600);
+    let client = GuardianClient::new(url, Options { retry_for, ..Options::default() }).unwrap();
+    let asked = tokio::spawn(async move { client.ask(&tool_call()).await });
+    tokio::task::yield_now().await;
+    let answer = |body: Bytes| async move {
+        let question: Value = serde_json::from_slice(&body).unwrap();
+        let decision = json!({"decision": "allow", "message": ""});
+        axum::Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": decision}))
+    };
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let router = Router::new().route("/aos", post(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    assert_eq!(asked.await.unwrap().verdict, Verdict::Allow);
 }
 
 #[tokio::test]

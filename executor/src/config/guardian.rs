@@ -35,6 +35,8 @@ pub struct GuardianConfig {
     pub fail: FailModes,
     /// How long it may think about one question.
     pub timeout: Duration,
+    /// How long one that is away is asked again before its silence counts. Zero asks once.
+    pub retry_for: Duration,
     /// The longest response that it may be asked about, in bytes: an answer that changes it has room
     /// for as much. [`Limits::max_response_bytes`](crate::Limits::max_response_bytes) belongs here.
     pub max_response_bytes: usize,
@@ -84,7 +86,7 @@ impl GuardianConfig {
     pub const BUILTIN: &str = "builtin";
 
     /// The guardian at `url`, asked without a token or a certificate: its silence means no, after
-    /// five seconds. It is called by its address, without user and password.
+    /// five seconds, or three when it is away. It is called by its address, without user and password.
     #[must_use]
     pub fn new(url: Url) -> Self {
         Self::at(url.into())
@@ -109,6 +111,7 @@ impl GuardianConfig {
             name,
             fail: FailMode::Closed.into(),
             timeout: Duration::from_secs(5),
+            retry_for: Duration::from_secs(3),
             max_response_bytes: crate::Limits::default().max_response_bytes,
         }
     }

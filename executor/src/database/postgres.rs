@@ -106,7 +106,7 @@ impl Server {
         let result = match MIGRATIONS.run(&mut connection).await {
             Ok(()) => Ok(()),
             Err(MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..)) => {
-                Err(unusable(&"a newer version of `a2s` has changed its schema"))
+                Err(super::newer())
             }
             Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
                 Err(while_opening(&error))

@@ -67,7 +67,7 @@ fn open(guardian: &Guardian) -> Result<Option<Guardians>, Error> {
 
 /// A client, or why it cannot be asked in the way that is wanted.
 fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
-    let GuardianConfig { endpoint, name, fail, timeout, max_response_bytes } = config;
+    let GuardianConfig { endpoint, name, fail, timeout, retry_for, max_response_bytes } = config;
     // An address as a name is as long as it is.
     if config.address().is_none_or(|address| *name != address) && !is_name(name) {
         return Err(format!("a name has 1 to {MAX_NAME} characters, and no control characters"));
@@ -87,6 +87,7 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
     let options = Options {
         connect_timeout: Options::default().connect_timeout.min(*timeout),
         timeout: *timeout,
+        retry_for: *retry_for,
         limits: aos::message::Limits::for_response(*max_response_bytes),
         fail_mode: mode(fail.default),
         fail_mode_of: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),

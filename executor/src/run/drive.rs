@@ -93,7 +93,10 @@ impl Runs {
         drop(live);
         match rest {
             Some(status) if status.is_final() => self.tell_end(run).await,
-            Some(_) => self.tell_rest(run).await,
+            Some(_) => {
+                self.count_waiting().await;
+                self.tell_rest(run).await;
+            }
             None => {}
         }
     }
@@ -275,12 +278,21 @@ impl Runs {
                 continue;
             }
             due = Instant::now() + pause;
+            self.count_waiting().await;
             if let Err(error) = self.forget().await {
                 tracing::error!(%error, "old runs could not be forgotten");
             }
             if let Err(error) = self.store.sweep_plans(self.clock.now()).await {
                 tracing::error!(%error, "old plans could not be forgotten");
             }
+        }
+    }
+
+    /// Notes for metrics how many runs wait for a person.
+    pub(super) async fn count_waiting(&self) {
+        match self.store.count_waiting().await {
+            Ok(count) => self.metrics.runs_wait(count),
+            Err(error) => tracing::error!(%error, "runs that wait could not be counted"),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{Builder, Handle};
@@ -43,10 +43,13 @@ impl Drivers {
     /// [`Kind::Internal`] when the system gives none.
     pub(super) fn start() -> Result<Self, Error> {
         let count = thread::available_parallelism().map_or(1, usize::from);
-        let drivers = (0..count).map(|_| Driver::start());
+        let drivers = (0..count).map(|_| Driver::start(thread::Builder::new()));
         let drivers: Result<_, std::io::Error> = drivers.collect();
         drivers.map(Self).map_err(|error| {
-            Error::new(Kind::Internal, format!("no thread can be started for runs: {error}"))
+            Error::new(Kind::Internal, format!("no thread can be started for runs: {error}")).hint(
+                "Give the process more memory, or raise its limits of memory and threads \
+                 (`ulimit -v`, `ulimit -u`).",
+            )
         })
     }
 
@@ -83,17 +86,24 @@ impl Drivers {
 }
 
 impl Driver {
-    fn start() -> Result<Self, std::io::Error> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let remote = runtime.handle().clone();
+    fn start(thread: thread::Builder) -> Result<Self, std::io::Error> {
         let (alive, ended) = oneshot::channel();
-        let handle = thread::Builder::new().name("a2s-run".to_owned()).spawn(move || {
+        let (started, start) = mpsc::sync_channel(1);
+        // The runtime is made on its own thread: where the system gives none, a runtime would be
+        // dropped within another one, which panics.
+        let handle = thread.name("a2s-run".to_owned()).spawn(move || {
+            let runtime = match Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            drop(started.send(Ok(runtime.handle().clone())));
             let ended: Result<Infallible, _> = runtime.block_on(ended);
             drop(ended);
             runtime.shutdown_background();
         })?;
+        let runtime = start.recv().map_err(std::io::Error::other)??;
         let thread = Mutex::new(Some(Thread { alive, handle }));
-        Ok(Self { runtime: remote, runs: Arc::default(), thread })
+        Ok(Self { runtime, runs: Arc::default(), thread })
     }
 }
 
@@ -102,6 +112,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_thread_that_the_system_does_not_give_is_an_error() {
+        // More than there are addresses.
+        let thread = thread::Builder::new().stack_size(usize::MAX / 4);
+        Driver::start(thread).unwrap_err();
+    }
 
     #[tokio::test]
     async fn runs_are_spread_over_the_threads_and_end_with_them() {

@@ -336,6 +336,12 @@ impl Store {
         self.ask(Task::Release { owner }).await.map(|_| ())
     }
 
+    /// Asks the writer whether it can write. After a failure it writes something that changes nothing
+    /// to find out.
+    pub(crate) async fn check_writer(&self) -> Result<(), Error> {
+        self.ask(Task::Probe).await.map(|_| ())
+    }
+
     /// The key of the names that a registry knows this executor by.
     pub(crate) fn identity(&self) -> &str {
         &self.identity

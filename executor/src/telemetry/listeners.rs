@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use a2s::api::{DecisionSource, Event, EventKind};
 
+use super::alarm::{AlarmReceiver, alarm_of};
 use super::aside::{Aside, Matter};
 use super::export::Collector;
 use super::ocsf::{self, EventFile, EventReceiver, Product};
@@ -20,6 +21,7 @@ pub(crate) struct Listeners {
     spans: Option<Queue<Collector>>,
     file: Option<Queue<EventFile>>,
     endpoint: Option<Queue<EventReceiver>>,
+    alarms: Option<Queue<AlarmReceiver>>,
     product: Product,
 }
 
@@ -29,11 +31,13 @@ impl Listeners {
     /// # Errors
     /// When one of them cannot be told anything.
     pub(crate) fn open(config: &Telemetry, metrics: &Metrics) -> Result<Self, Error> {
-        let Telemetry { export, ocsf_file, ocsf_endpoint, service, propagate: _ } = config;
+        let Telemetry { export, ocsf_file, ocsf_endpoint, alarm, service, propagate: _ } = config;
         let spans = export.as_ref().map(|export| Collector::new(export, service)).transpose()?;
         let file = ocsf_file.as_ref().map(EventFile::open).transpose()?;
         let endpoint = ocsf_endpoint.as_ref().map(EventReceiver::new).transpose()?;
+        let alarms = alarm.as_ref().map(AlarmReceiver::new).transpose()?;
         Ok(Self {
+            alarms: alarms.map(|taker| Queue::to(taker, metrics.alarms())),
             spans: spans.map(|taker| Queue::to(taker, metrics.spans())),
             file: file.map(|taker| Queue::to(taker, metrics.security_events("file"))),
             endpoint: endpoint.map(|taker| Queue::to(taker, metrics.security_events("http"))),
@@ -48,7 +52,7 @@ impl Listeners {
 
     /// Whether there is anybody to be told of runs.
     pub(crate) fn is_anybody_there(&self) -> bool {
-        self.spans.is_some() || self.take_security_events()
+        self.spans.is_some() || self.alarms.is_some() || self.take_security_events()
     }
 
     fn take_security_events(&self) -> bool {
@@ -63,6 +67,9 @@ impl Listeners {
         if let Some(spans) = self.spans.as_ref().filter(|_| is_over) {
             let trace = trace_of(events).filter(Trace::is_sampled);
             trace.into_iter().for_each(|trace| spans.offer(otlp::ready(trace)));
+        }
+        if let Some(alarms) = &self.alarms {
+            alarms.offer(alarm_of(events).into_iter().collect());
         }
         if self.take_security_events() {
             self.offer(&ocsf::events_of_run(events, &self.product));
@@ -112,6 +119,11 @@ impl Listeners {
                 queue.close(time).await;
             }
         };
-        tokio::join!(spans, file, endpoint);
+        let alarms = async {
+            if let Some(queue) = &self.alarms {
+                queue.close(time).await;
+            }
+        };
+        tokio::join!(spans, file, endpoint, alarms);
     }
 }

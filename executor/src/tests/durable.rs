@@ -357,6 +357,6 @@ async fn a_database_of_a_newer_program_is_refused() {
         ))
         .await;
     let error = world.try_open().await.unwrap_err();
-    assert_eq!(error.kind, crate::Kind::Configuration);
+    assert_eq!(error.kind, crate::Kind::DatabaseNewer);
     assert!(error.message.contains("run database"), "{}", error.message);
 }

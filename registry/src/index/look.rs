@@ -27,6 +27,14 @@ impl Indexer {
         let status = self.vectors.status().await?;
         // Read last: when others publish meanwhile, the index looks behind, and not wrong.
         let outbox = self.points.store.outbox(Seq::default(), 0).await?;
+        if let Some(known) = status.as_of.filter(|as_of| *as_of > outbox.latest) {
+            tracing::error!(
+                known = known.0,
+                latest = outbox.latest.0,
+                "the database lacks changes that its search index knows of: its log (`-wal`) was \
+                 lost, or it was restored from a backup; the index is made anew from what there is"
+            );
+        }
         // A damaged document has no point, so a store with one always looks incomplete: then
         // every start builds the index anew until it is mended.
         let is_whole = |indexed: &Seq| {

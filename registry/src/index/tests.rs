@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2s::Caller;
 use async_trait::async_trait;
@@ -23,6 +24,8 @@ struct Server {
     live: Mutex<Option<Identity>>,
     next: Mutex<Option<Identity>>,
     points: Mutex<BTreeMap<CapabilityId, Point>>,
+    /// Its disk takes nothing.
+    is_full: AtomicBool,
     /// How often somebody has looked which index answers.
     looks: watch::Sender<u32>,
 }
@@ -30,6 +33,13 @@ struct Server {
 impl Server {
     fn put(&self, point: Point) {
         self.points.lock().unwrap().insert(point.capability, point);
+    }
+
+    fn check(&self) -> Result<(), vectors::Error> {
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Err(vectors::Error::Full("full".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// The point of the capability that came last.
@@ -65,6 +75,7 @@ impl Vectors for Server {
     }
 
     async fn apply(&self, changes: Vec<Change>, _: Seq) -> Result<(), vectors::Error> {
+        self.check()?;
         for change in changes {
             match change {
                 Change::Upsert(point) => self.put(*point),
@@ -79,6 +90,7 @@ impl Vectors for Server {
     }
 
     async fn begin(&self, identity: Identity) -> Result<(), vectors::Error> {
+        self.check()?;
         *self.next.lock().unwrap() = Some(identity);
         Ok(())
     }
@@ -198,6 +210,44 @@ async fn a_vector_that_comes_late_leaves_what_another_registry_has_done_since() 
         let points = server.points.lock().unwrap().clone();
         assert_eq!(points.get(&newer.capability), Some(&newer), "{name}");
     }
+    index.close().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn an_index_on_a_full_disk_pauses_and_goes_on() {
+    let folder = Folder::with_file();
+    let store = store::open(&folder.config(None).database).await.unwrap();
+    let server: Arc<Server> = Arc::default();
+    // It cannot even be made, and is made when there is space.
+    server.is_full.store(true, Ordering::SeqCst);
+    let index = start(&store, &server, Embedder::built_in());
+    assert!(index.wait(SOON, |progress| progress.is_paused).await);
+    assert!(!index.is_ready());
+    server.is_full.store(false, Ordering::SeqCst);
+    index.wait_until_built().await;
+    assert!(index.wait(SOON, |progress| !progress.is_paused).await);
+
+    server.is_full.store(true, Ordering::SeqCst);
+    let seq = publish(&store, "WalkDog", "1.0.0").await;
+    // Who publishes does not wait for an index that is not written.
+    assert!(!index.wait_for(seq, SOON).await);
+    assert!(index.is_paused() && index.is_ready());
+    let id = server.answering().unwrap().identity().id.clone();
+    server.is_full.store(false, Ordering::SeqCst);
+    let is_level = |progress: &Progress| progress.applied >= seq && !progress.is_paused;
+    assert!(index.wait(SOON, is_level).await);
+    // It is the same index.
+    assert_eq!(server.answering().unwrap().identity().id, id);
+    index.close().await;
+
+    // A start on a full disk answers with what there is.
+    publish(&store, "FeedDog", "1.0.0").await;
+    server.is_full.store(true, Ordering::SeqCst);
+    let index = start(&store, &server, Embedder::built_in());
+    assert!(index.wait_until_ready(SOON).await);
+    assert!(index.is_paused());
+    assert_eq!(server.answering().unwrap().identity().id, id);
     index.close().await;
     store.close().await;
 }

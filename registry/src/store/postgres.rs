@@ -181,6 +181,14 @@ impl Store for Postgres {
         })
     }
 
+    async fn check_writer(&self) -> Result<(), Error> {
+        // A server that only reads refuses it, though it changes nothing.
+        sqlx::query("UPDATE registry SET identity = identity WHERE false")
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

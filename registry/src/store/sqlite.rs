@@ -34,15 +34,20 @@ mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use a2s::CapabilityName;
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::pool::PoolConnectionMetadata;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
-use sqlx::{Row as _, Sqlite as Backend, Transaction};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, Sqlite as Backend, Transaction};
 
 use super::life::Actor;
 use super::rows::{concat_entry, to_entries};
@@ -63,6 +68,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Sqlite {
     writer: SqlitePool,
     readers: SqlitePool,
+    /// A transaction has failed, and nothing was written since.
+    has_failed: Arc<AtomicBool>,
 }
 
 type Engine = Sqlite;
@@ -81,28 +88,35 @@ impl Sqlite {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT);
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_with(options.clone())
-            .await
-            .map_err(Error::unusable)?;
-        MIGRATIONS.run(&writer).await.map_err(|error| match error {
+        let mut first = options.connect().await.map_err(Error::unusable)?;
+        MIGRATIONS.run(&mut first).await.map_err(|error| match error {
             // The file knows a migration that this program does not.
             MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => {
                 Error::newer(error)
             }
             other => Error::unusable(other),
         })?;
+        // A file that has gone meanwhile must not be replaced by an empty one.
+        let options = options.create_if_missing(false);
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .after_release(replace_failed(Arc::clone(&has_failed)))
+            .connect_with(options.clone())
+            .await
+            .map_err(Error::unusable)?;
+        first.close().await.map_err(Error::unusable)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             // A database in this process does not hang up.
             .test_before_acquire(false)
             .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_with(options.create_if_missing(false))
+            .after_release(replace_failed(Arc::default()))
+            .connect_with(options)
             .await
             .map_err(Error::unusable)?;
-        Ok(Self { writer, readers })
+        Ok(Self { writer, readers, has_failed })
     }
 
     fn readers(&self) -> &SqlitePool {
@@ -123,6 +137,34 @@ impl Sqlite {
     /// cannot change before it writes.
     async fn begin(&self) -> Result<Transaction<'static, Backend>, Error> {
         self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(Error::from)
+    }
+}
+
+/// Closes a connection whose transaction has failed; the pool opens another one.
+///
+/// When a disk is full or fails, SQLite rolls the transaction back by itself. The driver counts open
+/// transactions on its own and does not learn of that, so it refuses every later transaction.
+fn replace_failed(
+    has_failed: Arc<AtomicBool>,
+) -> impl for<'c> Fn(
+    &'c mut SqliteConnection,
+    PoolConnectionMetadata,
+) -> BoxFuture<'c, Result<bool, sqlx::Error>>
++ Send
++ Sync
++ 'static {
+    move |connection, _| {
+        let has_failed = Arc::clone(&has_failed);
+        Box::pin(async move {
+            // A transaction that was let go has been rolled back when this is answered.
+            connection.ping().await?;
+            let is_good = !connection.is_in_transaction();
+            if !is_good {
+                tracing::warn!("a transaction failed: its connection is replaced");
+                has_failed.store(true, Ordering::SeqCst);
+            }
+            Ok(is_good)
+        })
     }
 }
 
@@ -242,6 +284,21 @@ impl Store for Sqlite {
             live: row.try_get::<i64, _>("live")?.unsigned_abs(),
             changes,
         })
+    }
+
+    async fn check_writer(&self) -> Result<(), Error> {
+        let mut transaction = self.begin().await?;
+        if self.has_failed.load(Ordering::SeqCst) {
+            sqlx::query("UPDATE registry SET identity = identity")
+                .execute(&mut *transaction)
+                .await?;
+            transaction.commit().await?;
+            self.has_failed.store(false, Ordering::SeqCst);
+            tracing::info!("the database can be written again");
+        } else {
+            transaction.rollback().await?;
+        }
+        Ok(())
     }
 
     fn is_shared(&self) -> bool {

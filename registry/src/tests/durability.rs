@@ -309,3 +309,54 @@ async fn searches_go_on_while_the_index_is_built_anew() {
     tokio::join!(searches, rebuilds);
     finds_everything(&world).await;
 }
+
+#[tokio::test]
+async fn a_rolled_back_transaction_costs_no_later_one() {
+    let world = World::open(Folder::with_file()).await;
+    let [first, second, third] = shelf();
+    assert_eq!(world.publish(first).await.status, 201);
+    let fault = |place: &str| {
+        // As SQLite does when the disk is full: the driver does not learn of it.
+        format!("CREATE TRIGGER fault {place} BEGIN SELECT RAISE(ROLLBACK, 'full'); END")
+    };
+    let behind = world.database().await;
+    behind.execute(&fault("BEFORE INSERT ON version"), &[]).await;
+    for _ in 0..3 {
+        assert_eq!(world.publish(second.clone()).await.status, 503);
+    }
+    behind.execute("DROP TRIGGER fault", &[]).await;
+    // Readiness asks the connection that writes, and finds out by writing.
+    behind.execute(&fault("BEFORE UPDATE ON registry"), &[]).await;
+    for _ in 0..2 {
+        assert_eq!(world.get("/readyz").await.status, 503);
+    }
+    behind.execute("DROP TRIGGER fault", &[]).await;
+    behind.close().await;
+    assert_eq!(world.get("/readyz").await.status, 204);
+    assert_eq!(world.publish(second).await.status, 201);
+    assert_eq!(world.publish(third).await.status, 201);
+    finds_everything(&world).await;
+}
+
+#[tokio::test]
+async fn a_lost_database_beside_an_index_is_not_made_anew() {
+    let world = World::open(Folder::with_file()).await;
+    world.publish_all(shelf()).await;
+    world.app.close().await;
+    let World { app, folder, .. } = world;
+    drop(app);
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.path().join(format!("registry.sqlite{suffix}")));
+    }
+    for _ in 0..2 {
+        let mut metrics = prometheus_client::registry::Registry::default();
+        let opened = App::open(folder.config(None), clock(), &mut metrics).await;
+        let error = opened.map(drop).unwrap_err();
+        assert_eq!(error.code().id, "A2S266", "{error}");
+        assert!(error.to_string().contains("index"), "{error}");
+    }
+    // Whoever begins anew says so.
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    let world = World::open(folder).await;
+    assert_eq!(world.get("/v1/capabilities").await.json()["capabilities"], json!([]));
+}

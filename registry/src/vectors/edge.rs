@@ -11,6 +11,7 @@ mod filter;
 mod folder;
 mod graph;
 mod owner;
+mod space;
 #[cfg(test)]
 mod tests;
 
@@ -30,8 +31,10 @@ use tokio::sync::oneshot;
 
 use self::filter::Conditions;
 use self::folder::Folder;
+pub(super) use self::folder::store_of;
 use self::graph::Habits;
 use self::owner::{Order, Owner};
+use self::space::Disk;
 use super::filter::CARD;
 use super::{
     Answers, Change, Error, Filter, Found, Identity, Point, Probe, Status, Vectors, merge,
@@ -77,14 +80,21 @@ pub(crate) struct Edge {
 impl Edge {
     /// Opens what is in `path`; what cannot be used there is as good as nothing.
     pub(super) async fn open(path: PathBuf, store: String) -> Result<Self, Error> {
-        Self::open_with(path, store, Habits::default()).await
+        let disk = Disk::of(&path);
+        Self::open_with(path, store, Habits::default(), disk).await
     }
 
-    async fn open_with(path: PathBuf, store: String, habits: Habits) -> Result<Self, Error> {
+    async fn open_with(
+        path: PathBuf,
+        store: String,
+        habits: Habits,
+        disk: Disk,
+    ) -> Result<Self, Error> {
         let current = Current::default();
         let owner = {
             let current = current.clone();
-            let start = move || Ok(Owner::start(Folder::open(&path, &store)?, current, habits));
+            let start =
+                move || Ok(Owner::start(Folder::open(&path, &store)?, current, habits, disk));
             run_blocking(start).await?
         };
         // As many as there are processors: the engine computes, and does not wait.
@@ -114,8 +124,8 @@ impl Vectors for Edge {
         false
     }
 
-    async fn apply(&self, changes: Vec<Change>, _: Seq) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Apply(changes, reply)).await
+    async fn apply(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Apply(changes, as_of, reply)).await
     }
 
     async fn flush(&self) -> Result<bool, Error> {
@@ -126,8 +136,8 @@ impl Vectors for Edge {
         self.owner.tell(|reply| Order::Begin(identity, reply)).await
     }
 
-    async fn stage(&self, changes: Vec<Change>, _: Seq) -> Result<(), Error> {
-        self.owner.tell(|reply| Order::Stage(changes, reply)).await
+    async fn stage(&self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        self.owner.tell(|reply| Order::Stage(changes, as_of, reply)).await
     }
 
     async fn commit(&self) -> Result<(), Error> {

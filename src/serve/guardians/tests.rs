@@ -165,3 +165,23 @@ fn what_cannot_be_meant_is_an_error_that_says_so() {
         assert!(error.contains(words), "{file}: {error}");
     }
 }
+
+#[test]
+fn how_long_a_guardian_that_is_away_is_asked_again_is_bounded() {
+    let retry_for = |line: &str| {
+        let file = format!("[[guardian]]\nurl = 'https://a.example/aos'\n{line}");
+        read(&file, &arguments(&[], None, None)).map(|guardians| match &guardians[0] {
+            Guardian::At(config) => config.retry_for,
+            Guardian::Builtin { .. } => panic!("it has an address"),
+        })
+    };
+    assert_eq!(retry_for(""), Ok(Duration::from_secs(3)));
+    assert_eq!(retry_for("retry-for = '10s'"), Ok(Duration::from_secs(10)));
+    assert_eq!(retry_for("retry-for = '0s'"), Ok(Duration::ZERO));
+    for wrong in ["2m", "-1s"] {
+        let refused = retry_for(&format!("retry-for = '{wrong}'")).unwrap_err();
+        assert!(refused.contains("retry-for"), "{refused}");
+    }
+    let builtin = "[[guardian]]\nurl = 'builtin'\nretry-for = '1s'";
+    read(builtin, &arguments(&[], None, None)).unwrap_err();
+}

@@ -95,6 +95,11 @@ impl Row {
 }
 
 impl Memory {
+    pub(super) fn count_waiting(&self) -> u64 {
+        let kept = self.lock();
+        kept.runs.values().filter(|row| row.status == RunStatus::Waiting).count() as u64
+    }
+
     /// Does what is asked for.
     pub(super) fn perform(&self, task: Task) -> Outcome {
         let mut kept = self.lock();
@@ -149,6 +154,7 @@ impl Memory {
             }
             Task::Claim { lease, live, caps, limit } => kept.claim(lease, &live, &caps, limit),
             Task::Renew { lease, live } => kept.renew(lease, live),
+            Task::Probe => Outcome::Done,
             Task::Release { owner } => {
                 for row in kept.runs.values_mut() {
                     if row.driver.is_some_and(|(driver, _)| driver == owner) {

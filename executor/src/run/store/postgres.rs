@@ -138,6 +138,13 @@ pub(super) async fn perform(pool: &PgPool, task: &Task) -> Result<Outcome, sqlx:
             sqlx::query(TELL_FREE).execute(connection).await?;
             Outcome::Done
         }
+        Task::Probe => {
+            // A server that only reads refuses it, though it changes nothing.
+            sqlx::query("UPDATE executor SET identity = identity WHERE false")
+                .execute(connection)
+                .await?;
+            Outcome::Done
+        }
         // The writer's.
         Task::Tell(_) | Task::Renew { .. } => Outcome::OutOfTurn,
     };

@@ -215,6 +215,15 @@ impl Store {
         ids.iter().map(|id| id.parse().map_err(failed::<uuid::Error>(WHAT))).collect()
     }
 
+    /// How many runs wait for a person.
+    pub(crate) async fn count_waiting(&self) -> Result<u64, Error> {
+        const SQL: &str = "SELECT count(*) FROM run WHERE status = 'waiting'";
+        let reads = reads!(self, |memory| memory.count_waiting());
+        let count: Result<i64, _> =
+            on!(reads, |pool| sqlx::query_scalar(SQL).fetch_one(pool).await);
+        count.map(i64::unsigned_abs).map_err(failed(WHAT))
+    }
+
     /// The events that begin and end a run, and those of its requests.
     pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<Event>, Error> {
         const SQL: &str = "SELECT event FROM event
@@ -226,14 +235,6 @@ impl Store {
             OUTLINE.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
         });
         rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
-    }
-
-    /// Whether the database answers.
-    pub(crate) async fn ping(&self) -> Result<(), Error> {
-        let reads = reads!(self, |_memory| ());
-        let one: Result<i32, _> =
-            on!(reads, |pool| sqlx::query_scalar("SELECT 1").fetch_one(pool).await);
-        one.map(|_| ()).map_err(failed(WHAT))
     }
 }
 

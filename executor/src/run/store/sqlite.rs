@@ -1,17 +1,21 @@
 //! Runs in an SQLite file, or in the memory of this process: how the database is opened, and the SQL
 //! of its only writing connection.
 
+mod connection;
 mod tell;
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use sqlx::migrate::MigrateError;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use uuid::Uuid;
 
+pub(super) use self::connection::WriterConnection;
 use self::tell::{add_new, commit_told, tell};
 use super::queue::{IS_ANY, LOAD, Place, next_turns, note_turns, turns_of};
 use super::write::{Job, Outcome, Task, Writer};
@@ -20,7 +24,7 @@ use super::{
     parse_ids, parse_owner_of_key, plans, to_claimed, to_held,
 };
 use crate::config::Durability;
-use crate::database::{Pool, options};
+use crate::database::{Pool, newer, options};
 use crate::error::{Error, Kind};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
@@ -50,10 +54,16 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
     }
-    create_private(path).map_err(|error| unusable(&error))?;
     let mut lock_name = path.as_os_str().to_owned();
     lock_name.push(".lock");
-    let presence = create_private(Path::new(&lock_name)).map_err(|error| unusable(&error))?;
+    let lock_path = Path::new(&lock_name);
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let was_made = size(lock_path) > 0;
+    if was_made && size(path) == 0 {
+        return Err(missing(path, lock_path));
+    }
+    create_private(path).map_err(|error| unusable(&error))?;
+    let mut presence = create_private(lock_path).map_err(|error| unusable(&error))?;
     let alone = presence.try_lock().is_ok();
 
     let synchronous = match durability {
@@ -62,7 +72,10 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     };
     let options = options(path, synchronous).create_if_missing(true);
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
-    MIGRATIONS.run(&mut writer).await.map_err(|error| unusable(&error))?;
+    MIGRATIONS.run(&mut writer).await.map_err(|error| match error {
+        MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => newer(),
+        other => unusable(&other),
+    })?;
     if alone {
         sqlx::query(concat!(
             "UPDATE run SET owner = NULL, lease_until = NULL, ",
@@ -82,6 +95,11 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         .fetch_one(&mut writer)
         .await
         .map_err(|error| unusable(&error))?;
+    if !was_made {
+        // From now on an empty database is one that was lost.
+        writeln!(presence, "{identity}").map_err(|error| unusable(&error))?;
+    }
+    let writer = WriterConnection::new(writer, options.clone());
     let reads = SqlitePoolOptions::new()
         .max_connections(READERS)
         .connect_with(options.read_only(true))
@@ -89,10 +107,20 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         .map_err(|error| unusable(&error))?;
     Ok(Opened {
         reads: Pool::Sqlite(reads),
-        writer: Writer::Sqlite(writer),
+        writer: Writer::Sqlite(Box::new(writer)),
         identity,
         presence: Some(Arc::new(presence)),
     })
+}
+
+/// The error about a database that was here before.
+fn missing(path: &Path, lock: &Path) -> Error {
+    let message = format!(
+        "the run database `{}` is missing or empty, but `{}` shows that it was here before",
+        path.display(),
+        lock.display()
+    );
+    Error::new(Kind::DatabaseMissing, message)
 }
 
 /// Opens the file of a database for its owner alone, creating it when it is missing, and takes
@@ -123,7 +151,7 @@ fn create_private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-pub(super) async fn commit(
+async fn commit(
     connection: &mut SqliteConnection,
     jobs: &[Job],
 ) -> Result<Vec<Outcome>, sqlx::Error> {
@@ -199,6 +227,8 @@ async fn perform(connection: &mut SqliteConnection, task: &Task) -> Result<Outco
             claim(connection, *lease, live, caps, *limit).await
         }
         Task::Renew { lease, live } => renew(connection, *lease, live).await,
+        // That the transaction has begun is the proof.
+        Task::Probe => Ok(Outcome::Done),
         Task::Release { owner } => {
             sqlx::query(
                 "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1
@@ -426,6 +456,39 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_was_here_is_not_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("executor.sqlite");
+        drop(open(&path, Durability::Full).await.unwrap());
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
+        }
+        for _ in 0..2 {
+            let refused = open(&path, Durability::Full).await.map(drop).unwrap_err();
+            assert_eq!(refused.kind, Kind::DatabaseMissing);
+            assert!(refused.message.contains("executor.sqlite.lock"), "{}", refused.message);
+            assert!(!path.exists());
+        }
+        // Whoever begins anew says so.
+        std::fs::remove_file(format!("{}.lock", path.display())).unwrap();
+        drop(open(&path, Durability::Full).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_newer_schema_is_named_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("executor.sqlite");
+        drop(open(&path, Durability::Full).await.unwrap());
+        let mut file = options(&path, SqliteSynchronous::Full).connect().await.unwrap();
+        let sql = "INSERT INTO _sqlx_migrations
+                   VALUES (9999, 'later', '2030-01-01', TRUE, x'00', 1)";
+        sqlx::query(sql).execute(&mut file).await.unwrap();
+        file.close().await.unwrap();
+        let refused = open(&path, Durability::Full).await.map(drop).unwrap_err();
+        assert_eq!(refused.kind, Kind::DatabaseNewer);
+    }
 
     #[tokio::test]
     async fn the_owner_alone_can_read_the_database() {

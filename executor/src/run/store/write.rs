@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::{Connection as _, PgPool, SqliteConnection};
+use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ impl Jobs {
 #[derive(Debug)]
 pub(super) enum Writer {
     /// The only connection that writes.
-    Sqlite(SqliteConnection),
+    Sqlite(Box<sqlite::WriterConnection>),
     Postgres(PgPool),
 }
 
@@ -73,10 +73,25 @@ pub(super) enum Task {
     RequestCancel(Uuid),
     MarkReported(Vec<Uuid>),
     Delete(Uuid),
-    Forget { before: Timestamp, limit: usize },
-    Claim { lease: Lease, live: Vec<Uuid>, caps: Arc<Caps>, limit: usize },
-    Renew { lease: Lease, live: Vec<(Uuid, Epoch)> },
-    Release { owner: Uuid },
+    Forget {
+        before: Timestamp,
+        limit: usize,
+    },
+    Claim {
+        lease: Lease,
+        live: Vec<Uuid>,
+        caps: Arc<Caps>,
+        limit: usize,
+    },
+    Renew {
+        lease: Lease,
+        live: Vec<(Uuid, Epoch)>,
+    },
+    Release {
+        owner: Uuid,
+    },
+    /// Whether anything can be written.
+    Probe,
 }
 
 impl Task {
@@ -118,7 +133,7 @@ async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgen
             }
         }
         let committed = match &mut writer {
-            Writer::Sqlite(connection) => sqlite::commit(connection, &batch).await,
+            Writer::Sqlite(connection) => connection.commit(&batch).await,
             Writer::Postgres(pool) => postgres::commit(pool, &batch).await,
         };
         match committed {
@@ -143,9 +158,7 @@ async fn write(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, urgen
             }
         }
     }
-    if let Writer::Sqlite(connection) = writer
-        && let Err(error) = connection.close().await
-    {
-        tracing::warn!(%error, "the run database did not close cleanly");
+    if let Writer::Sqlite(connection) = writer {
+        connection.close().await;
     }
 }

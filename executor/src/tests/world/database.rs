@@ -55,6 +55,19 @@ impl World {
         self.change_database(&sql).await;
     }
 
+    /// Lets the whole transaction of such a change end, as SQLite does when the disk is full: the driver
+    /// does not learn that it was rolled back.
+    pub(crate) async fn break_transactions(&self, place: &str) {
+        match &self.config.database {
+            Database::File(_) => {
+                let fault = "SELECT RAISE(ROLLBACK, 'the disk is full')";
+                self.change_database(&format!("CREATE TRIGGER fault {place} BEGIN {fault}; END"))
+                    .await;
+            }
+            Database::Postgres(_) => self.break_database(place).await,
+        }
+    }
+
     pub(crate) async fn mend_database(&self) {
         let sql = match &self.config.database {
             Database::File(_) => "DROP TRIGGER fault",

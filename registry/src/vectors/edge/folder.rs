@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::super::FORMAT;
 use super::{Error, Identity};
+use crate::store::Seq;
 
 const LOCK: &str = "lock";
 const MANIFEST: &str = "manifest.json";
+const AS_OF: &str = "as-of";
 
 /// How long a folder that is being let go is waited for.
 const LOCK_ATTEMPTS: u32 = 100;
@@ -105,12 +107,35 @@ impl Folder {
         Ok(())
     }
 
+    /// The last change of the store that the current generation knew of when it was last brought to disk.
+    pub(super) fn as_of(&self) -> Seq {
+        let text = fs::read_to_string(self.path.join(AS_OF)).unwrap_or_default();
+        text.trim().parse().map(Seq).unwrap_or_default()
+    }
+
+    /// Notes that change: a store that does not have it has lost something.
+    pub(super) fn note_as_of(&self, as_of: Seq) -> Result<(), Error> {
+        if self.as_of() == as_of {
+            return Ok(());
+        }
+        let path = self.path.join(AS_OF);
+        fs::write(&path, as_of.0.to_string())
+            .map_err(|source| Error::Folder { path: path.display().to_string(), source })
+    }
+
     /// Deletes a generation that is not the current one.
     pub(super) fn remove(&self, generation: u64) {
         if self.current.as_ref().is_none_or(|(current, _)| *current != generation) {
             remove(&self.generation(generation));
         }
     }
+}
+
+/// The store that the index in a folder was made from, when there is one.
+pub(in crate::vectors) fn store_of(path: &Path) -> Option<String> {
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(path.join(MANIFEST)).ok()?).ok()?;
+    Some(manifest.get("store")?.as_str()?.to_owned())
 }
 
 fn generation_path(folder: &Path, generation: u64) -> PathBuf {

@@ -89,14 +89,17 @@ impl Graph {
         self.habits.rest
     }
 
-    /// Begins to make it anew where that is called for.
-    pub(super) fn tend(&mut self, current: &Current) {
+    /// Begins to make it anew where that is called for and the disk has room for a generation.
+    pub(super) fn tend(&mut self, current: &Current, has_room: impl FnOnce(u64) -> bool) {
         if self.fresh < self.habits.few || self.is_in_the_making() {
             return;
         }
         let Some(generation) = current.get() else { return };
         let points = generation.shard.info().points_count;
         if !self.habits.call(points, self.fresh, self.changed_at.elapsed()) {
+            return;
+        }
+        if !has_room(generation.number) {
             return;
         }
         let fresh = std::mem::take(&mut self.fresh);

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -20,10 +19,12 @@ use super::super::filter::{FIELDS, payload};
 use super::filter::to_type;
 use super::folder::Folder;
 use super::graph::{Graph, Habits};
+use super::space::{Disk, NEW_INDEX, graph_size, size_of};
 use super::{
     Change, Current, DENSE, Error, Generation, Identity, Point, SPARSE, Status, failed, guard,
     point_id, to_sparse,
 };
+use crate::store::Seq;
 
 /// A segment of the engine's log; it is made in full size at once.
 const LOG_SEGMENT: usize = 4 * 1024 * 1024;
@@ -43,10 +44,10 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What the owner can be told to do.
 pub(super) enum Order {
-    Apply(Vec<Change>, Reply<()>),
+    Apply(Vec<Change>, Seq, Reply<()>),
     Flush(Reply<bool>),
     Begin(Identity, Reply<()>),
-    Stage(Vec<Change>, Reply<()>),
+    Stage(Vec<Change>, Seq, Reply<()>),
     Commit(Reply<()>),
     Status(Reply<Status>),
     Close(Reply<()>),
@@ -61,10 +62,19 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Loads what the folder has and starts the thread.
-    pub(super) fn start(folder: Folder, current: Current, habits: Habits) -> Self {
+    pub(super) fn start(folder: Folder, current: Current, habits: Habits, disk: Disk) -> Self {
         let (orders, inbox) = mpsc::channel();
         let graph = Graph::new(habits);
-        let mut state = State { folder, current, next: None, graph, retired: Vec::new() };
+        let mut state = State {
+            as_of: folder.as_of(),
+            next_as_of: Seq::default(),
+            folder,
+            disk,
+            current,
+            next: None,
+            graph,
+            retired: Vec::new(),
+        };
         state.load();
         let thread = std::thread::Builder::new()
             .name("search-index".to_owned())
@@ -96,7 +106,12 @@ impl Drop for Owner {
 
 struct State {
     folder: Folder,
+    disk: Disk,
     current: Current,
+    /// The last change of the store that the current generation knows of.
+    as_of: Seq,
+    /// The same of the next one.
+    next_as_of: Seq,
     /// The generation being built.
     next: Option<Generation>,
     /// Of the current generation.
@@ -112,18 +127,21 @@ impl State {
             let order = match inbox.recv_timeout(self.graph.look_again()) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) => {
-                    self.graph.tend(&self.current);
-                    self.remove_retired();
+                    self.tend();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             // Nobody waits for an answer whose asker was cancelled.
             match order {
-                Order::Apply(changes, reply) => drop(reply.send(self.apply(changes))),
+                Order::Apply(changes, as_of, reply) => {
+                    drop(reply.send(self.apply(changes, as_of)));
+                }
                 Order::Flush(reply) => drop(reply.send(self.flush())),
                 Order::Begin(identity, reply) => drop(reply.send(self.begin(identity))),
-                Order::Stage(changes, reply) => drop(reply.send(self.stage(changes))),
+                Order::Stage(changes, as_of, reply) => {
+                    drop(reply.send(self.stage(changes, as_of)));
+                }
                 Order::Commit(reply) => drop(reply.send(self.commit())),
                 Order::Status(reply) => drop(reply.send(self.status())),
                 Order::Close(reply) => {
@@ -132,10 +150,17 @@ impl State {
                     return;
                 }
             }
-            self.graph.tend(&self.current);
-            self.remove_retired();
+            self.tend();
         }
         self.let_go();
+    }
+
+    /// Does what nobody has to wait for.
+    fn tend(&mut self) {
+        let (folder, disk) = (&self.folder, &self.disk);
+        let has_room = |number| disk.check(graph_size(&folder.generation(number))).is_ok();
+        self.graph.tend(&self.current, has_room);
+        self.remove_retired();
     }
 
     /// Loads the current generation. One that cannot be loaded is as good as none.
@@ -149,7 +174,11 @@ impl State {
             tracing::warn!(%error, "rubbish in the search index could not be removed");
         }
         let config = config(identity.dimensions);
-        match guard(|| EdgeShard::load(&path, Some(config))) {
+        let load = || {
+            self.disk.prepare(&path)?;
+            guard(|| EdgeShard::load(&path, Some(config)))
+        };
+        match load() {
             Ok(shard) => {
                 let generation = Generation { number, identity, shard };
                 self.graph.look(&generation.shard);
@@ -159,16 +188,33 @@ impl State {
         }
     }
 
-    fn apply(&mut self, changes: Vec<Change>) -> Result<(), Error> {
-        self.graph.changed(changes.len());
-        change(&self.current.get().ok_or(Error::NotReady)?.shard, changes)
+    fn apply(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        let generation = self.current.get().ok_or(Error::NotReady)?;
+        let count = changes.len();
+        self.change(&generation, changes)?;
+        self.graph.changed(count);
+        self.as_of = self.as_of.max(as_of);
+        Ok(())
+    }
+
+    /// Makes changes in a generation, as far as the disk has room.
+    fn change(&self, generation: &Generation, changes: Vec<Change>) -> Result<(), Error> {
+        let path = self.folder.generation(generation.number);
+        // Files that the engine has made since the last change.
+        self.disk.allocate(&path)?;
+        self.disk.check(0)?;
+        change(&generation.shard, changes).map_err(|error| self.disk.judge(error))?;
+        self.disk.allocate(&path)
     }
 
     fn flush(&self) -> Result<bool, Error> {
         match self.current.get() {
             // The engine's graph is being made, and what is flushed meanwhile may be lost.
             Some(_) if self.graph.is_in_the_making() => Ok(false),
-            Some(generation) => flush(&generation.shard).map(|()| true),
+            Some(generation) => flush(&generation.shard)
+                .and_then(|()| self.folder.note_as_of(self.as_of))
+                .map(|()| true)
+                .map_err(|error| self.disk.judge(error)),
             None => Ok(true),
         }
     }
@@ -185,6 +231,7 @@ impl State {
             let_shard_go(abandoned.shard);
             self.folder.remove(abandoned.number);
         }
+        self.disk.check(NEW_INDEX)?;
         let number = self.folder.begin()?;
         let path = self.folder.generation(number);
         let config = config(identity.dimensions);
@@ -198,21 +245,30 @@ impl State {
             guard(|| shard.update(UpdateOperation::FieldIndexOperation(operation)))?;
         }
         self.next = Some(Generation { number, identity, shard });
+        self.next_as_of = Seq::default();
+        self.disk.allocate(&path)
+    }
+
+    fn stage(&mut self, changes: Vec<Change>, as_of: Seq) -> Result<(), Error> {
+        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        self.change(next, changes)?;
+        self.next_as_of = self.next_as_of.max(as_of);
         Ok(())
     }
 
-    fn stage(&self, changes: Vec<Change>) -> Result<(), Error> {
-        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
-        change(&next.shard, changes)
-    }
-
     fn commit(&mut self) -> Result<(), Error> {
+        let next = self.next.as_ref().ok_or_else(|| failed("nothing is being built"))?;
+        let path = self.folder.generation(next.number);
+        self.disk.check(graph_size(&path))?;
+        guard(|| next.shard.optimize()).map_err(|error| self.disk.judge(error))?;
+        flush(&next.shard).map_err(|error| self.disk.judge(error))?;
+        self.disk.allocate(&path)?;
         let next = self.next.take().ok_or_else(|| failed("nothing is being built"))?;
-        guard(|| next.shard.optimize())?;
-        flush(&next.shard)?;
         self.graph.look(&next.shard);
+        self.folder.note_as_of(self.next_as_of)?;
         let before = self.folder.current.as_ref().map(|(number, _)| *number);
         self.folder.commit(next.number, &next.identity)?;
+        self.as_of = self.next_as_of;
         match (before, self.current.replace(Some(Arc::new(next)))) {
             (_, Some(retired)) => self.retired.push(retired),
             // It could not be loaded.
@@ -228,10 +284,11 @@ impl State {
         };
         let count = CountRequest { filter: None, exact: true };
         let points = guard(|| generation.shard.count(count))?;
-        let log = folder_size(&self.folder.generation(generation.number).join("wal"));
+        let log = size_of(&self.folder.generation(generation.number).join("wal"));
         let allowed = LOG_ALLOWANCE + LOG_ALLOWANCE_PER_POINT * points as u64;
         let fresh = self.graph.fresh();
-        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of: None })
+        let as_of = Some(self.as_of).filter(|as_of| *as_of != Seq::default());
+        Ok(Status { points: Some(points), fresh, is_worn: log > allowed, as_of })
     }
 
     /// Deletes generations that no query holds any more.
@@ -322,9 +379,4 @@ fn let_shard_go(shard: EdgeShard) {
     if let Err(error) = result {
         tracing::warn!(%error, "a search index was not let go cleanly");
     }
-}
-
-fn folder_size(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else { return 0 };
-    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
 }

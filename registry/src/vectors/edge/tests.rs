@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semver::Version;
@@ -50,7 +50,8 @@ fn point(id: i64, round: u32) -> Point {
 }
 
 async fn open(folder: &Path, habits: Habits) -> Edge {
-    Edge::open_with(folder.to_owned(), "test".to_owned(), habits).await.unwrap()
+    let disk = Disk::of(folder).with_reserve(0);
+    Edge::open_with(folder.to_owned(), "test".to_owned(), habits, disk).await.unwrap()
 }
 
 /// Everything that is in the index, by its cards.
@@ -119,4 +120,82 @@ async fn what_a_crash_left_of_a_graph_is_removed() {
     std::fs::create_dir_all(&rubbish).unwrap();
     open(folder.path(), Habits::default()).await.close().await;
     assert!(!rubbish.exists());
+}
+
+async fn open_on(folder: &Path, disk: Disk) -> Edge {
+    Edge::open_with(folder.to_owned(), "test".to_owned(), Habits::default(), disk).await.unwrap()
+}
+
+#[tokio::test]
+async fn below_the_reserve_nothing_is_written_and_queries_are_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::of(folder.path());
+    let full = disk.clone().with_reserve(u64::MAX / 2);
+    let upsert = |id| vec![Change::Upsert(Box::new(point(id, 0)))];
+    let edge = open_on(folder.path(), full.clone()).await;
+    assert!(matches!(edge.begin(identity()).await, Err(Error::Full(_))));
+    edge.close().await;
+
+    let edge = open_on(folder.path(), disk.clone().with_reserve(0)).await;
+    edge.begin(identity()).await.unwrap();
+    edge.stage(upsert(1), Seq::default()).await.unwrap();
+    edge.commit().await.unwrap();
+    edge.close().await;
+
+    let edge = open_on(folder.path(), full).await;
+    assert!(matches!(edge.apply(upsert(2), Seq::default()).await, Err(Error::Full(_))));
+    assert!(matches!(edge.begin(identity()).await, Err(Error::Full(_))));
+    assert_eq!(everything(&edge).await.len(), 1);
+    edge.close().await;
+}
+
+#[tokio::test]
+async fn an_index_remembers_what_its_store_has_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let edge = open(folder.path(), Habits::default()).await;
+    let upsert = |id| vec![Change::Upsert(Box::new(point(id, 0)))];
+    edge.begin(identity()).await.unwrap();
+    edge.stage(upsert(1), Seq(5)).await.unwrap();
+    edge.commit().await.unwrap();
+    assert_eq!(edge.status().await.unwrap().as_of, Some(Seq(5)));
+    edge.apply(upsert(2), Seq(7)).await.unwrap();
+    edge.close().await;
+    let edge = open(folder.path(), Habits::default()).await;
+    assert_eq!(edge.status().await.unwrap().as_of, Some(Seq(7)));
+    // Another one was made from what the store has then.
+    edge.begin(identity()).await.unwrap();
+    edge.stage(upsert(1), Seq(3)).await.unwrap();
+    edge.commit().await.unwrap();
+    edge.close().await;
+    let edge = open(folder.path(), Habits::default()).await;
+    assert_eq!(edge.status().await.unwrap().as_of, Some(Seq(3)));
+    edge.close().await;
+}
+
+#[tokio::test]
+async fn what_the_engine_maps_is_allocated() {
+    use fs4::FileExt as _;
+    fn sparse(folder: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(sparse(&path));
+                continue;
+            }
+            let file = std::fs::File::open(&path).unwrap();
+            if file.allocated_size().unwrap() < file.metadata().unwrap().len() {
+                found.push(path);
+            }
+        }
+        found
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let edge = open(folder.path(), Habits::default()).await;
+    edge.begin(identity()).await.unwrap();
+    assert_eq!(sparse(&folder.path().join("generation-1/segments")), Vec::<PathBuf>::new());
+    edge.commit().await.unwrap();
+    edge.apply(vec![Change::Upsert(Box::new(point(1, 0)))], Seq::default()).await.unwrap();
+    assert_eq!(sparse(&folder.path().join("generation-1/segments")), Vec::<PathBuf>::new());
+    edge.close().await;
 }

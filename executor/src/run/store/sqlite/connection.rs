@@ -1,0 +1,72 @@
+//! The only connection that writes runs to a file, and its replacement after a failure.
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
+
+use super::commit;
+use crate::run::store::write::{Job, Outcome};
+
+/// A small write that changes nothing.
+const PROOF: &str = "UPDATE executor SET identity = identity";
+
+/// The connection that writes.
+///
+/// When a disk is full or fails, SQLite rolls the transaction back by itself. The driver counts open
+/// transactions on its own and does not learn of that, so it refuses every later transaction. A
+/// connection whose transaction has failed is therefore closed, and the next job opens another one.
+#[derive(Debug)]
+pub(in crate::run::store) struct WriterConnection {
+    options: SqliteConnectOptions,
+    /// None after a failure, until a new connection has written something.
+    connection: Option<SqliteConnection>,
+}
+
+impl WriterConnection {
+    pub(super) fn new(connection: SqliteConnection, options: SqliteConnectOptions) -> Self {
+        // A file that has gone meanwhile must not be replaced by an empty one.
+        Self { options: options.create_if_missing(false), connection: Some(connection) }
+    }
+
+    /// Does jobs in order and together.
+    pub(in crate::run::store) async fn commit(
+        &mut self,
+        jobs: &[Job],
+    ) -> Result<Vec<Outcome>, sqlx::Error> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.reconnect().await?,
+        };
+        let committed = commit(&mut connection, jobs).await;
+        if committed.is_ok() {
+            self.connection = Some(connection);
+        } else {
+            tracing::warn!("a transaction failed: the connection that writes runs is replaced");
+            close(connection).await;
+        }
+        committed
+    }
+
+    /// Opens a connection, and writes to see whether the disk takes it.
+    async fn reconnect(&self) -> Result<SqliteConnection, sqlx::Error> {
+        let mut connection = self.options.connect().await?;
+        if let Err(error) = sqlx::query(PROOF).execute(&mut connection).await {
+            close(connection).await;
+            return Err(error);
+        }
+        tracing::info!("runs can be written again");
+        Ok(connection)
+    }
+
+    pub(in crate::run::store) async fn close(self) {
+        if let Some(connection) = self.connection {
+            close(connection).await;
+        }
+    }
+}
+
+/// Waits until the connection has given up its lock on the file.
+async fn close(connection: SqliteConnection) {
+    if let Err(error) = connection.close().await {
+        tracing::warn!(%error, "the run database did not close cleanly");
+    }
+}

@@ -1,0 +1,76 @@
+//! What a database that fails for a while costs: the transactions of that while, and no more.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::world::{World, assert_succeeded, call, events, read, run, sequence, start, task};
+use crate::App;
+
+fn publish(world: &World) {
+    let steps = json!([
+        task("say", "POST /say", json!({"body": "${word}"}), json!({"said": "$.body"})),
+        task("last", "GET /hold/last", json!({}), json!({"held": "$.value"})),
+    ]);
+    world.registry.publish("Say", "1.0.0", &json!({"execution": sequence(steps)}));
+}
+
+async fn is_ready(app: &App) -> StatusCode {
+    call(app, Method::GET, "/readyz", &[], Value::Null).await.status
+}
+
+async fn try_start(app: &App) -> StatusCode {
+    let body = json!({"name": "Say", "inputs": {"word": "x"}});
+    call(app, Method::POST, "/v1/executions", &[], body).await.status
+}
+
+#[tokio::test]
+async fn a_rolled_back_transaction_costs_no_later_one() {
+    let world = World::new().await;
+    publish(&world);
+    let app = world.open().await;
+    world.service.release("last");
+    world.break_transactions("BEFORE INSERT ON run").await;
+    for _ in 0..3 {
+        assert!(try_start(&app).await.is_server_error());
+    }
+    world.mend_database().await;
+    world.service.release("last");
+    assert_succeeded(&run(&app, "Say", json!({"word": "hello"})).await);
+    assert!(is_ready(&app).await.is_success());
+}
+
+#[tokio::test]
+async fn readiness_asks_the_connection_that_writes() {
+    let world = World::in_file().await;
+    publish(&world);
+    let app = world.open().await;
+    assert!(is_ready(&app).await.is_success());
+    world.break_transactions("BEFORE INSERT ON run").await;
+    assert!(try_start(&app).await.is_server_error());
+    world.mend_database().await;
+    // Now nothing at all can be written.
+    world.break_transactions("BEFORE UPDATE ON executor").await;
+    assert_eq!(is_ready(&app).await.as_u16() / 100, 5);
+    assert_eq!(is_ready(&app).await.as_u16() / 100, 5);
+    world.mend_database().await;
+    assert!(is_ready(&app).await.is_success());
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_its_events_could_not_be_written() {
+    let mut world = World::in_file().await;
+    world.config.limits.lease = std::time::Duration::from_secs(1);
+    publish(&world);
+    let app = world.open().await;
+    let id = start(&app, "Say", json!({"word": "hello"})).await;
+    world.service.arrived("GET /hold/last", 1).await;
+    world.break_transactions("BEFORE INSERT ON event").await;
+    assert!(try_start(&app).await.is_server_error());
+    world.service.release("last");
+    world.service.idle().await;
+    world.mend_database().await;
+    world.service.release("last");
+    events(&app, id).await;
+    assert_succeeded(&read(&app, id).await);
+    assert_eq!(world.service.count("POST /say"), 1);
+}

@@ -1,0 +1,148 @@
+//! A disk that fills up and is freed again: the process stays, says so, and goes on by itself.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::harness::{World, shipped};
+use crate::http::get;
+
+const MEBIBYTE: usize = 1024 * 1024;
+/// How often something is asked until it is as it should be: each answer takes the services some time.
+const MOST_ATTEMPTS: usize = 20_000;
+
+/// A file system in memory; unmounted with this.
+struct Mount(PathBuf);
+
+impl Mount {
+    /// None where only root may mount, said aloud.
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn at(path: &Path, mebibytes: usize) -> Option<Self> {
+        std::fs::create_dir_all(path).unwrap();
+        let size = format!("size={mebibytes}m,mode=0700");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(path);
+        if mount.output().is_ok_and(|output| output.status.success()) {
+            return Some(Self(path.to_owned()));
+        }
+        eprintln!("SKIPPED: this user may not mount a file system in memory");
+        None
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+
+    fn free(&self) -> usize {
+        usize::try_from(fs4::available_space(&self.0).unwrap()).unwrap() / MEBIBYTE
+    }
+
+    /// Fills it until so many mebibytes are left.
+    fn fill(&self, left: usize) {
+        let mut file = File::options().create(true).append(true).open(self.filler()).unwrap();
+        let block = vec![0; MEBIBYTE];
+        while self.free() > left && file.write_all(&block).is_ok() {}
+        if left == 0 {
+            while file.write_all(&block[..4096]).is_ok() {}
+        }
+    }
+
+    fn clear(&self) {
+        std::fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "{}", self.0.display());
+    }
+}
+
+fn ready(world: &World) -> (u16, String) {
+    get(&format!("{}readyz?verbose", world.url()), &[])
+}
+
+fn wait_until(world: &World, is_so: impl Fn(u16, &str) -> bool) {
+    let mut last = (0, String::new());
+    for _ in 0..MOST_ATTEMPTS {
+        last = ready(world);
+        if is_so(last.0, &last.1) {
+            return;
+        }
+    }
+    panic!("the services stay so: {last:?}");
+}
+
+fn is_found(world: &World, intent: &str, name: &str) -> bool {
+    let found = world.a2s(&["search", intent, "--json"]).exits(0).one();
+    found["capabilities"].as_array().unwrap().iter().any(|hit| hit["name"] == name)
+}
+
+/// Another capability, sealed: shares no word with those that are shipped.
+fn another(world: &World, name: &str, description: &str) -> String {
+    let text = std::fs::read_to_string(shipped("ListDogBreeds")).unwrap();
+    let start = text.find("description:").unwrap();
+    let end = start + text[start..].find('\n').unwrap();
+    let text = format!("{}description: {description}{}", &text[..start], &text[end..]);
+    let path = world.write(
+        &format!("{name}.yaml"),
+        &text.replace("name: ListDogBreeds", &format!("name: {name}")),
+    );
+    world.a2s(&["checksum", "--write", &path]).exits(0);
+    path
+}
+
+#[test]
+fn a_full_disk_ends_no_service_and_everything_goes_on_when_there_is_space() {
+    let mut world = World::down(&[]);
+    let Some(mount) = Mount::at(&world.data(), 320) else { return };
+    world.start();
+    let first = another(&world, "PolishTelescopes", "Polish the mirrors of telescopes");
+    let second = another(&world, "TuneBagpipes", "Tune the drones of bagpipes");
+    let third = another(&world, "ShearAlpacas", "Shear a herd of alpacas");
+    wait_until(&world, |code, _| code == 200);
+    world.a2s(&["publish", &first]).exits(0);
+    assert!(is_found(&world, "polish a telescope", "PolishTelescopes"));
+
+    // Little space: the index is not written, and all else goes on.
+    mount.fill(40);
+    world.a2s(&["publish", &second]).exits(0);
+    wait_until(&world, |code, text| code == 200 && text.contains("search index: not written"));
+    let token = format!("Bearer {}", world.token());
+    let metrics = get(&format!("{}metrics", world.url()), &[("authorization", &token)]).1;
+    assert!(metrics.contains("index_paused 1"), "{metrics}");
+    assert!(is_found(&world, "polish a telescope", "PolishTelescopes"));
+    world.a2s(&["run", "ListDogBreeds", "--json"]).exits(0);
+
+    // No space: the databases are not written either, and nothing ends.
+    mount.fill(0);
+    assert_ne!(world.a2s(&["publish", &third]).code, 0);
+    assert_ne!(world.a2s(&["run", "ListDogBreeds", "--json"]).code, 0);
+    assert_eq!(get(&format!("{}healthz", world.url()), &[]).0, 200);
+    assert_eq!(ready(&world).0, 503);
+    assert!(is_found(&world, "polish a telescope", "PolishTelescopes"));
+
+    // Space again: everything goes on by itself.
+    mount.clear();
+    wait_until(&world, |code, text| code == 200 && text.contains("search index: ready"));
+    world.a2s(&["publish", &third]).exits(0);
+    for (intent, name) in
+        [("tune the bagpipes", "TuneBagpipes"), ("shear the alpacas", "ShearAlpacas")]
+    {
+        assert!(is_found(&world, intent, name), "{name}");
+    }
+    let run = world.a2s(&["run", "ListDogBreeds", "--json"]).exits(0);
+    assert_eq!(run.one()["status"], json!("succeeded"));
+
+    // A start on a disk with little space takes what there is.
+    mount.fill(40);
+    world.kill();
+    world.start();
+    assert_eq!(get(&format!("{}healthz", world.url()), &[]).0, 200);
+    assert!(is_found(&world, "shear the alpacas", "ShearAlpacas"));
+    world.a2s(&["run", "ListDogBreeds", "--json"]).exits(0);
+}
