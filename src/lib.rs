@@ -16,6 +16,7 @@ mod serve;
 pub mod standin;
 
 pub use crate::errors::markdown as error_codes_markdown;
+pub use crate::serve::configuration_markdown;
 
 use std::process::ExitCode;
 

@@ -35,6 +35,7 @@ use crate::output::{BOLD, DIM, NAME, Output};
 pub(crate) use connections::ConnectionLimits;
 pub(crate) use folder::{Folder, set_private_umask};
 pub(crate) use guardians::{Guardians, read_token};
+pub use settings::configuration_markdown;
 pub(crate) use shipped::shipped;
 pub(crate) use stack::{
     ExecutorPart, GuardianPart, Journal, Outbound, Parts, RegistryPart, Rules, Stack,

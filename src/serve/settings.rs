@@ -1,6 +1,7 @@
 //! Settings of the services: flags over environment over the TOML file over defaults.
 
 mod fault;
+mod reference;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -26,6 +27,8 @@ use crate::cli::{
 };
 use crate::client::TokenTransport;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
+
+pub use reference::configuration_markdown;
 
 /// The vector engine warns of settings that do not matter in process; the MCP transport tells of every
 /// session.

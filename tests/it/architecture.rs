@@ -163,6 +163,11 @@ fn the_page_of_error_codes_is_current() {
 }
 
 #[test]
+fn the_page_of_settings_is_current() {
+    assert_page("docs/configuration.md", &a2s_cli::configuration_markdown());
+}
+
+#[test]
 fn what_a_newcomer_reads_is_there() {
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"] {
         assert!(root().join(name).is_file(), "{name}");
