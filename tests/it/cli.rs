@@ -2,6 +2,7 @@
 
 mod bom;
 mod compose;
+mod editing;
 mod graph;
 mod guardian;
 mod lock;
