@@ -348,6 +348,9 @@ pub(crate) struct PublishArgs {
     /// Publish a document although one of its examples fails
     #[arg(long)]
     pub(crate) skip_tests: bool,
+    /// Write the checksum of its content into each document first
+    #[arg(long)]
+    pub(crate) write_checksum: bool,
 }
 
 #[derive(Debug, Args)]

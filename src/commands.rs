@@ -31,6 +31,7 @@ mod shelf;
 mod show;
 mod state;
 mod stats;
+mod suggest;
 mod target;
 mod test;
 mod tokens;
@@ -81,7 +82,12 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let Arguments { global, command } = arguments;
     let mut output = Output::new(global.json, global.color);
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(dispatch(&global, command, &mut output)),
+        Ok(runtime) => runtime.block_on(async {
+            match dispatch(&global, command, &mut output).await {
+                Err(failure) => Err(suggest::with_suggestion(failure, || client_of(&global)).await),
+                done => done,
+            }
+        }),
         Err(error) => Err(Failure::new(Exit::Bad, crate::failure::CANNOT_SERVE, error.to_string())),
     };
     output.finish();

@@ -1,6 +1,7 @@
 //! Names that are checked once, when they are read.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -166,8 +167,8 @@ impl Domain {
     /// Checks `text` and makes it a domain.
     ///
     /// # Errors
-    /// When it is not a host name with an optional port; IP addresses are refused, because a
-    /// document names services, not machines.
+    /// When it is not a host name or an IPv4 address with an optional port. An address has one
+    /// spelling, four numbers with dots: others would be compared as if they were other hosts.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         if text.contains("://") {
             return Err(InvalidName(
@@ -199,8 +200,11 @@ impl Domain {
                     .strip_prefix("0x")
                     .is_some_and(|hex| hex.chars().all(|c| c.is_ascii_hexdigit()))
         };
-        if host.rsplit('.').next().is_some_and(numeric) {
-            return Err(InvalidName("a domain is a host name, not an IP address".to_owned()));
+        let is_address = host.parse::<Ipv4Addr>().is_ok_and(|address| address.to_string() == host);
+        if !is_address && host.rsplit('.').next().is_some_and(numeric) {
+            return Err(InvalidName(
+                "an IP address is written as four numbers, such as `192.0.2.1`".to_owned(),
+            ));
         }
         if let Some(port) = port
             && (port.is_empty()
@@ -373,14 +377,23 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_hosts_not_addresses_or_urls() {
-        for good in ["dogapi.dog", "API.Weather.com", "localhost:9101", "a-b.example"] {
+    fn domains_are_hosts_and_addresses_in_one_spelling() {
+        for good in [
+            "dogapi.dog",
+            "API.Weather.com",
+            "localhost:9101",
+            "a-b.example",
+            "10.0.0.5:8080",
+            "192.0.2.1",
+        ] {
             assert!(Domain::new(good).is_ok(), "{good}");
         }
         for bad in [
             "",
             "https://x.y",
-            "127.0.0.1",
+            "127.1",
+            "010.0.0.1",
+            "1.2.3.256",
             "0x7f.1",
             "a..b",
             "-a.b",

@@ -121,10 +121,15 @@ impl Plan {
         let name = &self.root.pin.name;
         let taken: Vec<_> = self.root.inputs.keys().collect();
         let takes = if taken.is_empty() { "no inputs".to_owned() } else { listed(&taken) };
-        Err(Error::new(
-            Kind::UnknownInput,
-            format!("`{name}` does not take {}; it takes {takes}", listed(&unknown)),
-        ))
+        let message = format!("`{name}` does not take {}; it takes {takes}", listed(&unknown));
+        let error = Error::new(Kind::UnknownInput, message);
+        let close = unknown
+            .first()
+            .and_then(|unknown| a2s::did_you_mean(unknown, taken.iter().map(|name| name.as_str())));
+        Err(match close {
+            Some(close) => error.hint(format!("Did you mean `{close}`?")),
+            None => error,
+        })
     }
 
     /// The step of a path, which may be that of an iteration, and the capability that it stands in.

@@ -60,7 +60,7 @@ pub(crate) struct FmtArgs {
 pub(crate) enum ImportCommand {
     /// A document for each operation of an OpenAPI description (3.0 and 3.1)
     Openapi(ImportOpenapiArgs),
-    /// A document for each operation of a GraphQL file
+    /// A document for each operation of a GraphQL file, or for each field at the top of a schema
     Graphql(ImportGraphqlArgs),
     /// A document for each workflow of an Arazzo 1.0 document
     Arazzo(ImportArazzoArgs),
@@ -75,8 +75,9 @@ pub(crate) struct ImportArgs {
     /// What every name begins with
     #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
-    /// The author of the documents [default: the contact or title of the description]
-    #[arg(long, value_name = "NAME")]
+    /// The author of the documents [default: git's user.name, else the contact or title of the
+    /// description]
+    #[arg(long, value_name = "NAME", env = "A2S_AUTHOR")]
     pub(crate) author: Option<String>,
     /// Replace files that have other content
     #[arg(long)]
@@ -105,9 +106,10 @@ pub(crate) struct ImportOpenapiArgs {
 pub(crate) struct ImportGraphqlArgs {
     /// The schema, as SDL or as the answer to an introspection query: a file, an address, or -
     pub(crate) schema: String,
-    /// A file with operations; each becomes a document
+    /// A file with operations; each becomes a document [default: one for each field at the top of
+    /// the schema]
     #[arg(long, value_name = "FILE")]
-    pub(crate) operation: PathBuf,
+    pub(crate) operation: Option<PathBuf>,
     /// Where the service takes queries
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Url,
@@ -122,6 +124,9 @@ pub(crate) struct ImportArazzoArgs {
     /// Where an OpenAPI description is, in place of what the document says
     #[arg(long = "source", value_name = "NAME=SPEC", value_parser = parse_source)]
     pub(crate) sources: Vec<(String, String)>,
+    /// The address of the services, in place of those in the descriptions
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<Url>,
     #[command(flatten)]
     pub(crate) common: ImportArgs,
 }

@@ -111,6 +111,35 @@ async fn published_digest(name: &str, range: &str, client: &Client) -> Result<Di
     Ok(fetched.1.digest())
 }
 
+/// The text of a document with the checksum of its content, when it states another one.
+pub(super) fn refresh(source: &[u8]) -> Option<Vec<u8>> {
+    let compilation = a2s::compile(source);
+    let digest = compilation.digest?;
+    match compilation.stated? {
+        StatedChecksum::Given(stated) if stated != digest => {
+            fill(std::str::from_utf8(source).ok()?, digest).map(String::into_bytes)
+        }
+        StatedChecksum::Given(_) | StatedChecksum::Missing => None,
+    }
+}
+
+/// Writes the checksum of its content into a document whose checksum is another one or missing.
+/// Returns the text of the document.
+///
+/// # Errors
+/// When the file cannot be written, or has no place for the checksum that is understood.
+pub(super) fn update(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let compilation = a2s::compile(&source);
+    match compilation.digest {
+        Some(digest) if compilation.stated != Some(StatedChecksum::Given(digest)) => {
+            write_checksum(file, &source, digest)?;
+            document::read(file)
+        }
+        // The registry says what is wrong with it.
+        Some(_) | None => Ok(source),
+    }
+}
+
 /// Puts the checksum into the file.
 fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), Failure> {
     if file == Path::new("-") {

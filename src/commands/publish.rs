@@ -12,8 +12,8 @@ use serde_json::json;
 
 use tokio::runtime::Handle;
 
-use super::document;
 use super::test::{Bench, print_outcome, try_out};
+use super::{checksum, document};
 use crate::cli::PublishArgs;
 use crate::client::Client;
 use crate::failure::{EXAMPLE, Exit, Failure};
@@ -26,7 +26,11 @@ pub(super) async fn publish(
 ) -> Result<(), Failure> {
     let mut documents = Vec::new();
     for file in document::expand(&arguments.files)? {
-        documents.push((file.display().to_string(), document::read(&file)?));
+        let mut source = document::read(&file)?;
+        if arguments.write_checksum {
+            source = checksum::update(&file, source)?;
+        }
+        documents.push((file.display().to_string(), source));
     }
     let mut bench = Bench::default();
     for document in documents.iter().filter_map(|(_, source)| Document::open(source).ok()) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use a2s::api::{Event, EventKind, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
-use a2s::{CapabilityName, Digest};
+use a2s::{CapabilityName, Digest, Kinds};
 use agent::Executor;
 use semver::VersionReq;
 use serde_json::{Map, Value};
@@ -38,8 +38,9 @@ pub(super) async fn run(
         let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
         return run_to_end(&request, client, output).await;
     }
-    let inputs = read_inputs(&arguments)?;
+    let mut inputs = read_inputs(&arguments)?;
     let Wanted { name, version, digest, lock } = want(&arguments)?;
+    keep_texts(&arguments.inputs, &name, version.as_deref(), &mut inputs, client).await;
     let RunArgs { session, preview, .. } = arguments;
     if arguments.dry_run {
         let request = PlanRequest { name, version, digest, lock, inputs, session, preview };
@@ -260,6 +261,37 @@ fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, Failure> {
 /// Inputs that are given as `--input NAME=VALUE`.
 pub(super) fn read_pairs(inputs: &[String]) -> Result<Map<String, Value>, Failure> {
     inputs.iter().map(|input| read_pair(input, "--input NAME=VALUE")).collect()
+}
+
+/// Takes values that read as JSON for the texts that they are written as, where an input takes
+/// text and nothing else that they could be: `id=1` of a text is `"1"`.
+async fn keep_texts(
+    pairs: &[String],
+    name: &CapabilityName,
+    version: Option<&str>,
+    inputs: &mut Map<String, Value>,
+    client: &Client,
+) {
+    let is_doubtful = |pair: &&String| {
+        let value = pair.split_once('=').and_then(|(name, _)| inputs.get(name));
+        value.is_some_and(|value| value.is_number() || value.is_boolean())
+    };
+    let doubtful: Vec<&String> = pairs.iter().filter(is_doubtful).collect();
+    if doubtful.is_empty() {
+        return;
+    }
+    let target = Target { name: name.clone(), range: version.map(str::to_owned) };
+    // The executor says what is wrong with a capability that cannot be read.
+    let Ok((_, document)) = super::shelf::fetch(&target, client).await else { return };
+    let fields = &document.interface().inputs;
+    for (name, text) in doubtful.into_iter().filter_map(|pair| pair.split_once('=')) {
+        let field = fields.iter().find(|field| field.name == name);
+        let Some(kinds) = field.map(|field| Kinds::of_schema(&field.schema)) else { continue };
+        let read = inputs.get(name).map_or(Kinds::STRING, Kinds::of);
+        if kinds.is_known() && kinds.meets(Kinds::STRING) && !kinds.meets(read) {
+            inputs.insert(name.to_owned(), Value::String(text.to_owned()));
+        }
+    }
 }
 
 /// `name=value`, as it is written in `form`: the value is JSON when it can be read as JSON.

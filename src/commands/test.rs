@@ -14,13 +14,13 @@ use tokio::runtime::Handle;
 
 use self::report::Counts;
 use super::document::{self, Found};
-use super::shelf;
 use super::target::Target;
+use super::{checksum, shelf};
 use crate::cli::TestArgs;
 use crate::client::Client;
 use crate::clock::System;
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, WARN, plain};
 
 pub(super) use bench::Bench;
 pub(super) use report::print_outcome;
@@ -32,6 +32,8 @@ struct Subject {
     source: Vec<u8>,
     /// The document, or why there is none.
     document: Result<Arc<Document>, Failure>,
+    /// Whether the checksum in the file is that of other content.
+    is_stale: bool,
 }
 
 /// What came of the examples of a document.
@@ -72,6 +74,12 @@ pub(super) async fn test(
     let mut counts = Counts::default();
     for one in &tested {
         report::print(one, arguments.require_examples, &mut counts, output);
+        if one.subject.is_stale {
+            output.note(format_args!(
+                "{WARN}note{WARN:#} {}: the checksum is that of other content; `a2s checksum --write` or `a2s publish --write-checksum` writes it",
+                plain(&one.subject.origin)
+            ));
+        }
     }
     counts.print(output);
     let is_unreachable = |failure: &Failure| failure.exit == Exit::Unreachable;
@@ -120,7 +128,12 @@ async fn read(targets: &[String], client: &Client) -> Result<Vec<Subject>, Failu
 /// A document that the registry has.
 async fn fetch(target: &str, client: &Client) -> Result<Subject, Failure> {
     let (source, document) = shelf::fetch(&Target::parse(target)?, client).await?;
-    Ok(Subject { origin: target.to_owned(), source, document: Ok(Arc::new(document)) })
+    Ok(Subject {
+        origin: target.to_owned(),
+        source,
+        document: Ok(Arc::new(document)),
+        is_stale: false,
+    })
 }
 
 impl Subject {
@@ -131,14 +144,19 @@ impl Subject {
             None => document::read(&found.path),
         };
         match source {
-            Err(failure) => Self { origin, source: Vec::new(), document: Err(failure) },
+            Err(failure) => {
+                Self { origin, source: Vec::new(), document: Err(failure), is_stale: false }
+            }
             Ok(source) => {
-                let compilation = a2s::compile(&source);
+                // Whoever edits a document tries it before the checksum is written.
+                let refreshed = checksum::refresh(&source);
+                let compilation = a2s::compile(refreshed.as_deref().unwrap_or(&source));
                 let document = compilation.document.map(Arc::new).ok_or_else(|| Failure {
                     diagnostics: compilation.diagnostics,
                     ..Failure::told(Exit::Bad)
                 });
-                Self { origin, source, document }
+                let is_stale = refreshed.is_some() && document.is_ok();
+                Self { origin, source, document, is_stale }
             }
         }
     }

@@ -3,6 +3,7 @@
 mod arguments;
 mod bom;
 mod compose;
+mod editing;
 mod graph;
 mod guardian;
 mod lock;

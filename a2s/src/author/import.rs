@@ -73,6 +73,9 @@ pub struct ImportedDocument {
     pub text: String,
     /// Its digest, which stands in it as its checksum.
     pub checksum: Digest,
+    /// Whether its steps can find what they read; false when a step reads a place of a response
+    /// that the description does not declare.
+    pub can_work: bool,
     /// What is not in it, or other than in the description.
     pub remarks: Vec<Remark>,
 }

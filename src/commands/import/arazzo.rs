@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use a2s::author::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
 
 use super::fetch::{Place, fetch_description};
-use super::{refused, report};
+use super::{author_of, refused, report};
 use crate::cli::ImportArazzoArgs;
 use crate::failure::Failure;
 use crate::output::{Output, WARN};
@@ -14,7 +14,7 @@ pub(super) async fn import(
     arguments: ImportArazzoArgs,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let ImportArazzoArgs { file, sources: told, common } = arguments;
+    let ImportArazzoArgs { file, sources: told, server, common } = arguments;
     let place = Place::of(&file)?;
     let (document, _) = fetch_description(&place).await?;
     let named = arazzo_sources(&document).map_err(|error| refused(&file, &error))?;
@@ -48,7 +48,11 @@ pub(super) async fn import(
             )),
         }
     }
-    let options = ArazzoOptions { prefix: common.prefix.clone(), author: common.author.clone() };
+    let options = ArazzoOptions {
+        prefix: common.prefix.clone(),
+        author: author_of(common.author.as_deref()),
+        server,
+    };
     let imported =
         import_arazzo(&document, &sources, &options).map_err(|error| refused(&file, &error))?;
     report::write_all(&imported, &common, output)

@@ -4,7 +4,7 @@ use a2s::author::{OpenApiOptions, import_openapi, list_openapi};
 use serde_json::json;
 
 use super::fetch::{Place, fetch_description};
-use super::{refused, report};
+use super::{author_of, refused, report};
 use crate::cli::ImportOpenapiArgs;
 use crate::failure::Failure;
 use crate::output::{DIM, NAME, Output};
@@ -21,7 +21,7 @@ pub(super) async fn import(
         prefix: common.prefix.clone(),
         server,
         base,
-        author: common.author.clone(),
+        author: author_of(common.author.as_deref()),
     };
     if list {
         let operations =

@@ -58,6 +58,7 @@ pub(super) fn write_all(
         ("unchanged", number(Written::Unchanged)),
         ("kept", number(Written::Kept)),
         ("refused", imported.refused.len()),
+        ("cannot_work", all.iter().filter(|(document, _, _)| !document.can_work).count()),
     ];
     if output.is_json() {
         let documents: Vec<Value> = all.iter().map(to_json).collect();
@@ -92,6 +93,7 @@ fn to_json((document, file, written): &(&ImportedDocument, PathBuf, Written)) ->
         "source": document.source,
         "file": file.display().to_string(),
         "checksum": document.checksum,
+        "can_work": document.can_work,
         "written": written,
         "remarks": document.remarks,
     })
@@ -148,6 +150,11 @@ fn print(
     if written == Written::Kept {
         output.line(format_args!("      it has other content; --force replaces it"));
     }
+    if !document.can_work {
+        output.line(format_args!(
+            "      {WARN}cannot work{WARN:#} as it is: a step reads what no response has"
+        ));
+    }
     let own = document.remarks.iter().filter(|r| !common.contains_key(r.reason.as_str()));
     for remark in own {
         let place =
@@ -176,7 +183,8 @@ fn print_end(imported: &Imported, folder: &Path, counts: &[(&str, usize)], outpu
         }
     }
     let told = counts.iter().filter(|(_, number)| *number > 0);
-    let told: Vec<String> = told.map(|(name, number)| format!("{number} {name}")).collect();
+    let told = told.map(|(name, number)| format!("{number} {}", name.replace('_', " ")));
+    let told: Vec<String> = told.collect();
     let all = count(imported.documents.len() + imported.refused.len(), "document");
     output.line(format_args!("{DIM}{all}: {} ({}){DIM:#}", told.join(", "), folder.display()));
 }

@@ -177,7 +177,7 @@ fn import_workflows(folder: &Path, world: &World) -> Tally {
             (named.name, ArazzoSource { description, base: base.clone() })
         };
         let sources = arazzo_sources(&document).unwrap().into_iter().map(source).collect();
-        let options = ArazzoOptions { prefix: Some(format!("W{index}")), author: None };
+        let options = ArazzoOptions { prefix: Some(format!("W{index}")), author: None, server: None };
         let imported = import_arazzo(&document, &sources, &options).unwrap();
         tally.all += imported.documents.len() + imported.refused.len();
         tally.add(&file, &imported, world);
@@ -247,7 +247,7 @@ fn import_queries(file: &Path, world: &World) -> Tally {
     let operations = operations_of(&schema);
     let endpoint = Url::parse("https://api.github.com/graphql").unwrap();
     let options = GraphqlOptions { endpoint, prefix: Some("G".to_owned()), author: None };
-    let imported = import_graphql(&schema, &operations, &options).unwrap();
+    let imported = import_graphql(&schema, Some(&operations), &options).unwrap();
     let mut tally = Tally { descriptions: 1, all: operations.lines().count(), ..Tally::default() };
     assert_eq!(tally.all, imported.documents.len() + imported.refused.len());
     tally.add(file, &imported, world);
@@ -357,7 +357,7 @@ fn a_large_schema_takes_queries() {
     let schema = std::fs::read_to_string(data.join("graphql/github.graphql")).unwrap();
     let endpoint = Url::parse("https://api.github.com/graphql").unwrap();
     let options = GraphqlOptions { endpoint, prefix: None, author: None };
-    let imported = import_graphql(&schema, OPERATIONS, &options).unwrap();
+    let imported = import_graphql(&schema, Some(OPERATIONS), &options).unwrap();
     assert_eq!(imported.refused, []);
     let names: Vec<_> = imported.documents.iter().map(|document| &document.name).collect();
     assert_eq!(names, ["Newest", "Star", "Me"]);

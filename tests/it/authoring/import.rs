@@ -228,3 +228,30 @@ fn what_was_imported_is_published_and_planned() {
     assert!(inputs.contains(&(json!("title"), json!(true))));
     assert!(inputs.contains(&(json!("tags"), json!(false))));
 }
+
+#[test]
+fn a_schema_alone_gives_a_document_for_each_field_at_the_top() {
+    let desk = Desk::new();
+    let schema = fixture("things.graphql");
+    let endpoint = ["--endpoint", "https://api.things.example/graphql"];
+    let ran = desk.a2s(&[&["import", "graphql", &schema, "--json"], &endpoint[..]].concat());
+    let ran = ran.exits(0).one();
+    let names: Vec<_> = ran["documents"].as_array().unwrap().iter().map(|d| &d["name"]).collect();
+    assert_eq!(names, ["Things", "Thing", "Give"]);
+    desk.a2s(&["validate", "."]).exits(0);
+    // Their examples hold as they are.
+    desk.a2s(&["test", "--require-examples", "."]).exits(0);
+}
+
+#[test]
+fn a_server_is_told_for_workflows() {
+    let desk = Desk::new();
+    let server = ["--server", "https://elsewhere.example"];
+    let flows = fixture("flows.yaml");
+    desk.a2s(&[&["import", "arazzo", &flows, "--out", "told"], &server[..]].concat());
+    for file in desk.files("told") {
+        let text = desk.read(&format!("told/{file}"));
+        assert!(text.contains("  - elsewhere.example"), "{file}: {text}");
+    }
+    assert!(!desk.files("told").is_empty());
+}

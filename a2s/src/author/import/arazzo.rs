@@ -33,6 +33,8 @@ pub struct ArazzoOptions {
     pub prefix: Option<String>,
     /// The author of the documents.
     pub author: Option<String>,
+    /// The address of the services, in place of those in the descriptions.
+    pub server: Option<Url>,
 }
 
 /// A description that workflows refer to.

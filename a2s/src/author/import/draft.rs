@@ -7,10 +7,17 @@ use super::variable::Variable;
 use super::{ImportedDocument, Refusal, Remark};
 use crate::author::{text, write};
 use crate::checksum::Digest;
+use crate::diagnostic::Diagnostic;
+use crate::document::{Action, Document};
+use crate::task::Schemas;
 use crate::{code, compile_with_checksum, tree};
 
 /// The longest description of a capability, in characters.
 const MAX_DESCRIPTION: usize = 200;
+/// The longest intent of an example, in characters.
+const MAX_INTENT: usize = 100;
+/// The sample of a schema that has nothing but what is required.
+const REQUIRED_ONLY: usize = 4;
 /// The longest name of an author.
 const MAX_AUTHOR: usize = 100;
 
@@ -78,6 +85,14 @@ pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &
 }
 
 impl Header {
+    /// The values that the description gives as examples, by the names of parameters.
+    pub(super) fn examples(&self) -> Map<String, Value> {
+        let given = self.parameters.iter().filter(|variable| !variable.secret);
+        given
+            .filter_map(|variable| Some((variable.name.clone(), variable.example.clone()?)))
+            .collect()
+    }
+
     /// The whole document without its checksum; `newer` when its steps need language 1.1.
     pub(super) fn document(&self, execution: Value, output: Option<Value>, newer: bool) -> Value {
         let newer = newer || self.parameters.iter().any(Variable::is_newer);
@@ -105,11 +120,85 @@ impl Header {
     }
 }
 
+/// Whether a warning says that a step takes or reads what no response has. An output that may be
+/// missing may find nothing.
+fn reads_nothing(document: &Document, warning: &Diagnostic) -> bool {
+    if warning.code != code::QUERY_MISS.id || !warning.message.contains("finds nothing") {
+        return false;
+    }
+    let mut is_optional = false;
+    document.capability.for_each_step(|step| {
+        let mapping = tree::member_path(&step.pointer, "output_mapping");
+        for output in step.action.outputs() {
+            let path = tree::member_path(&mapping, &output.name.join("."));
+            let below = warning.path.strip_prefix(&path);
+            let is_meant = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            is_optional |= is_meant && output.default.is_some();
+        }
+    });
+    !is_optional
+}
+
+/// The same document with an example: what a person may ask for, and inputs that fit the interface.
+/// The answer of the service is made up when the example is tried. None for a document of several
+/// steps, whose answers have to fit each other.
+fn with_example(
+    document: &Document,
+    content: &Value,
+    comment: &str,
+    examples: &Map<String, Value>,
+) -> Option<(Document, String)> {
+    let capability = &document.capability;
+    let children = capability.execution.children();
+    let [step] = children.as_slice() else { return None };
+    if !matches!(step.action, Action::Task { .. }) {
+        return None;
+    }
+    let schema = document.interface().to_json_schema("", "").get("input")?.clone();
+    // What is required, with the examples and defaults of the description.
+    let inputs = Schemas::sent_samples(&schema).into_iter().nth(REQUIRED_ONLY)?;
+    let mut inputs = inputs.as_object().cloned().unwrap_or_default();
+    inputs.retain(|name, _| {
+        document.interface().inputs.iter().any(|field| field.required && field.name == *name)
+    });
+    for (name, value) in &mut inputs {
+        if let Some(example) = examples.get(name) {
+            *value = example.clone();
+        }
+    }
+    let mut content = content.clone();
+    let Value::Object(members) = &mut content else { return None };
+    members.insert("a2s".to_owned(), json!("1.1.0"));
+    let intent = intent_of(&capability.description);
+    let mut example = Map::new();
+    example.extend(intent.map(|intent| ("intent".to_owned(), json!(intent))));
+    example.insert("inputs".to_owned(), Value::Object(inputs));
+    members.insert("examples".to_owned(), json!([example]));
+    let digest = Digest::of_document(&content).ok()?;
+    content["checksum"] = json!(digest);
+    let text = format!("# {}\n{}", text::line(comment, 200), write::write_yaml(&content));
+    let compilation = compile_with_checksum(text.as_bytes());
+    let found = compilation.document.filter(|_| text.len() <= tree::MAX_BYTES)?;
+    (found.warnings.len() <= document.warnings.len()).then_some((found, text))
+}
+
+/// What a person may ask for, from what a capability does: its description in a sentence.
+fn intent_of(description: &str) -> Option<String> {
+    let intent = text::sentence(description, MAX_INTENT).trim_end_matches('…').trim().to_owned();
+    let mut letters = intent.chars();
+    let first = letters.next()?;
+    // A word in capital letters is a name.
+    let is_name = letters.clone().next().is_some_and(char::is_uppercase);
+    let begin = if is_name { first.to_string() } else { first.to_lowercase().to_string() };
+    Some(begin + letters.as_str()).filter(|intent| intent.split_whitespace().count() > 1)
+}
+
 /// Writes the document that `build` gives with as much detail as fits into one, and lets the
-/// compiler judge it. `comment` stands above it.
+/// compiler judge it. `comment` stands above it; `examples` are values that inputs may have.
 pub(super) fn finish(
     source: &str,
     comment: &str,
+    examples: &Map<String, Value>,
     build: impl Fn(Detail, &mut Vec<Remark>) -> Value,
 ) -> Result<ImportedDocument, Refusal> {
     let mut too_large = String::new();
@@ -127,6 +216,11 @@ pub(super) fn finish(
         }
         let compilation = compile_with_checksum(text.as_bytes());
         if let Some(document) = compilation.document {
+            let (document, text) = match with_example(&document, &content, comment, examples) {
+                Some((document, text)) => (document, text),
+                None => (document, text),
+            };
+            let digest = document.digest;
             let name = document.capability.name.to_string();
             remarks.extend(detail.loss().map(|loss| Remark::new("", loss)));
             for warning in &document.warnings {
@@ -134,7 +228,9 @@ pub(super) fn finish(
             }
             remarks.sort();
             remarks.dedup();
+            let can_work = !document.warnings.iter().any(|it| reads_nothing(&document, it));
             return Ok(ImportedDocument {
+                can_work,
                 name,
                 source: text::line(source, 200),
                 text,

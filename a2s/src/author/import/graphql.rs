@@ -1,6 +1,9 @@
-//! GraphQL: one document for each operation of a file, checked against the schema of the service.
+//! GraphQL: one document for each operation of a file, checked against the schema of the service;
+//! without a file, one for each field at the top of the schema.
 
 mod introspection;
+mod needed;
+mod operations;
 
 use apollo_compiler::ast::{Type, Value as Literal};
 use apollo_compiler::executable::{Field, Operation, Selection, SelectionSet};
@@ -45,13 +48,14 @@ pub struct GraphqlOptions {
 }
 
 /// Makes a document of each operation in `operations`, which has to be valid for the schema: its
-/// text in the schema language, or the answer to an introspection query as JSON.
+/// text in the schema language, or the answer to an introspection query as JSON. Without
+/// operations, there is one for each field at the top of the schema.
 ///
 /// # Errors
 /// When the schema or the operations are not valid, or no document can be posted to the endpoint.
 pub fn import_graphql(
     schema: &str,
-    operations: &str,
+    operations: Option<&str>,
     options: &GraphqlOptions,
 ) -> Result<Imported, ImportError> {
     let domain = domain_of(&options.endpoint)?;
@@ -63,6 +67,8 @@ pub fn import_graphql(
     };
     stacker::grow(STACK, || {
         let (schema, remark) = read_schema(&schema)?;
+        let written = operations.is_none().then(|| operations::write_operations(&schema));
+        let operations = operations.or(written.as_deref()).unwrap_or_default();
         let document = read_operations(&schema, operations)?;
         if document.operations.is_empty() {
             let hint = "Write an operation into the file: `query Name { … }`.";
@@ -224,10 +230,19 @@ impl Import<'_> {
             .sort_by_key(|variable: &Variable| !variable.required || variable.default.is_some());
         let outputs = outputs(operation, &mut taken);
         let newer = outputs.values().any(Value::is_object);
+        // Where an error takes away what the capability is for, all of the data goes.
+        let mut fields = operation.selection_set.fields();
+        let several = operation.selection_set.selections.len() > 1;
+        let sure =
+            fields.next().is_some_and(|only| only.ty().is_non_null() && !only.ty().is_list());
+        let partial = operation.is_query() && (several || sure);
 
         let mut task = Map::new();
         task.insert("endpoint".to_owned(), json!(self.options.endpoint.as_str()));
         task.insert("query".to_owned(), json!(self.query(operation, at)));
+        if partial {
+            task.insert("partial_data".to_owned(), json!(true));
+        }
         let mut step = Map::new();
         step.insert("id".to_owned(), json!(names::step_id(name)));
         step.insert("format".to_owned(), json!("GraphQL"));
@@ -246,10 +261,23 @@ impl Import<'_> {
             dependencies: Vec::new(),
         };
         let comment = format!("Imported: {label} at {}", shown(self.options.endpoint.as_str()));
-        draft::finish(label, &comment, |_, told| {
-            told.extend(remarks.iter().cloned());
-            header.document(json!({ "type": "sequence", "steps": [step.clone()] }), None, newer)
-        })
+        let finish = |schema: Option<&str>| {
+            draft::finish(label, &comment, &header.examples(), |_, told| {
+                told.extend(remarks.iter().cloned());
+                let mut step = step.clone();
+                if let Some(schema) = schema {
+                    step["task"]["schema"] = json!(schema);
+                }
+                let newer = newer || partial || schema.is_some();
+                header.document(json!({ "type": "sequence", "steps": [step] }), None, newer)
+            })
+        };
+        let needed = needed::needed_schema(self.schema, self.document, operation);
+        // What cannot be judged by a part of the schema is judged without it.
+        match needed.map(|schema| finish(Some(&schema))) {
+            Some(Ok(document)) => Ok(document),
+            Some(Err(_)) | None => finish(None),
+        }
     }
 
     /// The operation as written, and the fragments that it uses.
@@ -312,7 +340,9 @@ impl Import<'_> {
             Type::Named(named) | Type::NonNullNamed(named) => match (named.as_str(), kind) {
                 ("Int", _) => Some(ValueType::Integer),
                 ("Float", _) => Some(ValueType::Number),
-                ("String" | "ID", _) => Some(ValueType::String),
+                ("String", _) => Some(ValueType::String),
+                // A text, or a whole number.
+                ("ID", _) => None,
                 ("Boolean", _) => Some(ValueType::Boolean),
                 (_, Some(ExtendedType::InputObject(_))) => Some(ValueType::Object),
                 (_, Some(ExtendedType::Enum(choices))) => {

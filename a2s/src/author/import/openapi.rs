@@ -93,7 +93,7 @@ pub fn import_openapi(
     let prefix = prefix_of(options.prefix.as_deref(), options.author.as_deref())?;
     let (operations, refused) = operations(source);
     let names = names_of(&operations, &prefix);
-    let chosen = choose(&operations, &names, &options.operations)?;
+    let chosen = choose(&operations, &refused, &names, &options.operations)?;
     let mut imported = Imported::default();
     if options.operations.is_empty() {
         imported.refused = refused;
@@ -134,11 +134,22 @@ pub(super) fn open(description: &Value) -> Result<Source<'_>, ImportError> {
 /// The operations that are meant: their indexes, in the order of the description.
 fn choose(
     operations: &[Operation<'_>],
+    refused: &[Refusal],
     names: &[String],
     wanted: &[String],
 ) -> Result<Vec<usize>, ImportError> {
     if wanted.is_empty() {
         if operations.is_empty() {
+            if let Some(first) = refused.first() {
+                let message = format!(
+                    "no operation of the description can be read; of {}, the first: {}: {}",
+                    refused.len(),
+                    first.source,
+                    first.reason
+                );
+                let hint = first.hint.clone().unwrap_or_default();
+                return Err(ImportError::new(message, hint));
+            }
             let hint = "Name a description with at least one path and operation.";
             return Err(ImportError::new("the description has no operations", hint));
         }
@@ -220,7 +231,7 @@ fn import_operation(
         Some(title) => format!("Imported from {}: {label}", text::line(title, 80)),
         None => format!("Imported: {label}"),
     };
-    draft::finish(&label, &comment, |detail, remarks| {
+    draft::finish(&label, &comment, &header.examples(), |detail, remarks| {
         remarks.extend(cut.remarks().iter().cloned());
         remarks.extend(plan.remarks.iter().cloned());
         let mut step = Map::new();

@@ -26,13 +26,15 @@ pub(super) struct Variable {
     pub(super) default: Option<Value>,
     pub(super) choices: Vec<Value>,
     pub(super) secret: bool,
+    /// A value that the description gives as an example.
+    pub(super) example: Option<Value>,
 }
 
 impl Variable {
     pub(super) fn new(name: String, description: Option<&str>, required: bool) -> Self {
         let description = description.and_then(|d| text::description(d, MAX_DESCRIPTION));
         let (kind, default, choices) = (None, None, Vec::new());
-        Self { name, description, kind, required, default, choices, secret: false }
+        Self { name, description, kind, required, default, choices, secret: false, example: None }
     }
 
     /// The same with what a schema says about its values.
@@ -46,6 +48,7 @@ impl Variable {
         self.choices = schema.choices;
         if !self.secret {
             self.default = schema.default;
+            self.example = schema.example;
         }
         // The only value there is need not be given.
         if let ([only], None, true, false) =
@@ -58,7 +61,7 @@ impl Variable {
 
     /// The same, taking anything.
     pub(super) fn open(self) -> Self {
-        Self { kind: None, default: None, choices: Vec::new(), ..self }
+        Self { kind: None, default: None, choices: Vec::new(), example: None, ..self }
     }
 
     /// The template that reads it.
@@ -91,7 +94,30 @@ impl Variable {
         if self.secret {
             fields.insert("secret".to_owned(), json!(true));
         }
+        let patterns = if self.secret { &[][..] } else { self.patterns() };
+        if !patterns.is_empty() {
+            fields.insert("patterns".to_owned(), json!(patterns));
+        }
         Value::Object(fields)
+    }
+
+    /// Patterns by which people name such an input, where its name leaves no doubt.
+    fn patterns(&self) -> &'static [&'static str] {
+        let is_text = matches!(self.kind, None | Some(ValueType::String | ValueType::Array));
+        if !is_text || !self.choices.is_empty() {
+            return &[];
+        }
+        match self.name.to_ascii_lowercase().as_str() {
+            "city" | "city_name" | "cityname" | "town" | "place" | "location" | "country"
+            | "region" => &["in *", "for *"],
+            "from" | "origin" | "source_language" | "from_currency" | "departure" => &["from *"],
+            "destination" | "target_language" | "to_currency" | "arrival" => &["to *"],
+            "q" | "query" | "search" | "search_query" | "term" | "search_term" | "keyword"
+            | "keywords" => &["search for *", "look for *", "find *"],
+            "topic" | "subject" => &["about *", "on *"],
+            "author" | "artist" => &["by *"],
+            _ => &[],
+        }
     }
 
     /// Whether it says anything that language 1.0 cannot.
@@ -111,6 +137,7 @@ struct Facts<'a> {
     description: Option<&'a str>,
     default: Option<Value>,
     choices: Vec<Value>,
+    example: Option<Value>,
 }
 
 impl<'a> Facts<'a> {
@@ -125,6 +152,10 @@ impl<'a> Facts<'a> {
             facts.choices.clear();
         }
         let choices = &facts.choices;
+        facts.example = facts
+            .example
+            .filter(|value| fits(value) && is_exact(value) && !value.is_null())
+            .filter(|value| choices.is_empty() || choices.contains(value));
         facts.default = facts
             .default
             .filter(|value| fits(value) && is_exact(value) && !value.is_null())
@@ -141,6 +172,11 @@ impl<'a> Facts<'a> {
         self.description = self.description.or_else(|| schema.get("description")?.as_str());
         if self.default.is_none() {
             self.default = schema.get("default").filter(|value| may_be(schema, value)).cloned();
+        }
+        if self.example.is_none() {
+            let listed = schema.get("examples").and_then(|examples| examples.get(0));
+            let given = schema.get("example").or(listed);
+            self.example = given.filter(|value| may_be(schema, value)).cloned();
         }
         if self.choices.is_empty() {
             let constant = schema.get("const").map(std::slice::from_ref);

@@ -148,6 +148,10 @@ fn body_input<'a>(
     let mut filled = Map::new();
     for (name, value) in members {
         let wanted = body.property(cut.source(), name);
+        if wanted.is_none() && body.forbids(cut.source(), name) {
+            scope.remark(at, format!("the body takes no member `{}`; it is not sent", shown(name)));
+            continue;
+        }
         let fallback = format!("{id}_{}", names::variable_name(name));
         filled.insert(name.clone(), scope.value(value, wanted.as_ref(), &fallback, at));
     }

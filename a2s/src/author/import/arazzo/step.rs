@@ -293,12 +293,9 @@ impl<'a> Action<'a> {
         })?;
         let body = raw.get("requestBody");
         let media_type = body.and_then(|body| body.get("contentType")).and_then(Value::as_str);
-        let cut = Cut::of(operation, None, base, media_type).map_err(|flaw| Flaw {
-            place: format!("{place}: {}", flaw.place),
-            // Which server is asked is for the description to say here.
-            hint: flaw.hint.filter(|hint| !hint.contains("--server")),
-            reason: flaw.reason,
-        })?;
+        let server = importer.options.server.as_ref();
+        let cut = Cut::of(operation, server, base, media_type)
+            .map_err(|flaw| Flaw { place: format!("{place}: {}", flaw.place), ..flaw })?;
         Ok(Self::Task(Box::new(cut)))
     }
 }

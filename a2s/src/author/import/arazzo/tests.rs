@@ -376,3 +376,80 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_server_is_told_for_all_descriptions() {
+    let document = json!({
+        "arazzo": "1.0.1", "info": {"title": "Flows", "version": "1.0.0"},
+        "sourceDescriptions": [{"name": "shop", "url": "./shop.json", "type": "openapi"}],
+        "workflows": [{"workflowId": "find", "steps": [
+            {"stepId": "find", "operationId": "findItems"},
+        ]}],
+    });
+    let mut description = service();
+    description["servers"] = json!([{"url": "/api"}]);
+    let source = ArazzoSource { description, base: None };
+    let sources = BTreeMap::from([("shop".to_owned(), source)]);
+    let import = |options: &ArazzoOptions| import_arazzo(&document, &sources, options).unwrap();
+    let refused = import(&ArazzoOptions::default()).refused.remove(0);
+    assert!(refused.reason.contains("is relative"), "{refused:?}");
+    assert!(refused.hint.unwrap().contains("--server"));
+    let server = Some(Url::parse("https://api.elsewhere.example").unwrap());
+    let imported = import(&ArazzoOptions { server, ..ArazzoOptions::default() });
+    let content = crate::parse_value(imported.documents[0].text.as_bytes()).unwrap();
+    assert_eq!(content["domains"], json!(["api.elsewhere.example"]));
+}
+
+#[test]
+fn a_member_that_the_body_does_not_take_is_dropped_with_a_remark() {
+    let mut description = service();
+    let body = "/paths/~1items~1{id}/post/requestBody/content/application~1json/schema";
+    description.pointer_mut(body).unwrap()["additionalProperties"] = json!(false);
+    let document = json!({
+        "arazzo": "1.0.1", "info": {"title": "Flows", "version": "1.0.0"},
+        "sourceDescriptions": [{"name": "shop", "url": "./shop.json", "type": "openapi"}],
+        "workflows": [{"workflowId": "order", "steps": [{
+            "stepId": "order", "operationId": "orderItem",
+            "parameters": [{"name": "id", "in": "path", "value": "1"}, {"name": "region", "in": "query", "value": "x"}],
+            "requestBody": {"payload": {"count": 1, "note": "n", "id": "1"}},
+        }]}],
+    });
+    let source = ArazzoSource { description, base: None };
+    let sources = BTreeMap::from([("shop".to_owned(), source)]);
+    let imported = import_arazzo(&document, &sources, &ArazzoOptions::default()).unwrap();
+    assert_eq!(imported.refused, []);
+    let remarks = &imported.documents[0].remarks;
+    let told =
+        remarks.iter().any(|it| it.reason == "the body takes no member `id`; it is not sent");
+    assert!(told, "{remarks:?}");
+    let content = crate::parse_value(imported.documents[0].text.as_bytes()).unwrap();
+    let body = &content["execution"]["steps"][0]["input_mapping"]["body"];
+    assert_eq!(*body, json!({"count": 1, "note": "n"}));
+}
+
+#[test]
+fn a_workflow_that_reads_what_no_step_gives_is_told_apart() {
+    let workflow = |place: &str| {
+        json!({"workflowId": "read", "steps": [
+            {
+                "stepId": "find", "operationId": "findItems",
+                "outputs": {"it": format!("$response.body#{place}")},
+            },
+            {
+                "stepId": "order", "operationId": "orderItem",
+                "parameters": [
+                    {"name": "id", "in": "path", "value": "$steps.find.outputs.it"},
+                    {"name": "region", "in": "query", "value": "x"},
+                ],
+                "requestBody": {"payload": {"count": 1, "note": "n"}},
+            },
+        ]})
+    };
+    let can_work = |place: &str| {
+        let imported = import(&json!([workflow(place)]), &json!({}));
+        assert_eq!(imported.refused, []);
+        imported.documents[0].can_work
+    };
+    assert!(can_work("/state"));
+    assert!(!can_work("/page/nothing/at/all"));
+}

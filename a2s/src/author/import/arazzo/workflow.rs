@@ -96,7 +96,7 @@ pub(super) fn import(
     };
     let newer = mappings.iter().flat_map(Map::values).any(Value::is_object)
         || steps.iter().any(|step| step.retry.is_some());
-    let document = draft::finish(label, &comment, |detail, told| {
+    let document = draft::finish(label, &comment, &header.examples(), |detail, told| {
         told.extend(remarks.iter().cloned());
         let execution = execution(&steps, &mappings, detail, told);
         header.document(execution, output.clone(), newer)

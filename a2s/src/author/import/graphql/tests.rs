@@ -27,7 +27,7 @@ fn options() -> GraphqlOptions {
 /// The documents by name, as values, all of which compile.
 #[track_caller]
 fn import(schema: &str, operations: &str) -> Vec<Value> {
-    let imported = import_graphql(schema, operations, &options()).unwrap();
+    let imported = import_graphql(schema, Some(operations), &options()).unwrap();
     assert_eq!(imported.refused, []);
     let value = |document: &super::super::ImportedDocument| {
         let compilation = compile_with_checksum(document.text.as_bytes());
@@ -66,7 +66,7 @@ fn variables_become_parameters_and_fields_become_outputs() {
     assert_eq!(
         find["parameters"],
         json!([
-            {"name": "id", "description": "Number of the thing", "type": "string"},
+            {"name": "id", "description": "Number of the thing"},
             {"name": "color", "type": "string", "default": "GREEN", "enum": ["RED", "GREEN"]},
             {"name": "first", "type": "integer", "required": false},
         ])
@@ -174,7 +174,7 @@ fn introspect(name: &Name, kind: &ExtendedType) -> Value {
 #[test]
 fn what_is_not_valid_is_refused_with_its_place() {
     let refuse = |schema: &str, operations: &str| {
-        import_graphql(schema, operations, &options()).unwrap_err().message
+        import_graphql(schema, Some(operations), &options()).unwrap_err().message
     };
     let message = refuse(SCHEMA, "query a { nothing }");
     assert!(message.contains("line 1, column 11") && message.contains("`nothing`"), "{message}");
@@ -184,17 +184,17 @@ fn what_is_not_valid_is_refused_with_its_place() {
     assert!(refuse(SCHEMA, "").contains("not valid"));
     let deep = format!("query a {{ me {} id {} }}", "{ parts ".repeat(500), "}".repeat(500));
     assert!(refuse(SCHEMA, &deep).contains("not valid"));
-    for endpoint in ["ftp://x.example", "https://127.0.0.1/graphql", "https://x.example/?q"] {
+    for endpoint in ["ftp://x.example", "https://[::1]/graphql", "https://x.example/?q"] {
         let endpoint = Url::parse(endpoint).unwrap();
         let options = GraphqlOptions { endpoint, ..options() };
-        assert!(import_graphql(SCHEMA, OPERATIONS, &options).is_err());
+        assert!(import_graphql(SCHEMA, Some(OPERATIONS), &options).is_err());
     }
 }
 
 #[test]
 fn a_subscription_is_refused_and_the_rest_is_imported() {
     let operations = "subscription S { renamed { id } }\nquery Q { me { id } }";
-    let imported = import_graphql(SCHEMA, operations, &options()).unwrap();
+    let imported = import_graphql(SCHEMA, Some(operations), &options()).unwrap();
     assert_eq!(imported.refused.len(), 1);
     assert!(imported.refused[0].reason.contains("subscription"));
     assert_eq!(imported.documents.len(), 1);
@@ -203,7 +203,44 @@ fn a_subscription_is_refused_and_the_rest_is_imported() {
 #[test]
 fn a_definition_that_stands_twice_is_told() {
     let schema = SCHEMA.replace("me: Thing!", "me: Thing!\n me: Thing!");
-    let imported = import_graphql(&schema, "query Q { me { id } }", &options()).unwrap();
+    let imported = import_graphql(&schema, Some("query Q { me { id } }"), &options()).unwrap();
     let remarks = &imported.documents[0].remarks;
     assert!(remarks[0].reason.contains("duplicate"), "{remarks:?}");
+}
+
+#[test]
+fn without_operations_each_field_at_the_top_is_one() {
+    let imported = import_graphql(SCHEMA, None, &options()).unwrap();
+    assert_eq!(imported.refused, []);
+    let names: Vec<_> = imported.documents.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["Thing", "Things", "Me", "Rename"]);
+    let content =
+        |index: usize| crate::parse_value(imported.documents[index].text.as_bytes()).unwrap();
+    let task = &content(1)["execution"]["steps"][0]["task"];
+    let query = task["query"].as_str().unwrap();
+    assert!(query.contains("things(filter: $filter, token: $token) { id title }"), "{query}");
+    // The part of the schema that it needs is with it, so that its inputs are known.
+    let schema = task["schema"].as_str().unwrap();
+    assert!(schema.contains("input Filter {") && !schema.contains("rename"), "{schema}");
+    assert_eq!(task["partial_data"], Value::Null);
+    assert_eq!(content(2)["execution"]["steps"][0]["task"]["partial_data"], json!(true));
+    let text = imported.documents[1].text.as_bytes();
+    let document = compile_with_checksum(text).document.unwrap();
+    let filter = document.interface().inputs.iter().find(|field| field.name == "filter").unwrap();
+    assert_eq!(filter.schema["properties"]["color"]["enum"][0], "RED");
+    assert_eq!(document.interface().outputs[0].schema["type"], "array");
+}
+
+#[test]
+fn an_id_is_a_text_or_a_number() {
+    let document = &import(SCHEMA, "query Q($id: ID!) { thing(id: $id) { id } }")[0];
+    assert_eq!(
+        document["parameters"][0],
+        json!({"name": "id", "description": "Number of the thing"})
+    );
+    let text =
+        import_graphql(SCHEMA, Some("query Q($id: ID!) { thing(id: $id) { id } }"), &options());
+    let text = text.unwrap().documents.remove(0).text;
+    let document = compile_with_checksum(text.as_bytes()).document.unwrap();
+    assert_eq!(document.interface().inputs[0].schema["type"], json!(["string", "integer"]));
 }

@@ -132,7 +132,7 @@ impl<'a> Body<'a> {
         }
         let mut found = Found::default();
         found.gather(source, self.schema?, 0)?;
-        let Found { mut properties, required, read_only } = found;
+        let Found { mut properties, required, read_only, .. } = found;
         for property in properties.values_mut() {
             property.required = required.contains(property.name);
         }
@@ -157,6 +157,17 @@ impl<'a> Body<'a> {
     ) -> Option<Variable> {
         let properties = self.properties(source)?;
         properties.iter().find(|property| property.name == name).map(|p| p.variable(source))
+    }
+
+    /// Whether the body surely takes no property of this name: its members are listed, and others
+    /// are forbidden, or the property is in responses alone.
+    pub(in crate::author::import) fn forbids(&self, source: Source<'a>, name: &str) -> bool {
+        let mut found = Found::default();
+        let Some(()) = self.schema.and_then(|schema| found.gather(source, schema, 0)) else {
+            return false;
+        };
+        let is_known = found.properties.contains_key(name);
+        !is_known && (found.is_closed || found.read_only.contains(name))
     }
 
     /// The properties at the top without which a request is refused, and the parameters that they
@@ -236,13 +247,24 @@ struct Found<'a> {
     required: IndexSet<&'a str>,
     /// Those that are in answers alone.
     read_only: BTreeSet<&'a str>,
+    /// Whether other properties are forbidden.
+    is_closed: bool,
 }
 
 impl<'a> Found<'a> {
     /// Collects them. None when a value may be something else than an object with those.
     fn gather(&mut self, source: Source<'a>, schema: &'a Value, depth: usize) -> Option<()> {
         let schema = source.resolve(schema).ok()?;
-        let other = ["oneOf", "anyOf", "not", "if", "patternProperties"];
+        // Rules about several properties together hold for a whole body alone.
+        let other = [
+            "oneOf",
+            "anyOf",
+            "not",
+            "if",
+            "patternProperties",
+            "dependentRequired",
+            "dependentSchemas",
+        ];
         if depth > MAX_COMBINED || other.iter().any(|key| schema.get(key).is_some()) {
             return None;
         }
@@ -252,7 +274,12 @@ impl<'a> Found<'a> {
             Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "object") => {}
             Some(_) => return None,
         }
+        self.is_closed |= schema.get("additionalProperties") == Some(&json!(false));
         let names = schema.get("required").and_then(Value::as_array);
+        let least = schema.get("minProperties").and_then(Value::as_u64).unwrap_or(0);
+        if least > names.map_or(0, |names| names.len() as u64) {
+            return None;
+        }
         self.required.extend(names.into_iter().flatten().filter_map(Value::as_str));
         let own = schema.get("properties").and_then(Value::as_object);
         for (name, schema) in own.into_iter().flatten() {

@@ -71,7 +71,10 @@ impl<'a> Cut<'a> {
         let path = fit_path(operation, &mut parameters, &mut remarks)?;
         let body = Body::of(operation, media_type, &mut remarks)?;
         let answers = Answer::all_of(operation, &mut remarks);
-        let (security, schemes) = security_of(operation, &mut remarks);
+        let (mut security, mut schemes) = security_of(operation, &mut remarks);
+        if security.is_empty() {
+            authorize_by_header(operation, &mut security, &mut schemes, &mut remarks);
+        }
         Ok(Self { operation, path, server, parameters, body, answers, security, schemes, remarks })
     }
 
@@ -240,15 +243,14 @@ fn fit_path(
     if !path.starts_with('/') || path.chars().any(char::is_control) {
         return Err(Flaw::new(place, "a path begins with `/`"));
     }
-    // `{+name}` lets slashes through (RFC 6570, section 3.2.3); a path parameter encodes them.
-    if path.contains("{+") {
-        remarks.push(Remark::new(&place, "slashes in the value of `{+…}` are encoded"));
-    }
-    let path = path.replace("{+", "{");
+    let path = path.to_owned();
     let mut named = Vec::new();
     for part in path.split('{').skip(1) {
         match part.split_once('}') {
-            Some((name, _)) if !name.is_empty() => named.push(name),
+            // `{+name}` lets slashes through (RFC 6570, section 3.2.3).
+            Some((name, _)) if !name.is_empty() && name != "+" => {
+                named.push(name.strip_prefix('+').unwrap_or(name));
+            }
             _ => return Err(Flaw::new(place, "the path has a `{` without a name and `}`")),
         }
     }
@@ -339,6 +341,40 @@ fn security_of(
         }
     }
     (security, schemes)
+}
+
+/// Declares a security scheme for a header parameter `Authorization`, which OpenAPI ignores: the
+/// credential comes from the caller.
+fn authorize_by_header(
+    operation: Operation<'_>,
+    security: &mut Vec<Value>,
+    schemes: &mut Map<String, Value>,
+    remarks: &mut Vec<Remark>,
+) {
+    let levels = [operation.raw, operation.item];
+    let listed = levels.into_iter().filter_map(|level| level.get("parameters")?.as_array());
+    let mut headers = listed
+        .flatten()
+        .filter_map(|raw| operation.source.resolve(raw).ok())
+        .filter(|raw| raw.get("in").is_some_and(|place| place == "header"));
+    let is_meant = |raw: &&Value| {
+        let name = raw.get("name").and_then(Value::as_str);
+        name.is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
+    };
+    let Some(raw) = headers.find(is_meant) else { return };
+    let told = raw.to_string().to_ascii_lowercase();
+    let is_basic = told.contains("basic") && !told.contains("bearer");
+    let scheme = if is_basic { "basic" } else { "bearer" };
+    schemes.insert("Authorization".to_owned(), json!({ "type": "http", "scheme": scheme }));
+    security.push(json!({ "Authorization": [] }));
+    if raw.get("required") != Some(&json!(true)) {
+        security.push(json!({}));
+    }
+    let place = format!("{}.security", operation.place());
+    let reason = format!(
+        "the header parameter `Authorization` became a security scheme (HTTP {scheme}); its credential comes from the caller"
+    );
+    remarks.push(Remark::new(&place, reason));
 }
 
 /// A security scheme with what a request needs of it, and of its scopes those that are demanded.

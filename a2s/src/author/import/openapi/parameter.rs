@@ -150,11 +150,14 @@ impl<'a> Parameter<'a> {
             )
         })?;
         if place == Place::Header && OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-            let reason = format!(
-                "a document may not set the header `{}`: a request has its own, and credentials come from the caller",
-                shown(name)
-            );
-            remarks.push(Remark::new(at, reason));
+            // A security scheme takes its place, with a remark of its own.
+            if !name.eq_ignore_ascii_case("authorization") {
+                let reason = format!(
+                    "a document may not set the header `{}`: a request has its own",
+                    shown(name)
+                );
+                remarks.push(Remark::new(at, reason));
+            }
             return Ok(None);
         }
         let style = raw.get("style").and_then(Value::as_str);

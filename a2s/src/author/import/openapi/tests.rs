@@ -273,7 +273,7 @@ fn what_a_document_may_not_have_is_told() {
     assert!(step["task"]["paths"]["/do"]["get"]["responses"]["2XX"].is_object());
     let told = reasons(&imported).join("\n");
     for reason in [
-        "may not set the header `Authorization`",
+        "`Authorization` became a security scheme (HTTP bearer)",
         "the path has no `{gone}`",
         "it has no schema; a whole number is taken",
         "9223372036854775807 is a number that no document may hold",
@@ -316,9 +316,10 @@ fn the_address_comes_from_where_it_is_said() {
     let told_url = json!({"url": "https://told.example:8443/x"});
     assert_eq!(url(relative, &told), (json!("told.example:8443"), told_url));
     assert_eq!(url(json!([]), &based).0, "docs.shop.example");
-    // The first that can be addressed: a document names no machine by its number.
-    let several = json!([{"url": "http://127.0.0.1/"}, {"url": "https://second.example"}]);
+    // The first that can be addressed.
+    let several = json!([{"url": "ftp://first.example/"}, {"url": "https://second.example"}]);
     assert_eq!(url(several, &none).0, "second.example");
+    assert_eq!(url(json!([{"url": "http://10.0.0.5:8080"}]), &none).0, "10.0.0.5:8080");
     let variables = json!([{"url": "https://{host}.example/{v}", "variables": {
         "host": {"default": "eu", "enum": ["eu", "us"], "description": "where"}, "v": {"default": 2},
     }}]);
@@ -487,4 +488,81 @@ fn files_may_be_given_with_what_is_known_of_them() {
     assert_eq!(kind_of("application/json", form()), Some("string"));
     assert_eq!(kind_of("text/plain", json!({"type": "string"})), Some("string"));
     assert_eq!(kind_of("text/plain", json!({"type": "object"})), None);
+}
+
+#[test]
+fn slashes_stay_where_the_path_lets_them_through() {
+    let parent =
+        json!({"name": "parent", "in": "path", "required": true, "schema": {"type": "string"}});
+    let paths = json!({"/v1/{+parent}/items": {"get": {
+        "parameters": [parent], "responses": {"200": {"description": ""}},
+    }}});
+    let (imported, document) = import_one(&description(&paths, &json!({})));
+    assert_eq!(reasons(&imported), Vec::<&str>::new());
+    let content = crate::parse_value(imported.text.as_bytes()).unwrap();
+    let step = &content["execution"]["steps"][0];
+    assert!(step["task"]["paths"]["/v1/{+parent}/items"].is_object(), "{step}");
+    assert_eq!(step["input_mapping"], json!({"pathParameters": {"parent": "${parent}"}}));
+    assert_eq!(document.interface().inputs[0].name, "parent");
+}
+
+#[test]
+fn a_header_for_credentials_becomes_a_security_scheme() {
+    let header = |description: &str, required: bool| {
+        let header = json!({
+            "name": "Authorization", "in": "header", "required": required,
+            "description": description, "schema": {"type": "string"},
+        });
+        let paths = json!({"/x": {"get": {
+            "parameters": [header], "responses": {"200": {"description": ""}},
+        }}});
+        let (imported, _) = import_one(&description_of_paths(&paths));
+        let content = crate::parse_value(imported.text.as_bytes()).unwrap();
+        content["execution"]["steps"][0]["task"].clone()
+    };
+    let task = header("A token", true);
+    let scheme = |task: &Value| task["components"]["securitySchemes"]["Authorization"].clone();
+    assert_eq!(scheme(&task), json!({"type": "http", "scheme": "bearer"}));
+    assert_eq!(task["paths"]["/x"]["get"]["security"], json!([{"Authorization": []}]));
+    let task = header("Basic base64(user:password)", false);
+    assert_eq!(scheme(&task), json!({"type": "http", "scheme": "basic"}));
+    assert_eq!(task["paths"]["/x"]["get"]["security"], json!([{"Authorization": []}, {}]));
+}
+
+fn description_of_paths(paths: &Value) -> Value {
+    description(paths, &json!({}))
+}
+
+#[test]
+fn a_description_whose_operations_are_elsewhere_says_so() {
+    let paths =
+        json!({"/x": {"get": {"$ref": "resources/x.yml"}, "put": {"$ref": "resources/y.yml"}}});
+    let error = import_openapi(&description_of_paths(&paths), &OpenApiOptions::default());
+    let message = error.unwrap_err().message;
+    assert!(
+        message
+            .starts_with("no operation of the description can be read; of 2, the first: GET /x: "),
+        "{message}"
+    );
+    assert!(message.contains("leads out of the description"), "{message}");
+}
+
+#[test]
+fn a_draft_comes_with_an_example_and_patterns() {
+    let paths = json!({"/weather": {"get": {
+        "summary": "Gets the weather in a city",
+        "parameters": [
+            {"name": "city", "in": "query", "required": true, "schema": {"type": "string", "example": "Paris"}},
+            {"name": "days", "in": "query", "schema": {"type": "integer"}},
+        ],
+        "responses": {"200": {"description": ""}},
+    }}});
+    let (imported, document) = import_one(&description_of_paths(&paths));
+    let content = crate::parse_value(imported.text.as_bytes()).unwrap();
+    assert_eq!(
+        content["examples"],
+        json!([{"intent": "gets the weather in a city", "inputs": {"city": "Paris"}}])
+    );
+    assert_eq!(document.capability.parameters[0].patterns, ["in *", "for *"]);
+    assert!(imported.can_work);
 }

@@ -1,0 +1,47 @@
+//! "Did you mean" for names of capabilities that are not published.
+
+use a2s::did_you_mean;
+use agent::Registry;
+
+use crate::client::Client;
+use crate::failure::Failure;
+
+/// The codes of registry and executor for a name that is not published.
+const NOT_PUBLISHED: [&str; 2] = ["A2S220", "A2S312"];
+/// The most pages of names that are looked through.
+const MAX_PAGES: usize = 40;
+
+/// The same failure; where it is about a name that is not published, with the name that was most
+/// likely meant.
+pub(super) async fn with_suggestion(
+    failure: Failure,
+    client: impl FnOnce() -> Result<Client, Failure>,
+) -> Failure {
+    if failure.told || !NOT_PUBLISHED.contains(&failure.code.as_str()) {
+        return failure;
+    }
+    // Every message of these codes has the name in quotes first.
+    let Some(wanted) = failure.message.split('`').nth(1).map(str::to_owned) else { return failure };
+    let Ok(client) = client() else { return failure };
+    match closest(&wanted, client).await {
+        Some(close) if close != wanted => failure.with_hint(format!("Did you mean `{close}`?")),
+        Some(_) | None => failure,
+    }
+}
+
+/// The published name that is the closest to `wanted`, when one is close enough.
+async fn closest(wanted: &str, client: Client) -> Option<String> {
+    let registry = Registry::new(client);
+    let mut names: Vec<String> = Vec::new();
+    let mut after: Option<String> = None;
+    for _ in 0..MAX_PAGES {
+        // A hint is not worth a second failure.
+        let page = registry.list(after.as_deref()).await.ok()?;
+        names.extend(page.capabilities.iter().map(|one| one.name.to_string()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    did_you_mean(wanted, names.iter().map(String::as_str)).map(str::to_owned)
+}
