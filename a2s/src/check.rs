@@ -60,10 +60,16 @@ pub(crate) fn check_data_flow(
     mode: Mode,
     findings: &mut Findings,
 ) {
+    // What is wrong elsewhere changes what is declared.
+    let is_strict = mode != Mode::Final
+        && !findings.has_errors()
+        && !capability.parameters.is_empty()
+        && capability.language.minor > 0;
     let mut flow = Flow {
         capability,
         root,
         mode,
+        is_strict,
         findings,
         setters: BTreeMap::new(),
         order: BTreeMap::new(),
@@ -101,6 +107,8 @@ struct Flow<'c, 'f> {
     capability: &'c Capability,
     root: &'c Node,
     mode: Mode,
+    /// Whether every input has to be declared.
+    is_strict: bool,
     findings: &'f mut Findings,
     /// The steps that set each variable.
     setters: BTreeMap<&'c str, Vec<&'c Step>>,
@@ -387,9 +395,7 @@ impl<'c> Flow<'c, '_> {
     /// that is known. A version that was published before is not refused.
     fn doubt(&mut self, reader: Reader<'c>, reference: &'c Reference) {
         let name = reference.variable();
-        let declared = &self.capability.parameters;
-        let is_strict =
-            self.mode != Mode::Final && !declared.is_empty() && self.capability.language.minor > 0;
+        let (declared, is_strict) = (&self.capability.parameters, self.is_strict);
         let known = self
             .setters
             .keys()

@@ -129,7 +129,8 @@ pub(super) fn content_schema(schema: Value, body: &RequestBody) -> Value {
     }
 }
 
-/// The schema of binary content: the text of a file, or its bytes as Base64.
+/// The schema of binary content: the text of a file, or its bytes as Base64. A `content_type` beside
+/// them has to be one that the service declares, and is seldom needed.
 fn file_schema(text: Value) -> Value {
     let mut about = Map::new();
     let mut text = text;
@@ -143,7 +144,6 @@ fn file_schema(text: Value) -> Value {
         "properties": {
             "base64": {"type": "string", "contentEncoding": "base64", "pattern": BASE64},
             "filename": {"type": "string"},
-            "content_type": {"type": "string"},
         },
         "required": ["base64"],
     });

@@ -328,7 +328,6 @@ fn fields_of_forms_and_files_are_shown() {
                         "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
                     },
                     "filename": {"type": "string"},
-                    "content_type": {"type": "string"},
                 },
             }]},
         },

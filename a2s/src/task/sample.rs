@@ -175,9 +175,24 @@ impl<'t> Maker<'t> {
                 break;
             }
             let value = self.value(schema, name, depth + 1);
-            made.push(if made.contains(&value) { other(value, number) } else { value });
+            let value = if made.contains(&value) {
+                self.another(schema, value, &made, number)
+            } else {
+                value
+            };
+            made.push(value);
         }
         Value::Array(made)
+    }
+
+    /// Another item of a list that has this one already, where that is easy.
+    fn another(&self, schema: &Value, value: Value, made: &[Value], number: usize) -> Value {
+        let whole = self.whole(schema);
+        let Some(choices) = whole.get("enum").and_then(Value::as_array) else {
+            return other(value, number);
+        };
+        let unused = choices.iter().find(|one| !one.is_null() && !made.contains(one));
+        unused.cloned().unwrap_or(value)
     }
 }
 

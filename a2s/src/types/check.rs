@@ -61,7 +61,7 @@ impl<'n> Checker<'n, '_> {
                 let site = Site { path: path.clone(), position };
                 self.check_reference(reference, &site);
             }
-            self.check_condition(condition, Site { path, position });
+            self.check_condition(condition, &Site { path, position });
         }
         for step in block.children() {
             self.check_step(step);

@@ -78,3 +78,16 @@ fn a_condition_that_no_value_of_the_types_fits_is_refused_at_publishing_alone() 
     check("${limit} > 1", false);
     check("${events}.exists(e, e.startsWith('a'))", false);
 }
+
+#[test]
+fn what_is_wrong_elsewhere_hides_what_is_declared() {
+    let declared = json!([{"name": "opens", "type": "integer"}]);
+    let text = document("1.1.0", &declared, "${open} > 1 && ${opens} > 0");
+    let broken = text.replacen("\"description\":\"A test\"", "\"description\":7", 1);
+    assert_ne!(broken, text);
+    let found = compile_to_publish(broken.as_bytes());
+    assert!(found.document.is_none());
+    // The name is close to a declared one, so it is remarked on all the same.
+    let message = "no step sets `open`, so it becomes an input".to_owned();
+    assert_eq!(findings(&found, "A2S047"), [(false, message)]);
+}

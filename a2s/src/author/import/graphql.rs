@@ -47,9 +47,10 @@ pub struct GraphqlOptions {
     pub author: Option<String>,
 }
 
-/// Makes a document of each operation in `operations`, which has to be valid for the schema: its
-/// text in the schema language, or the answer to an introspection query as JSON. Without
-/// operations, there is one for each field at the top of the schema.
+/// Makes a document of each operation in `operations`, which has to be valid for the schema.
+///
+/// The schema is text in the schema language, or the answer to an introspection query as JSON.
+/// Without operations, there is one for each field at the top of the schema.
 ///
 /// # Errors
 /// When the schema or the operations are not valid, or no document can be posted to the endpoint.

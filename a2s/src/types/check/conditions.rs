@@ -12,7 +12,7 @@ use crate::types::Kinds;
 impl Checker<'_, '_> {
     /// Checks that a condition has an outcome for some values of the types that its references
     /// have. A version that was published before is not refused for it.
-    pub(super) fn check_condition(&mut self, condition: &Condition, site: Site) {
+    pub(super) fn check_condition(&mut self, condition: &Condition, site: &Site) {
         if self.mode == Mode::Final {
             return;
         }
