@@ -156,7 +156,7 @@ impl Tasks {
         let own = known.values().filter(|entry| entry.owner.as_ref() == owner);
         let own = own.filter(|entry| !entry.may_go(Some(now)));
         let mut listed: Vec<Listed> = own.map(Listed::of).collect();
-        listed.sort_by(|a, b| (b.touched, b.id).cmp(&(a.touched, a.id)));
+        listed.sort_by_key(|task| std::cmp::Reverse((task.touched, task.id)));
         listed
     }
 

@@ -50,7 +50,7 @@ impl Wish {
             }
         }
         let text = words.join("\n");
-        if text.trim().is_empty() && !(is_answer && !inputs.is_empty()) {
+        if text.trim().is_empty() && (!is_answer || inputs.is_empty()) {
             return Err(Fault::new(Kind::Params, "the message says nothing in words"));
         }
         let most = crate::agent::MAX_MESSAGE;

@@ -414,7 +414,7 @@ mod tests {
         for error in [coded.clone(), misfit.clone(), absent] {
             assert_eq!(kind(json!({"errors": [error]})), Kind::GraphqlVariable, "{error}");
         }
-        assert_eq!(kind(json!({"errors": [coded, misfit.clone()]})), Kind::GraphqlVariable);
+        assert_eq!(kind(json!({"errors": [coded, misfit]})), Kind::GraphqlVariable);
         // The document is wrong about the type of a variable, or the service has failed as well.
         let wrong = worded("of type \"Int\" used in position expecting type \"Date\".");
         let down = json!({"message": "database is down"});

@@ -6,7 +6,7 @@
 //! | `acs.agent.trigger` | the guardian's look at the event that started it | `acs.turn` |
 //! | `acs.memory.retrieval` | the guardian's look at what is remembered for its inputs | `acs.turn` |
 //! | `a2s.sequence`, `a2s.parallel`, `a2s.condition`, `a2s.capability`, `a2s.for_each` | a step that has steps or iterations | the step around it |
-//! | `execute_tool {tool}` | a task step, or an iteration of one (GenAI semantic conventions) | the step around it |
+//! | `execute_tool {tool}` | a task step, or an iteration of one (`GenAI` semantic conventions) | the step around it |
 //! | `acs.tool.result` | the guardian's look at a result | its `execute_tool` |
 //! | `GET`, `POST`, … | one request to a service (HTTP semantic conventions) | its `execute_tool` |
 //!
@@ -37,7 +37,7 @@ use crate::gate::{agent, tool_id};
 use alone::span_about;
 pub(crate) use alone::trace_aside;
 
-/// The operation of a task step (GenAI semantic conventions).
+/// The operation of a task step (`GenAI` semantic conventions).
 const EXECUTE_TOOL: &str = "execute_tool";
 /// The span of the guardian's look at a result.
 const TOOL_RESULT: &str = "acs.tool.result";
