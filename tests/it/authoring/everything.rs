@@ -177,7 +177,8 @@ fn import_workflows(folder: &Path, world: &World) -> Tally {
             (named.name, ArazzoSource { description, base: base.clone() })
         };
         let sources = arazzo_sources(&document).unwrap().into_iter().map(source).collect();
-        let options = ArazzoOptions { prefix: Some(format!("W{index}")), author: None, server: None };
+        let options =
+            ArazzoOptions { prefix: Some(format!("W{index}")), author: None, server: None };
         let imported = import_arazzo(&document, &sources, &options).unwrap();
         tally.all += imported.documents.len() + imported.refused.len();
         tally.add(&file, &imported, world);
