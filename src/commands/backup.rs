@@ -172,8 +172,8 @@ pub(super) async fn restore(from: &Path, data: &Path, output: &mut Output) -> Re
     Ok(())
 }
 
-fn many(number: u64, noun: &str) -> String {
-    count(usize::try_from(number).unwrap_or(usize::MAX), noun).to_string()
+fn many(number: u64, noun: &str) -> impl std::fmt::Display {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
 }
 
 fn bad(message: impl Into<String>) -> Failure {
@@ -299,6 +299,6 @@ impl Making {
         // It says nothing any more: the folder is whole.
         fs::remove_file(target.join(UNFINISHED)).map_err(fail)?;
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-        sync(parent.unwrap_or(Path::new("."))).map_err(fail)
+        sync(parent.unwrap_or_else(|| Path::new("."))).map_err(fail)
     }
 }

@@ -12,9 +12,10 @@ const TRIES: usize = 5;
 /// How much is read at a time to find the end of the last whole record.
 const BLOCK: u64 = 1 << 16;
 
-/// Copies the log at `from`, all of its segments and its checkpoint, to `to`, where nothing is yet, and
-/// checks the chain of the copy. A record that is being written is left out. The log may begin with
-/// a later segment, when earlier ones were archived.
+/// Copies the log at `from` to `to`, where nothing is yet, and checks the chain of the copy.
+///
+/// The copy has all segments and the checkpoint. A record that is being written is left out. The log
+/// may begin with a later segment, when earlier ones were archived.
 ///
 /// # Errors
 /// A file cannot be read or written, or the chain is not whole.

@@ -332,7 +332,7 @@ impl ServerHandler for Everything {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         if request.name == rounds::PROMPT {
-            return rounds::prompt(&request);
+            return Ok(rounds::prompt(&request));
         }
         let given = json!(request.arguments);
         let content = match request.name.as_str() {

@@ -126,14 +126,14 @@ pub(super) fn call(
     Ok(complete::<CallToolResult>(json!({ "content": words })).into())
 }
 
-pub(super) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {
+pub(super) fn prompt(request: &GetPromptRequestParams) -> GetPromptResponse {
     let wanted =
         vec![("user_context", form("What context should the prompt use?", "context", "string"))];
     match &request.input_responses {
         Some(answers) if are_answered(&wanted, answers) => {
             let message = json!({"role": "user", "content": text("Use the context.")});
-            Ok(complete::<GetPromptResult>(json!({ "messages": [message] })).into())
+            complete::<GetPromptResult>(json!({ "messages": [message] })).into()
         }
-        _ => Ok(GetPromptResponse::InputRequired(asks(wanted, None))),
+        _ => GetPromptResponse::InputRequired(asks(wanted, None)),
     }
 }
