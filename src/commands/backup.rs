@@ -287,7 +287,11 @@ impl Making {
         let fail = |error: io::Error| Failure::file(&self.folder, &error);
         for entry in fs::read_dir(&self.folder).map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            File::open(entry.path()).and_then(|file| file.sync_all()).map_err(fail)?;
+            match File::open(entry.path()).and_then(|file| file.sync_all()) {
+                // A database that was just closed removes the files beside it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                synced => synced.map_err(fail)?,
+            }
         }
         let sync = |path: &Path| File::open(path).and_then(|folder| folder.sync_all());
         sync(&self.folder).map_err(fail)?;

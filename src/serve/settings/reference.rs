@@ -52,8 +52,9 @@ pub fn configuration_markdown() -> String {
             false => format!(" [default: {}]", defaults.join(", ")),
         };
         let services = services.join(", ");
-        let help = format!("{help}{default}").replace('|', "\\|");
-        writeln!(page, "| `--{flag}{value}` | {variable} | {services} | {help} |").ok();
+        let cells = [format!("`--{flag}{value}`"), variable, services, format!("{help}{default}")];
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        writeln!(page, "| {} |", cells.join(" | ")).ok();
     }
     page.push_str("\n## Keys of the file\n\n");
     page.push_str(
@@ -145,6 +146,6 @@ mod tests {
         assert!(has("[agent]", "mcp-tools"), "{sections:?}");
         assert!(has("[[agent.peers]]", "url"), "{sections:?}");
         assert!(has("[telemetry]", "ocsf-file"), "{sections:?}");
-        assert!(has("[tenants.NAME]", "max-tenant-queued"), "{sections:?}");
+        assert!(has("[tenants.NAME]", "max-queued"), "{sections:?}");
     }
 }
