@@ -55,7 +55,14 @@ fn any_schema() -> impl Strategy<Value = Pair> {
         let variants = (proptest::collection::vec(inner.clone(), 1..4), any::<bool>());
         let variants = variants.prop_map(|(pairs, all)| {
             let (schemas, values): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-            (json!({if all { "anyOf" } else { "oneOf" }: schemas}), values.concat())
+            let values = values.concat();
+            // What fits several fits `oneOf` of them no more.
+            let of_one: Vec<_> =
+                values.iter().filter(|value| fitting(&schemas, value) == 1).cloned().collect();
+            match all || of_one.is_empty() {
+                true => (json!({"anyOf": schemas}), values),
+                false => (json!({"oneOf": schemas}), of_one),
+            }
         });
         let merged = (inner.clone(), "[e-g]", inner.clone()).prop_map(
             |((one, values), name, (other, more))| {
@@ -89,6 +96,29 @@ fn any_schema() -> impl Strategy<Value = Pair> {
         let apart = inner.prop_map(|(schema, values)| (json!({"x-apart": schema}), values));
         prop_oneof![3 => object, 2 => list, 1 => variants, 1 => merged, 1 => nullable, 1 => apart]
     })
+}
+
+/// How many of these schemas a value fits.
+fn fitting(schemas: &[Value], value: &Value) -> usize {
+    let fits = |schema: &&Value| jsonschema::is_valid(&plain(schema), value);
+    schemas.iter().filter(fits).count()
+}
+
+/// The schema as JSON Schema 2020-12 writes it, without what is marked here.
+fn plain(schema: &Value) -> Value {
+    match schema {
+        Value::Object(members) if members.contains_key("x-apart") => plain(&members["x-apart"]),
+        Value::Object(members) => {
+            let rest = members.iter().filter(|(name, _)| *name != "nullable");
+            let rest: Map<_, _> = rest.map(|(name, part)| (name.clone(), plain(part))).collect();
+            match members.contains_key("nullable") {
+                true => json!({"anyOf": [rest, {"type": "null"}]}),
+                false => Value::Object(rest),
+            }
+        }
+        Value::Array(items) => items.iter().map(plain).collect(),
+        other => other.clone(),
+    }
 }
 
 fn pair<V: Into<Value>>(schema: Value, values: impl IntoIterator<Item = V>) -> Pair {
