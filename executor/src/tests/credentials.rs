@@ -273,7 +273,7 @@ async fn secrets_are_set_listed_and_removed_and_never_told() {
             json!({"kind": "basic", "user": "canary", "password": ["canary"]}),
         ),
         ("/v1/secrets/api.example/key", json!("canary")),
-        ("/v1/secrets/10.0.0.1/key", key()),
+        ("/v1/secrets/10.0.0.01/key", key()),
         ("/v1/secrets/api.example/-key", key()),
     ] {
         let (status, code, problem) = put(path, body).await.problem();

@@ -433,7 +433,7 @@ async fn downgrade(world: &World) {
         .change(&format!(
             "ALTER TABLE plan DROP COLUMN tenant;
              DELETE FROM _sqlx_migrations WHERE version = {version};
-             INSERT INTO state VALUES ('', 'city', '\"Paris\"', 1), ('trip', 'city', '\"Rome\"', 1)"
+             INSERT INTO state VALUES ('', 'city', '\"Paris\"', 1), ('trip', 'city', '\"Rome\"', 1760000000000)"
         ))
         .await;
     behind.close().await;
