@@ -101,7 +101,7 @@ pub(super) async fn back_up(data: &Path, to: &Path, output: &mut Output) -> Resu
     output.line(format_args!("copied {files}, {bytes} bytes, to {}", to.display()));
     if runs.exists() && !data.join("secrets.key").exists() {
         output.line(format_args!(
-            "{WARN}the key for stored credentials is not in the data folder{WARN:#}: keep a copy of it, too"
+            "{WARN}the data folder has no key for credentials{WARN:#}: if some are stored, keep a copy of the key, too"
         ));
     }
     Ok(())
