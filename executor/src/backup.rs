@@ -116,16 +116,7 @@ async fn check_rows(connection: &mut SqliteConnection) -> Result<(), Error> {
 
 /// Checks the journal of a run. Makes the run wait for a person, unless it is over, and tells whether.
 async fn suspend_unless_over(store: &Store, run: Uuid, clock: &dyn Clock) -> Result<bool, Error> {
-    let mut events: Vec<Event> = Vec::new();
-    loop {
-        let after = events.last().map_or(0, |event| event.seq);
-        let more = store.read_events(run, after, PAGE).await?;
-        let is_last = more.len() < PAGE;
-        events.extend(more);
-        if is_last {
-            break;
-        }
-    }
+    let events = store.read_all_events(run, PAGE).await?;
     let row = store.read_run(run).await?;
     let row = row.ok_or_else(|| damaged(&format!("run {run} has no row")))?;
     let has_gap = (1..).zip(&events).any(|(seq, event)| event.seq != seq);

@@ -439,16 +439,7 @@ impl Runs {
     }
 
     async fn read_all(&self, run: Uuid) -> Result<Vec<Event>, Error> {
-        let mut events = Vec::new();
-        loop {
-            let last = events.last().map_or(0, |event: &Event| event.seq);
-            let page = self.store.read_events(run, last, PAGE).await?;
-            let ended = page.len() < PAGE;
-            events.extend(page);
-            if ended {
-                return Ok(events);
-            }
-        }
+        self.store.read_all_events(run, PAGE).await
     }
 
     /// How many runs a principal may have. Limits that are configured for a token hold for each of its

@@ -8,9 +8,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use super::world::{World, events, read, sequence, serve, start, task};
-use crate::{Export, Secret};
+use crate::{App, Export, Secret};
 
 /// Whoever is alarmed: refuses the first of what it gets.
 #[derive(Default)]
@@ -33,16 +34,16 @@ async fn siren() -> (Arc<Siren>, url::Url) {
     (siren, format!("http://{address}/alarm").parse().unwrap())
 }
 
-#[tokio::test]
-async fn a_run_that_waits_is_counted_and_somebody_is_alarmed() {
-    let mut world = World::new().await;
-    let (siren, endpoint) = siren().await;
-    let headers = vec![("key".to_owned(), Secret::new("k"))];
-    world.config.telemetry.alarm = Some(Export { endpoint, headers });
+/// An executor with a capability that sends what is not safe to repeat.
+async fn open(world: &World) -> App {
     let steps = json!([task("send", "POST /hold/send", json!({}), json!({"held": "$.value"}))]);
     world.registry.publish("Send", "1.0.0", &json!({"execution": sequence(steps)}));
-    let app = world.open().await;
-    assert!(world.metrics().contains("\nruns_waiting 0\n"), "{}", world.metrics());
+    world.open().await
+}
+
+/// Starts a run, ends its executor while the request is under way, and opens another one, at which the
+/// run waits for a person.
+async fn wait_for_a_person(world: &World, app: App) -> (App, Uuid) {
     let id = start(&app, "Send", json!({})).await;
     world.service.arrived("POST /hold/send", 1).await;
     app.crash().await;
@@ -50,6 +51,18 @@ async fn a_run_that_waits_is_counted_and_somebody_is_alarmed() {
     let app = world.open().await;
     events(&app, id).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
+    (app, id)
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_counted_and_somebody_is_alarmed() {
+    let mut world = World::new().await;
+    let (siren, endpoint) = siren().await;
+    let headers = vec![("key".to_owned(), Secret::new("k"))];
+    world.config.telemetry.alarm = Some(Export { endpoint, headers });
+    let app = open(&world).await;
+    assert!(world.metrics().contains("\nruns_waiting 0\n"), "{}", world.metrics());
+    let (_app, id) = wait_for_a_person(&world, app).await;
     // It is sent again, as it was refused at first.
     while siren.heard.lock().unwrap().len() < 2 {
         siren.changed.notified().await;
@@ -72,16 +85,8 @@ async fn a_receiver_of_alarms_that_never_answers_holds_up_no_run() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
     world.config.telemetry.alarm = Some(Export { endpoint, headers: Vec::new() });
-    let steps = json!([task("send", "POST /hold/send", json!({}), json!({"held": "$.value"}))]);
-    world.registry.publish("Send", "1.0.0", &json!({"execution": sequence(steps)}));
-    let app = world.open().await;
-    let id = start(&app, "Send", json!({})).await;
-    world.service.arrived("POST /hold/send", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
-    events(&app, id).await;
-    assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
+    let app = open(&world).await;
+    let (app, _) = wait_for_a_person(&world, app).await;
     let id = start(&app, "Send", json!({})).await;
     world.service.release("send");
     events(&app, id).await;

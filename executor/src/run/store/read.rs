@@ -45,6 +45,24 @@ impl Store {
         rows.map_err(failed(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
 
+    /// All events of a run, at most `page` of them read at a time.
+    pub(crate) async fn read_all_events(
+        &self,
+        run: Uuid,
+        page: usize,
+    ) -> Result<Vec<Event>, Error> {
+        let mut events = Vec::new();
+        loop {
+            let last = events.last().map_or(0, |event: &Event| event.seq);
+            let more = self.read_events(run, last, page).await?;
+            let ended = more.len() < page;
+            events.extend(more);
+            if ended {
+                return Ok(events);
+            }
+        }
+    }
+
     /// What the events of a run do not tell, by their numbers.
     pub(crate) async fn read_sealed(&self, run: Uuid) -> Result<BTreeMap<u64, Sealed>, Error> {
         const SQL: &str = "SELECT seq, key_id, nonce, sealed FROM sealed WHERE run = $1";
