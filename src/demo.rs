@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use a2s::api::{
-    Decision, ExecutionRequest, PlanAnswer, PlanRequest, Run, RunStatus, SearchAnswer,
-    SearchRequest, VerifyAnswer, VerifyRequest,
+    Decision, ExecutionRequest, PlanRequest, PlanResponse, Run, RunStatus, SearchRequest,
+    SearchResponse, VerifyRequest, VerifyResponse,
 };
 use a2s::{CapabilityName, Domain};
 use serde_json::{Map, Value, json};
@@ -161,7 +161,7 @@ impl<'o> Demo<'o> {
         for (_, source) in &documents {
             let answer = publish_one(source, &self.client).await?;
             if !self.output.is_json() {
-                let a2s::api::PublishAnswer { name, version, checksum, .. } = &answer;
+                let a2s::api::PublishResponse { name, version, checksum, .. } = &answer;
                 self.output
                     .line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
             }
@@ -185,7 +185,7 @@ impl<'o> Demo<'o> {
         self.title(&format!("Search: {INTENT}"));
         let request =
             SearchRequest { intent: INTENT.to_owned(), limit: Some(3), ..SearchRequest::default() };
-        let answer: SearchAnswer = self.client.post(&["v1", "search"], &request).await?;
+        let answer: SearchResponse = self.client.post(&["v1", "search"], &request).await?;
         if !self.output.is_json() {
             print_answer(&answer, true, self.output);
         }
@@ -202,7 +202,7 @@ impl<'o> Demo<'o> {
 
         self.title("Verify the hit");
         let request = VerifyRequest { name: name.clone(), version: Some(first.version.clone()) };
-        let answer: VerifyAnswer = self.client.post(&["v1", "verify"], &request).await?;
+        let answer: VerifyResponse = self.client.post(&["v1", "verify"], &request).await?;
         if !self.output.is_json() {
             self.output.line(format_args!("{digest}"));
         }
@@ -225,7 +225,7 @@ impl<'o> Demo<'o> {
             session: None,
             preview: false,
         };
-        let plan: PlanAnswer = self.client.post(&["v1", "plans"], &request).await?;
+        let plan: PlanResponse = self.client.post(&["v1", "plans"], &request).await?;
         if !self.output.is_json() {
             print_plan(&plan, self.output);
         }

@@ -22,51 +22,52 @@ mod tokens;
 mod trust;
 
 pub use agent::{
-    AgentAction, AgentAnswer, AgentApproval, AgentEvent, AgentLink, AgentProposal, AgentQuestion,
-    AgentRequest, AgentRun, AgentStatus, Candidate, Consent, Delegated, HookDecision, PassedOver,
-    Pending,
+    AgentAction, AgentApproval, AgentEvent, AgentProposal, AgentQuestion, AgentRequest,
+    AgentResponse, AgentRun, AgentStatus, Candidate, Consent, DelegationResult, GuardianDecision,
+    InputLink, Pending, SkippedCandidate,
 };
 pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
 pub use graph::{
-    Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
+    BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
+    Impact, SharedService,
 };
 pub use host::{HostList, HostState, WaitReason};
 pub use index::{IndexBuilding, IndexStatus};
-pub use life::{DeprecateRequest, Deprecation, LifeAnswer, Notice, Successor};
+pub use life::{DeprecateRequest, Deprecation, LifecycleResponse, RunNotice, Successor};
 pub use outcome::{
-    Blame, CapabilityStats, FailureClass, FailureCount, HostHealth, Latency, OutcomeReport,
-    Standing,
+    CapabilityStats, FailureClass, FailureCount, FaultAttribution, HostHealth, Latency,
+    OutcomeReport, OutcomeWeights,
 };
 pub use path::{around, loop_of};
 pub use plan::{
-    ItemPreview, PlanAnswer, PlanRequest, PlannedCredential, PlannedLoop, PlannedStep,
-    PlannedStepKind, Preview,
+    ItemPreview, PlanRequest, PlanResponse, PlannedCredential, PlannedForEach, PlannedStep,
+    PlannedStepKind, StepPreview,
 };
 pub use problem::Problem;
 pub use registry::{
-    CapabilityList, CapabilitySummary, CapabilityVersions, Hit, IntentAnswer, Nearest,
-    PublishAnswer, SearchAnswer, SearchAnswers, SearchFilters, SearchLevel, SearchMetadata,
-    SearchRequest, Term, VerifyAnswer, VerifyRequest,
+    BatchSearchResponse, CapabilityList, CapabilitySummary, CapabilityVersions,
+    IntentSearchResponse, NearMiss, PublishResponse, ScoreTerm, SearchFilters, SearchHit,
+    SearchLevel, SearchMetadata, SearchRequest, SearchResponse, VerifyRequest, VerifyResponse,
 };
-pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
+pub use replay::{ReplayRequest, ReplayResponse, ReplayTarget, ReplayedStep, StepDiff, ValueDiff};
 pub use run::{
-    Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
-    Handler, Iterations, NextAction, Phase, Pin, RequestPurpose, Resolution, ResumeRequest, Run,
-    RunError, RunStarted, RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
-    Warning,
+    CapabilityRef, Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, ExecutionList,
+    ExecutionRequest, GuardianChange, GuardianInfo, GuardianPhase, IterationSummary, NextAction,
+    RequestPurpose, ResumeRequest, Run, RunError, RunStarted, RunStatus, StepResolution,
+    StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,
     StoredCredential, StoredCredentials,
 };
 pub use services::{
-    Service, ServiceAnswer, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch,
+    Service, ServiceCapabilities, ServiceHit, ServiceList, ServiceMatch, ServiceSearchResponse,
 };
 pub use state::{StateEntry, StateFor, StateList, StateScope};
 pub use strategy::{Strategy, Weights};
 pub use tokens::{
-    Introspection, IntrospectionRequest, NewToken, OwnerChange, OwnerList, TokenEntry, TokenList,
-    TokenRequest,
+    IntrospectionRequest, IntrospectionResponse, NewToken, OwnerList, OwnerUpdate, TokenEntry,
+    TokenList, TokenRequest,
 };
 pub use trust::{TrustList, TrustRequest, TrustedVersion};
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::api::Pin;
+use crate::api::CapabilityRef;
 use crate::checksum::Digest;
 use crate::document::{Action, Capability, Document, Step};
 use crate::link::Shelf;
@@ -178,7 +178,7 @@ fn of_capability(document: &Document) -> Component {
             .collect(),
         description: Some(capability.description.clone()),
         properties,
-        ..of_pin(&Pin {
+        ..of_pin(&CapabilityRef {
             name: capability.name.clone(),
             version: capability.version.clone(),
             checksum: document.digest(),
@@ -186,7 +186,7 @@ fn of_capability(document: &Document) -> Component {
     }
 }
 
-fn of_pin(pin: &Pin) -> Component {
+fn of_pin(pin: &CapabilityRef) -> Component {
     Component {
         reference: Some(reference(pin.checksum)),
         name: pin.name.to_string(),
@@ -272,7 +272,7 @@ fn property(name: &'static str, value: &(impl ToString + ?Sized)) -> Property {
 }
 
 /// The id of the bill of these contents, as this version of the program makes it.
-fn serial_number(root: Digest, pins: &[Pin]) -> Uuid {
+fn serial_number(root: Digest, pins: &[CapabilityRef]) -> Uuid {
     let mut name = format!("bom {}\n{root}\n", env!("CARGO_PKG_VERSION"));
     let digests: BTreeSet<_> = pins.iter().map(|pin| pin.checksum.to_string()).collect();
     digests.iter().for_each(|digest| {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use semver::{Version, VersionReq};
 
-use crate::api::{Deprecation, Pin};
+use crate::api::{CapabilityRef, Deprecation};
 use crate::checksum::Digest;
 use crate::code;
 use crate::diagnostic::Diagnostic;
@@ -163,7 +163,7 @@ impl Shelf {
     }
 
     /// Forgets every version but these, which count as not withdrawn.
-    pub fn keep(&mut self, pins: &[Pin]) {
+    pub fn keep(&mut self, pins: &[CapabilityRef]) {
         for (name, versions) in &mut self.capabilities {
             versions.retain_mut(|listing| {
                 listing.yanked = false;
@@ -206,7 +206,7 @@ impl Shelf {
     /// Every version that these dependencies lead to, directly or not, in order of name and
     /// version; what is not known is left out.
     #[must_use]
-    pub fn closure(&self, dependencies: &[Dependency]) -> Vec<Pin> {
+    pub fn closure(&self, dependencies: &[Dependency]) -> Vec<CapabilityRef> {
         self.walk(dependencies).pins
     }
 
@@ -254,7 +254,7 @@ impl Shelf {
             if !seen.insert(chosen.checksum) {
                 continue;
             }
-            pins.push(Pin {
+            pins.push(CapabilityRef {
                 name: name.clone(),
                 version: chosen.version.clone(),
                 checksum: chosen.checksum,
@@ -275,7 +275,7 @@ impl Shelf {
 /// What a walk over everything below some dependencies has met.
 #[derive(Default)]
 struct Walk {
-    pins: Vec<Pin>,
+    pins: Vec<CapabilityRef>,
     needs: Vec<Need>,
     /// Whether it could not go on somewhere: no version will do, or the chain is too long.
     has_holes: bool,

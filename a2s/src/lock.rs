@@ -20,7 +20,7 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::Pin;
+use crate::api::CapabilityRef;
 use crate::checksum::Digest;
 use crate::compile::parse_value;
 use crate::diagnostic::Diagnostic;
@@ -35,9 +35,9 @@ const FORMAT: u64 = 1;
 /// A capability and all that it uses, directly or not, each by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    capability: Pin,
+    capability: CapabilityRef,
     /// In order of name and version.
-    dependencies: Vec<Pin>,
+    dependencies: Vec<CapabilityRef>,
 }
 
 /// Why something is no lock, or does not lock what it should.
@@ -65,7 +65,7 @@ pub enum Error {
     TooMany,
     /// One version has two contents.
     #[error("it has `{}` {} twice", .0.name, .0.version)]
-    Twice(Box<Pin>),
+    Twice(Box<CapabilityRef>),
     /// A dependency is not in it.
     #[error("it does not have {0}")]
     Missing(String),
@@ -90,7 +90,7 @@ struct WrittenPin {
     checksum: Digest,
 }
 
-impl From<WrittenPin> for Pin {
+impl From<WrittenPin> for CapabilityRef {
     fn from(WrittenPin { name, version, checksum }: WrittenPin) -> Self {
         Self { name, version, checksum }
     }
@@ -101,7 +101,10 @@ impl Lock {
     ///
     /// # Errors
     /// When there are too many, or one version has two contents.
-    pub fn new(capability: Pin, mut dependencies: Vec<Pin>) -> Result<Self, Error> {
+    pub fn new(
+        capability: CapabilityRef,
+        mut dependencies: Vec<CapabilityRef>,
+    ) -> Result<Self, Error> {
         dependencies.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
         check(&dependencies)?;
         Ok(Self { capability, dependencies })
@@ -127,19 +130,19 @@ impl Lock {
         if written.checksum != computed {
             return Err(Error::Changed { stated: written.checksum, computed });
         }
-        let dependencies = written.dependencies.into_iter().map(Pin::from).collect();
+        let dependencies = written.dependencies.into_iter().map(CapabilityRef::from).collect();
         Self::new(written.capability.into(), dependencies)
     }
 
     /// The capability that is locked.
     #[must_use]
-    pub fn capability(&self) -> &Pin {
+    pub fn capability(&self) -> &CapabilityRef {
         &self.capability
     }
 
     /// All that it uses, in order of name and version.
     #[must_use]
-    pub fn dependencies(&self) -> &[Pin] {
+    pub fn dependencies(&self) -> &[CapabilityRef] {
         &self.dependencies
     }
 
@@ -162,7 +165,7 @@ impl Lock {
 /// The lock as YAML.
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pin { name, version, checksum } = &self.capability;
+        let CapabilityRef { name, version, checksum } = &self.capability;
         writeln!(
             f,
             "# What {name} {version} is made of. Written by `a2s lock`; not to be edited."
@@ -174,7 +177,7 @@ impl fmt::Display for Lock {
         } else {
             writeln!(f, "dependencies:")?;
         }
-        for Pin { name, version, checksum } in &self.dependencies {
+        for CapabilityRef { name, version, checksum } in &self.dependencies {
             writeln!(f, "  - name: {name}\n    version: \"{version}\"")?;
             writeln!(f, "    checksum: \"{checksum}\"")?;
         }
@@ -186,7 +189,7 @@ impl fmt::Display for Lock {
 ///
 /// # Errors
 /// When there are too many, or one version has two contents.
-pub fn check(pins: &[Pin]) -> Result<(), Error> {
+pub fn check(pins: &[CapabilityRef]) -> Result<(), Error> {
     if pins.len() > MAX_PINS {
         return Err(Error::TooMany);
     }
@@ -201,9 +204,12 @@ pub fn check(pins: &[Pin]) -> Result<(), Error> {
 ///
 /// # Errors
 /// When none of them will do.
-pub fn choose<'p>(dependency: &Dependency, pins: &'p [Pin]) -> Result<&'p Pin, Error> {
+pub fn choose<'p>(
+    dependency: &Dependency,
+    pins: &'p [CapabilityRef],
+) -> Result<&'p CapabilityRef, Error> {
     let name = &dependency.capability;
-    let of_name: Vec<&Pin> = pins.iter().filter(|pin| pin.name == *name).collect();
+    let of_name: Vec<&CapabilityRef> = pins.iter().filter(|pin| pin.name == *name).collect();
     dependency.choose(&of_name).copied().ok_or_else(|| {
         let locked: Vec<_> = of_name.iter().map(|pin| pin.version.to_string()).collect();
         let instead =
@@ -217,7 +223,7 @@ pub fn choose<'p>(dependency: &Dependency, pins: &'p [Pin]) -> Result<&'p Pin, E
 }
 
 /// A pin is never withdrawn.
-impl Release for Pin {
+impl Release for CapabilityRef {
     fn version(&self) -> &Version {
         &self.version
     }
@@ -237,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    fn pin(name: &str, version: &str) -> Pin {
-        Pin {
+    fn pin(name: &str, version: &str) -> CapabilityRef {
+        CapabilityRef {
             name: crate::CapabilityName::new(name).unwrap(),
             version: version.parse().unwrap(),
             checksum: Digest::of_bytes(format!("{name} {version}").as_bytes()),

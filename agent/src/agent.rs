@@ -1,6 +1,6 @@
 //! The agent: what it searches, what it runs with, and whom it asks.
 
-use a2s::api::{AgentAnswer, AgentEvent, AgentRequest};
+use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
 
 use crate::a2a::Peer;
 use crate::client::Client;
@@ -163,7 +163,7 @@ impl Agent {
         request: AgentRequest,
         store: &dyn StateStore,
         tell: &mut (dyn FnMut(AgentEvent) + Send),
-    ) -> Result<AgentAnswer, Error> {
+    ) -> Result<AgentResponse, Error> {
         turn::take(self, request, store, tell).await
     }
 }

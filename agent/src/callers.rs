@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use a2s::api::{Introspection, IntrospectionRequest};
+use a2s::api::{IntrospectionRequest, IntrospectionResponse};
 use a2s::{Caller, Digest, Identify, Later, Scope, Secret};
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,16 +48,16 @@ impl Callers {
             return Ok(Some(caller));
         }
         let request = IntrospectionRequest { token: token.clone() };
-        let answer: Introspection =
+        let answer: IntrospectionResponse =
             match self.client.post(&["v1", "tokens", "introspect"], &request).await {
                 Ok(answer) => answer,
                 Err(Error::Refused { problem }) if KNOWS_NOTHING.contains(&problem.status) => {
                     tracing::warn!(%problem, "the registry tells this service of no tokens");
-                    Introspection::default()
+                    IntrospectionResponse::default()
                 }
                 Err(error) => return Err(error.to_string()),
             };
-        let Introspection { active, scope, sub, exp } = answer;
+        let IntrospectionResponse { active, scope, sub, exp } = answer;
         let mut known = self.known();
         // The owner of the registry is not the owner of this service, and the other reserved names
         // stand for callers that each service knows by itself.

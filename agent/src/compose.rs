@@ -16,7 +16,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::Pin;
+use a2s::api::CapabilityRef;
 use a2s::author::{ChainStep, write_chain};
 use a2s::{Action, CapabilityName, Document, Interface, find_inputs};
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub struct Proposal {
     /// What its document says that it does.
     pub description: String,
     /// The capabilities that it runs, in their order.
-    pub capabilities: Vec<Pin>,
+    pub capabilities: Vec<CapabilityRef>,
     /// What feeds what, and why.
     pub links: Vec<Link>,
     /// How good it is, 0 to 1: how well the capabilities fit and how sure the links are.
@@ -214,7 +214,7 @@ impl<'p, 'r> Draft<'p, 'r> {
         let pins = self.parts.iter().map(|part| {
             let capability = part.document.capability();
             let (name, version) = (capability.name.clone(), capability.version.clone());
-            Pin { name, version, checksum: part.document.digest() }
+            CapabilityRef { name, version, checksum: part.document.digest() }
         });
         Some(Proposal {
             name: capability.name.clone(),

@@ -1,6 +1,6 @@
 //! The executor at the other end of HTTP: plans, runs and their events.
 
-use a2s::api::{Event, EventKind, ExecutionRequest, PlanAnswer, PlanRequest, Run};
+use a2s::api::{Event, EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run};
 use reqwest::header::ACCEPT;
 use reqwest::{Method, StatusCode};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ impl Executor {
     ///
     /// # Errors
     /// When the executor refuses or does not answer.
-    pub async fn plan(&self, request: &PlanRequest) -> Result<PlanAnswer, Error> {
+    pub async fn plan(&self, request: &PlanRequest) -> Result<PlanResponse, Error> {
         self.client.post(&["v1", "plans"], request).await
     }
 

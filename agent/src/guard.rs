@@ -6,7 +6,7 @@
 
 mod hidden;
 
-use a2s::api::{DecisionSource, Hit, HookDecision};
+use a2s::api::{DecisionSource, GuardianDecision, SearchHit};
 use a2s::one_line;
 use aos::message::{
     A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider, Call,
@@ -68,7 +68,7 @@ pub enum Way<'a> {
 #[derive(Debug, Clone)]
 pub struct Guarded<T> {
     /// What each that was asked has decided, in order.
-    pub decisions: Vec<HookDecision>,
+    pub decisions: Vec<GuardianDecision>,
     /// What may be used: as it was, or as they want it. Else nothing of it may.
     pub outcome: Result<T, Denial>,
 }
@@ -127,9 +127,9 @@ impl Guard {
         &self,
         scene: Scene<'_>,
         query: &str,
-        hits: Vec<Hit>,
-    ) -> Guarded<Vec<Hit>> {
-        let id = |hit: &Hit| format!("{}@{}", hit.name, hit.version);
+        hits: Vec<SearchHit>,
+    ) -> Guarded<Vec<SearchHit>> {
+        let id = |hit: &SearchHit| format!("{}@{}", hit.name, hit.version);
         let results = hits.iter().map(|hit| KnowledgeResult::new(id(hit), hit.description.clone()));
         let mut found = KnowledgeStep::new(results.collect::<Vec<_>>());
         found.query = Some(query.to_owned());
@@ -144,7 +144,7 @@ impl Guard {
                 let hit = hit.ok_or_else(|| {
                     format!("`{}` is none of the results", one_line(&result.id, MAX_REASON))
                 })?;
-                kept.push(Hit { description: result.content.clone(), ..hit.clone() });
+                kept.push(SearchHit { description: result.content.clone(), ..hit.clone() });
             }
             used = kept;
             Ok(())
@@ -300,9 +300,9 @@ fn words(text: &str) -> String {
     one_line(text, MAX_WORDS)
 }
 
-fn decision(method: Method, name: &str, outcome: &Outcome) -> HookDecision {
+fn decision(method: Method, name: &str, outcome: &Outcome) -> GuardianDecision {
     let reasons = outcome.reason_codes.iter().take(MAX_REASONS);
-    HookDecision {
+    GuardianDecision {
         hook: method.as_str().to_owned(),
         guardian: Some(name.to_owned()),
         decision: outcome.verdict.as_str().to_owned(),
@@ -316,8 +316,8 @@ fn decision(method: Method, name: &str, outcome: &Outcome) -> HookDecision {
     }
 }
 
-fn unguarded(method: Method) -> HookDecision {
-    HookDecision {
+fn unguarded(method: Method) -> GuardianDecision {
+    GuardianDecision {
         hook: method.as_str().to_owned(),
         guardian: None,
         decision: "unguarded".to_owned(),

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, PROBLEM_JSON, Problem};
+use a2s::api::{AgentEvent, AgentRequest, AgentResponse, PROBLEM_JSON, Problem};
 use a2s::{CallerHeaders, Door, Identified, Identify, Scope, Secret};
 use axum::Json;
 use axum::Router;
@@ -144,7 +144,7 @@ impl IntoResponse for Error {
     post, path = "/v1/agent", tag = "agent", security(("token" = [])),
     request_body = AgentRequest,
     responses(
-        (status = 200, description = "The answer; or the events, as `AgentEvent`", body = AgentAnswer),
+        (status = 200, description = "The answer; or the events, as `AgentEvent`", body = AgentResponse),
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
         (status = "5XX", description = "Registry or executor does not answer, or too many turns are taken at once", body = Problem, content_type = PROBLEM_JSON),
     ),

@@ -1,9 +1,9 @@
 //! The registry at the other end of HTTP: what fits an intent, and the documents themselves.
 
 use a2s::api::{
-    CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest, LifeAnswer, MIRROR,
-    MIRROR_CHECKSUM, PublishAnswer, RegistryChange, SearchAnswer, SearchAnswers, SearchRequest,
-    VerifyAnswer, VerifyRequest, YAML,
+    BatchSearchResponse, CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest,
+    LifecycleResponse, MIRROR, MIRROR_CHECKSUM, PublishResponse, RegistryChange, SearchRequest,
+    SearchResponse, VerifyRequest, VerifyResponse, YAML,
 };
 use a2s::{CapabilityName, Digest, Document};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -62,7 +62,7 @@ impl Registry {
     ///
     /// # Errors
     /// When the registry refuses or does not answer.
-    pub async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, Error> {
+    pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
         self.client.post(&["v1", "search"], request).await
     }
 
@@ -70,7 +70,7 @@ impl Registry {
     ///
     /// # Errors
     /// When the registry refuses or does not answer.
-    pub async fn search_all(&self, request: &SearchRequest) -> Result<SearchAnswers, Error> {
+    pub async fn search_all(&self, request: &SearchRequest) -> Result<BatchSearchResponse, Error> {
         self.client.post(&["v1", "search"], request).await
     }
 
@@ -136,7 +136,7 @@ impl Registry {
     ///
     /// # Errors
     /// When the registry refuses or does not answer.
-    pub async fn verify(&self, request: &VerifyRequest) -> Result<VerifyAnswer, Error> {
+    pub async fn verify(&self, request: &VerifyRequest) -> Result<VerifyResponse, Error> {
         self.client.post(&["v1", "verify"], request).await
     }
 
@@ -150,7 +150,7 @@ impl Registry {
         version: &Version,
         yanked: bool,
         checksum: Option<Digest>,
-    ) -> Result<LifeAnswer, Error> {
+    ) -> Result<LifecycleResponse, Error> {
         let verb = if yanked { "yank" } else { "unyank" };
         let version = version.to_string();
         let path = ["v1", "capabilities", name.as_str(), &version, verb];
@@ -168,7 +168,7 @@ impl Registry {
         version: &Version,
         request: &DeprecateRequest,
         checksum: Option<Digest>,
-    ) -> Result<LifeAnswer, Error> {
+    ) -> Result<LifecycleResponse, Error> {
         let version = version.to_string();
         let path = ["v1", "capabilities", name.as_str(), &version, "deprecate"];
         self.client.json(self.change(&path, checksum).json(request)).await
@@ -199,7 +199,7 @@ impl Registry {
     /// # Errors
     /// When the registry refuses, with everything that is wrong in the problem's `diagnostics`, or
     /// does not answer.
-    pub async fn publish(&self, source: Vec<u8>) -> Result<PublishAnswer, Error> {
+    pub async fn publish(&self, source: Vec<u8>) -> Result<PublishResponse, Error> {
         let request = self.change(&["v1", "capabilities"], None);
         self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
     }

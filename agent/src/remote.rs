@@ -1,6 +1,6 @@
 //! An agent at the other end of HTTP: `POST /v1/agent`.
 
-use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, Problem};
+use a2s::api::{AgentEvent, AgentRequest, AgentResponse, Problem};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 
@@ -31,7 +31,7 @@ impl RemoteAgent {
     ///
     /// # Errors
     /// When the agent refuses or does not answer.
-    pub async fn ask(&self, request: &AgentRequest) -> Result<AgentAnswer, Error> {
+    pub async fn ask(&self, request: &AgentRequest) -> Result<AgentResponse, Error> {
         self.client.post(&["v1", "agent"], request).await
     }
 

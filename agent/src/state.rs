@@ -1,7 +1,7 @@
 //! What is known without being said: the `StateStore` of the A2S text.
 
 use a2s::Field;
-use a2s::api::Pin;
+use a2s::api::CapabilityRef;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 #[async_trait]
 pub trait StateStore: Send + Sync {
     /// Values by name, for as many of `fields` as are known. The rest is asked for.
-    async fn resolve(&self, capability: &Pin, fields: &[Field]) -> Map<String, Value>;
+    async fn resolve(&self, capability: &CapabilityRef, fields: &[Field]) -> Map<String, Value>;
 }
 
 /// Knows nothing.
@@ -19,7 +19,7 @@ pub struct NoState;
 
 #[async_trait]
 impl StateStore for NoState {
-    async fn resolve(&self, _: &Pin, _: &[Field]) -> Map<String, Value> {
+    async fn resolve(&self, _: &CapabilityRef, _: &[Field]) -> Map<String, Value> {
         Map::new()
     }
 }
@@ -27,7 +27,7 @@ impl StateStore for NoState {
 /// Values by name, the same for every capability.
 #[async_trait]
 impl StateStore for Map<String, Value> {
-    async fn resolve(&self, _: &Pin, fields: &[Field]) -> Self {
+    async fn resolve(&self, _: &CapabilityRef, fields: &[Field]) -> Self {
         let known = |field: &Field| Some((field.name.clone(), self.get(&field.name)?.clone()));
         fields.iter().filter_map(known).collect()
     }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use a2s::Document;
 use a2s::api::{
-    AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentRun, AgentStatus, Consent,
-    Delegated, HookDecision, Nearest, PassedOver, Pin,
+    AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus, CapabilityRef,
+    Consent, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
 };
 use aos::message::Role;
 use serde_json::Value;
@@ -43,12 +43,12 @@ struct Turn<'a> {
     /// The same, once some have.
     unconfirmed: Option<Consent>,
     runs: Vec<AgentRun>,
-    passed_over: Vec<PassedOver>,
+    passed_over: Vec<SkippedCandidate>,
     /// The capabilities that were chosen and not run.
-    not_begun: Vec<Pin>,
-    delegated: Option<Delegated>,
+    not_begun: Vec<CapabilityRef>,
+    delegated: Option<DelegationResult>,
     /// What was fetched so far, by its source and pin.
-    documents: Vec<(usize, Pin, Arc<Document>)>,
+    documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
 }
 
 /// How a turn ends, before the guardians have read what is said.
@@ -56,7 +56,7 @@ struct Ending {
     status: AgentStatus,
     message: String,
     question: Option<AgentQuestion>,
-    nearest: Vec<Nearest>,
+    nearest: Vec<NearMiss>,
 }
 
 impl Ending {
@@ -74,7 +74,7 @@ pub(crate) async fn take(
     request: AgentRequest,
     store: &dyn StateStore,
     tell: &mut (dyn FnMut(AgentEvent) + Send),
-) -> Result<AgentAnswer, Error> {
+) -> Result<AgentResponse, Error> {
     check(&request)?;
     let session = request.session.clone().unwrap_or_else(|| agent.outside.new_id().to_string());
     let given = request.consent.is_some().then_some(Consent::Given);
@@ -374,11 +374,11 @@ impl Turn<'_> {
     }
 
     /// The answer, once the guardians have read it.
-    async fn answer(&mut self, ending: Ending) -> AgentAnswer {
+    async fn answer(&mut self, ending: Ending) -> AgentResponse {
         let Ending { mut status, message, mut question, nearest } = ending;
         let scene = self.scene("agent");
         let guarded = self.agent.guard.message(scene, Role::Agent, message).await;
-        let decisions: Vec<HookDecision> = guarded.decisions;
+        let decisions: Vec<GuardianDecision> = guarded.decisions;
         let mut runs = std::mem::take(&mut self.runs);
         let mut delegated = self.delegated.take();
         let message = guarded.outcome.unwrap_or_else(|denial| {
@@ -389,7 +389,7 @@ impl Turn<'_> {
             delegated = None;
             format!("My answer is withheld: {denial}")
         });
-        AgentAnswer {
+        AgentResponse {
             session: self.session.clone(),
             turn: self.id,
             status,

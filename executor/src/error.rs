@@ -5,7 +5,7 @@
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
 use a2s::Code;
-use a2s::api::{Blame, FailureClass, NextAction, Problem, RunError, Warning};
+use a2s::api::{FailureClass, FaultAttribution, NextAction, Problem, RunError, Warning};
 use jiff::Timestamp;
 
 /// What a caller of the command line is told by an exit code.
@@ -43,8 +43,8 @@ macro_rules! table {
 
             /// Who is to blame when a run ends so.
             #[must_use]
-            pub fn blame(self) -> Blame {
-                match self { $(Self::$kind => Blame::$blame,)* }
+            pub fn blame(self) -> FaultAttribution {
+                match self { $(Self::$kind => FaultAttribution::$blame,)* }
             }
 
             /// What a caller does about it, when nothing was changed.
@@ -176,12 +176,14 @@ impl Kind {
     /// judged the caller's input or credentials; one that does not do what was asked at all has shown
     /// that the document is wrong about it.
     #[must_use]
-    pub fn blame_at(self, status: Option<u16>) -> Blame {
+    pub fn blame_at(self, status: Option<u16>) -> FaultAttribution {
         match (self, status) {
-            (Self::StatusError, Some(405 | 406 | 410 | 415 | 426 | 501)) => Blame::Capability,
+            (Self::StatusError, Some(405 | 406 | 410 | 415 | 426 | 501)) => {
+                FaultAttribution::Capability
+            }
             // Too slow, too early, too often.
-            (Self::StatusError, Some(408 | 425 | 429)) => Blame::Service,
-            (Self::StatusError, Some(400..=499)) => Blame::Caller,
+            (Self::StatusError, Some(408 | 425 | 429)) => FaultAttribution::Service,
+            (Self::StatusError, Some(400..=499)) => FaultAttribution::Caller,
             _ => self.blame(),
         }
     }
@@ -206,7 +208,7 @@ impl Kind {
     /// Whether a guardian, asked or silent, stopped the step.
     #[must_use]
     pub fn is_denial(self) -> bool {
-        self.blame() == Blame::Guardian
+        self.blame() == FaultAttribution::Guardian
     }
 
     /// Whether `on_error` and `catch` of a document may go on behind it. A denial is final, a wish
@@ -217,7 +219,8 @@ impl Kind {
         if matches!(self, Self::ConnectFailed | Self::HostUnreachable) {
             return true;
         }
-        !matches!(self.blame(), Blame::Guardian | Blame::Executor) && self != Self::Cancelled
+        !matches!(self.blame(), FaultAttribution::Guardian | FaultAttribution::Executor)
+            && self != Self::Cancelled
     }
 }
 
@@ -336,10 +339,19 @@ mod tests {
             let error = Error::new(kind, "").to_run_error(None, None, repeat_safe);
             (error.cause.unwrap(), error.next.unwrap())
         };
-        assert_eq!(next(Kind::Timeout, true), (Blame::Service, NextAction::Repeat));
-        assert_eq!(next(Kind::Timeout, false), (Blame::Service, NextAction::CheckService));
-        assert_eq!(next(Kind::MissingInput, true), (Blame::Caller, NextAction::ChangeRequest));
-        assert_eq!(next(Kind::StatusError, false), (Blame::Service, NextAction::ChooseAnother));
+        assert_eq!(next(Kind::Timeout, true), (FaultAttribution::Service, NextAction::Repeat));
+        assert_eq!(
+            next(Kind::Timeout, false),
+            (FaultAttribution::Service, NextAction::CheckService)
+        );
+        assert_eq!(
+            next(Kind::MissingInput, true),
+            (FaultAttribution::Caller, NextAction::ChangeRequest)
+        );
+        assert_eq!(
+            next(Kind::StatusError, false),
+            (FaultAttribution::Service, NextAction::ChooseAnother)
+        );
     }
 
     #[test]

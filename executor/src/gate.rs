@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use a2s::api::{Decision, DecisionSource, Phase, Pin};
+use a2s::api::{CapabilityRef, Decision, DecisionSource, GuardianPhase};
 use a2s::{Domain, Permission, Place, Principal, Task};
 use aos::Guardians;
 use aos::message::{Call, Ping};
@@ -102,9 +102,9 @@ pub(crate) struct Asker<'a> {
     /// Path of the step in the run: `checkWeather/getWeather`.
     pub(crate) step: &'a str,
     /// The capability whose document has the step.
-    pub(crate) capability: &'a Pin,
+    pub(crate) capability: &'a CapabilityRef,
     /// The capability that the run was started for.
-    pub(crate) root: &'a Pin,
+    pub(crate) root: &'a CapabilityRef,
     /// What that capability is for.
     pub(crate) description: &'a str,
     /// What its callers must hold.
@@ -150,17 +150,18 @@ enum Occasion {
 #[derive(Debug, Clone, Copy)]
 struct Asking {
     hook: Hook,
-    phase: Phase,
+    phase: GuardianPhase,
 }
 
 impl Asking {
-    const TRIGGER: Self = Self { hook: Hook::AgentTrigger, phase: Phase::Trigger };
-    const RECALLED: Self = Self { hook: Hook::MemoryContextRetrieval, phase: Phase::Memory };
-    const REMEMBERED: Self = Self { hook: Hook::MemoryStore, phase: Phase::Memory };
-    const REQUEST: Self = Self { hook: Hook::ToolCallRequest, phase: Phase::Request };
-    const RESULT: Self = Self { hook: Hook::ToolCallResult, phase: Phase::Result };
-    const MCP_OUTBOUND: Self = Self { hook: Hook::Mcp, phase: Phase::McpOutbound };
-    const MCP_INBOUND: Self = Self { hook: Hook::Mcp, phase: Phase::McpInbound };
+    const TRIGGER: Self = Self { hook: Hook::AgentTrigger, phase: GuardianPhase::Trigger };
+    const RECALLED: Self =
+        Self { hook: Hook::MemoryContextRetrieval, phase: GuardianPhase::Memory };
+    const REMEMBERED: Self = Self { hook: Hook::MemoryStore, phase: GuardianPhase::Memory };
+    const REQUEST: Self = Self { hook: Hook::ToolCallRequest, phase: GuardianPhase::Request };
+    const RESULT: Self = Self { hook: Hook::ToolCallResult, phase: GuardianPhase::Result };
+    const MCP_OUTBOUND: Self = Self { hook: Hook::Mcp, phase: GuardianPhase::McpOutbound };
+    const MCP_INBOUND: Self = Self { hook: Hook::Mcp, phase: GuardianPhase::McpInbound };
 }
 
 /// The same as [`Asked`], before anything is permitted.

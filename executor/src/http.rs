@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::api::{
-    ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanAnswer, PlanRequest, Problem,
-    Replay, ReplayRequest, ResumeRequest, Run, RunStatus, TriggerEvent,
+    ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanRequest, PlanResponse, Problem,
+    ReplayRequest, ReplayResponse, ResumeRequest, Run, RunStatus, TriggerEvent,
 };
 use a2s::{Caller, CallerHeaders, CapabilityName, Identified, Principal, Refusal, Scope};
 use axum::body::Bytes;
@@ -358,7 +358,7 @@ async fn resume_execution(
     params(("id" = Uuid, Path, description = "The run")),
     request_body = ReplayRequest,
     responses(
-        (status = 200, description = "The differences", body = Replay),
+        (status = 200, description = "The differences", body = ReplayResponse),
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
@@ -367,7 +367,7 @@ async fn replay_execution(
     Extension(Identified(caller)): Extension<Identified>,
     Path(id): Path<String>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Json<Replay>, Error> {
+) -> Result<Json<ReplayResponse>, Error> {
     let id = read_id(&id)?;
     let request: ReplayRequest = read_json(body)?;
     app.runs().replay(id, &request, &caller).await.map(Json)
@@ -382,7 +382,7 @@ async fn replay_execution(
     post, path = "/v1/plans", tag = "executor", security(("token" = [])),
     request_body = PlanRequest,
     responses(
-        (status = 200, description = "The plan", body = PlanAnswer),
+        (status = 200, description = "The plan", body = PlanResponse),
         (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
         (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
@@ -391,7 +391,7 @@ async fn plan_execution(
     State(app): State<App>,
     Extension(Identified(caller)): Extension<Identified>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Json<PlanAnswer>, Error> {
+) -> Result<Json<PlanResponse>, Error> {
     let request: PlanRequest = read_json(body)?;
     app.runs().plan(&request, &caller.principal()).await.map(Json)
 }

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use a2s::api::{Guarding, Pin, PlanAnswer, StateScope};
+use a2s::api::{CapabilityRef, GuardianInfo, PlanResponse, StateScope};
 use a2s::{Action, CapabilityName, Digest, Document, Parameter, Step, StepPath, StepPiece};
 use serde_json::{Map, Value};
 use url::Url;
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     /// The capability that runs.
     pub(crate) root: Arc<Unit>,
     /// All capabilities that it uses, directly or not, in order of name and version.
-    pub(crate) dependencies: Vec<Pin>,
+    pub(crate) dependencies: Vec<CapabilityRef>,
 }
 
 /// A capability in a plan.
@@ -42,7 +42,7 @@ pub(crate) struct Unit {
     /// The document.
     pub(crate) document: Arc<Document>,
     /// Which one it is.
-    pub(crate) pin: Pin,
+    pub(crate) pin: CapabilityRef,
     /// The capabilities that its steps use.
     pub(crate) uses: BTreeMap<CapabilityName, Arc<Self>>,
     /// What it takes: its own inputs, and the needs of what it uses as far as its steps neither map
@@ -79,7 +79,7 @@ impl Plan {
                 format!("`{}` has more than {max_steps} steps", root.pin.name),
             ));
         }
-        let mut dependencies: Vec<Pin> = builder
+        let mut dependencies: Vec<CapabilityRef> = builder
             .made
             .values()
             .filter(|unit| unit.pin.checksum != root.pin.checksum)
@@ -195,13 +195,13 @@ impl Plan {
         &self,
         inputs: &Map<String, Value>,
         recalled: BTreeMap<String, StateScope>,
-        guarding: Vec<Guarding>,
+        guarding: Vec<GuardianInfo>,
         credentials: &PlanCredentials,
         upstream_of: impl Fn(&Url) -> Option<String>,
-    ) -> Result<PlanAnswer, Error> {
+    ) -> Result<PlanResponse, Error> {
         let inputs = self.root.complete(inputs);
         let shown = self.root.shown(&inputs, &Secrets::default())?;
-        Ok(PlanAnswer {
+        Ok(PlanResponse {
             capability: self.root.pin.clone(),
             dependencies: self.dependencies.clone(),
             notices: Vec::new(),
@@ -377,7 +377,11 @@ impl Builder<'_> {
 
         let mut unit = Unit {
             document: Arc::clone(document),
-            pin: Pin { name: name.clone(), version: capability.version.clone(), checksum: digest },
+            pin: CapabilityRef {
+                name: name.clone(),
+                version: capability.version.clone(),
+                checksum: digest,
+            },
             inputs: BTreeMap::new(),
             sensitive: Sensitive::default(),
             uses,
@@ -394,7 +398,7 @@ impl Builder<'_> {
 /// not trusted with it.
 fn check_fit(document: &Document, dependency: &a2s::Dependency, child: &Unit) -> Result<(), Error> {
     let capability = document.capability();
-    let Pin { name, version, checksum } = &child.pin;
+    let CapabilityRef { name, version, checksum } = &child.pin;
     let refused = |why: String| {
         let message = format!("`{}` uses `{name}` {version}, {why}", capability.name);
         Err(Error::new(Kind::DependencyRefused, message))

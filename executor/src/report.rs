@@ -88,7 +88,7 @@ fn origin_of(url: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use a2s::api::{Blame, FailureClass, RunError};
+    use a2s::api::{FailureClass, FaultAttribution, RunError};
     use uuid::Uuid;
 
     use super::*;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(kind: Kind, status: Option<u16>, blame: Blame, class: FailureClass) {
+    fn check(kind: Kind, status: Option<u16>, blame: FaultAttribution, class: FailureClass) {
         let error = Error::new(kind, "").to_run_error(None, None, true);
         let events = ended("s", RunStatus::Failed, Some(RunError { status, ..error }));
         let outcome = outcome("me", &events).unwrap();
@@ -126,41 +126,41 @@ mod tests {
 
     #[test]
     fn a_failure_is_blamed_on_who_caused_it() {
-        check(Kind::OutputMissing, None, Blame::Capability, FailureClass::Evaluation);
-        check(Kind::InvalidInput, None, Blame::Caller, FailureClass::Input);
-        check(Kind::Cancelled, None, Blame::Caller, FailureClass::Run);
-        check(Kind::GuardianUnreachable, None, Blame::Guardian, FailureClass::Guardian);
-        check(Kind::BudgetExceeded, None, Blame::Executor, FailureClass::Input);
-        check(Kind::CredentialMissing, None, Blame::Caller, FailureClass::Credential);
-        check(Kind::HostPaused, None, Blame::Service, FailureClass::Service);
-        check(Kind::GraphqlErrors, Some(200), Blame::Service, FailureClass::Service);
-        check(Kind::GraphqlVariable, Some(200), Blame::Caller, FailureClass::Service);
+        check(Kind::OutputMissing, None, FaultAttribution::Capability, FailureClass::Evaluation);
+        check(Kind::InvalidInput, None, FaultAttribution::Caller, FailureClass::Input);
+        check(Kind::Cancelled, None, FaultAttribution::Caller, FailureClass::Run);
+        check(Kind::GuardianUnreachable, None, FaultAttribution::Guardian, FailureClass::Guardian);
+        check(Kind::BudgetExceeded, None, FaultAttribution::Executor, FailureClass::Input);
+        check(Kind::CredentialMissing, None, FaultAttribution::Caller, FailureClass::Credential);
+        check(Kind::HostPaused, None, FaultAttribution::Service, FailureClass::Service);
+        check(Kind::GraphqlErrors, Some(200), FaultAttribution::Service, FailureClass::Service);
+        check(Kind::GraphqlVariable, Some(200), FaultAttribution::Caller, FailureClass::Service);
         // The name does not resolve, or no connection comes up: the network of this machine is as
         // likely as the service.
-        check(Kind::ConnectFailed, None, Blame::Executor, FailureClass::Service);
-        check(Kind::HostUnreachable, None, Blame::Executor, FailureClass::Service);
-        check(Kind::Store, None, Blame::Executor, FailureClass::Executor);
+        check(Kind::ConnectFailed, None, FaultAttribution::Executor, FailureClass::Service);
+        check(Kind::HostUnreachable, None, FaultAttribution::Executor, FailureClass::Service);
+        check(Kind::Store, None, FaultAttribution::Executor, FailureClass::Executor);
     }
 
     #[test]
     fn a_status_tells_whether_the_caller_the_document_or_the_service_is_wrong() {
         for (status, blame) in [
-            (400, Blame::Caller),
-            (401, Blame::Caller),
-            (404, Blame::Caller),
-            (422, Blame::Caller),
-            (405, Blame::Capability),
-            (410, Blame::Capability),
-            (415, Blame::Capability),
-            (408, Blame::Service),
-            (429, Blame::Service),
-            (500, Blame::Service),
-            (503, Blame::Service),
+            (400, FaultAttribution::Caller),
+            (401, FaultAttribution::Caller),
+            (404, FaultAttribution::Caller),
+            (422, FaultAttribution::Caller),
+            (405, FaultAttribution::Capability),
+            (410, FaultAttribution::Capability),
+            (415, FaultAttribution::Capability),
+            (408, FaultAttribution::Service),
+            (429, FaultAttribution::Service),
+            (500, FaultAttribution::Service),
+            (503, FaultAttribution::Service),
         ] {
             check(Kind::StatusError, Some(status), blame, FailureClass::Service);
         }
         // Of an answer that cannot be read the status says nothing.
-        check(Kind::NotJson, Some(200), Blame::Service, FailureClass::Service);
+        check(Kind::NotJson, Some(200), FaultAttribution::Service, FailureClass::Service);
     }
 
     #[test]

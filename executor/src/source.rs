@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::api::{
-    CapabilitySummary, CapabilityVersions, Notice, OutcomeReport, OwnerList, Pin, PlanRequest,
-    Problem, YAML,
+    CapabilityRef, CapabilitySummary, CapabilityVersions, OutcomeReport, OwnerList, PlanRequest,
+    Problem, RunNotice, YAML,
 };
 use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, Subject, lock};
 use indexmap::IndexMap;
@@ -44,18 +44,18 @@ pub(crate) struct Library {
     /// What each dependency of each document means.
     pub(crate) choices: Choices,
     /// Which of them were yanked or are deprecated, in order of name and version.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notices: Vec<RunNotice>,
     /// The pins whose checksum the executor does not remember yet.
-    pub(crate) unknown: Vec<Pin>,
+    pub(crate) unknown: Vec<CapabilityRef>,
 }
 
 impl Library {
     /// The pins of all documents, as they state them.
-    pub(crate) fn pins(&self) -> Vec<Pin> {
+    pub(crate) fn pins(&self) -> Vec<CapabilityRef> {
         let pin = |(checksum, document): (&Digest, &Arc<Document>)| {
             let capability = document.capability();
             let (name, version) = (capability.name.clone(), capability.version.clone());
-            Pin { name, version, checksum: *checksum }
+            CapabilityRef { name, version, checksum: *checksum }
         };
         self.documents.iter().map(pin).collect()
     }
@@ -75,7 +75,7 @@ pub(crate) struct Wanted<'a> {
     /// The digest that it must have.
     pub(crate) digest: Option<Digest>,
     /// The only contents that what it uses may have.
-    pub(crate) lock: Option<&'a [Pin]>,
+    pub(crate) lock: Option<&'a [CapabilityRef]>,
 }
 
 impl<'a> From<&'a PlanRequest> for Wanted<'a> {
@@ -198,7 +198,7 @@ impl RegistryClient {
         library: &Library,
         listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
         is_locked: bool,
-    ) -> Vec<Notice> {
+    ) -> Vec<RunNotice> {
         if is_locked {
             for document in library.documents.values() {
                 let name = &document.capability().name;
@@ -212,14 +212,14 @@ impl RegistryClient {
             let is_used = library.documents.contains_key(&summary.checksum);
             is_used && (summary.yanked || summary.deprecated.is_some())
         });
-        let to_notice = |summary: &CapabilitySummary| Notice {
+        let to_notice = |summary: &CapabilitySummary| RunNotice {
             capability: to_pin(summary),
             yanked: summary.yanked,
             deprecated: summary.deprecated.clone(),
         };
         let mut notices: Vec<_> = told.map(to_notice).collect();
         notices.sort_by(|a, b| {
-            let key = |notice: &Notice| {
+            let key = |notice: &RunNotice| {
                 (notice.capability.name.clone(), notice.capability.version.clone())
             };
             key(a).cmp(&key(b))
@@ -232,7 +232,7 @@ impl RegistryClient {
         &self,
         dependency: &Dependency,
         listed: &mut BTreeMap<CapabilityName, Vec<CapabilitySummary>>,
-    ) -> Result<Pin, Error> {
+    ) -> Result<CapabilityRef, Error> {
         let name = &dependency.capability;
         let versions = self.list_versions(name, listed).await?;
         dependency.choose(versions).map(to_pin).ok_or_else(|| {
@@ -316,8 +316,8 @@ impl RegistryClient {
     }
 
     /// Gets a document and checks that it is what `pin` says.
-    async fn fetch(&self, pin: &Pin) -> Result<(Arc<Document>, Vec<u8>), Error> {
-        let Pin { name, version, checksum } = pin;
+    async fn fetch(&self, pin: &CapabilityRef) -> Result<(Arc<Document>, Vec<u8>), Error> {
+        let CapabilityRef { name, version, checksum } = pin;
         let address = self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
         let response = self.get(address, YAML).await?;
         if response.status() == StatusCode::NOT_FOUND {
@@ -509,8 +509,8 @@ fn choose<'v>(
 }
 
 /// The exact content that an entry of a list stands for.
-fn to_pin(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> Pin {
-    Pin { name: name.clone(), version: version.clone(), checksum: *checksum }
+fn to_pin(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary) -> CapabilityRef {
+    CapabilityRef { name: name.clone(), version: version.clone(), checksum: *checksum }
 }
 
 /// A lock that cannot be used.
@@ -534,7 +534,7 @@ fn refusal(name: &CapabilityName, version: &Version, found: &[Diagnostic]) -> Er
 }
 
 /// Whether what arrived is what was announced.
-fn verify(document: &Document, pin: &Pin) -> Result<(), Error> {
+fn verify(document: &Document, pin: &CapabilityRef) -> Result<(), Error> {
     let computed = document.digest();
     if computed != pin.checksum {
         return Err(mismatch(pin, &format!("what arrived has {computed}")));
@@ -547,7 +547,7 @@ fn verify(document: &Document, pin: &Pin) -> Result<(), Error> {
     Ok(())
 }
 
-fn mismatch(Pin { name, version, checksum }: &Pin, but: &str) -> Error {
+fn mismatch(CapabilityRef { name, version, checksum }: &CapabilityRef, but: &str) -> Error {
     Error::new(
         Kind::DigestMismatch,
         format!("`{name}` {version} is listed with {checksum}, but {but}"),
@@ -556,7 +556,7 @@ fn mismatch(Pin { name, version, checksum }: &Pin, but: &str) -> Error {
 
 /// A dependency that cannot be found or used is a fault of the capability that has it; a registry
 /// that does not answer is not.
-fn dependency_error(parent: &Pin, error: Error) -> Error {
+fn dependency_error(parent: &CapabilityRef, error: Error) -> Error {
     let kind = match error.kind {
         Kind::CapabilityNotFound => Kind::DependencyRefused,
         other => other,

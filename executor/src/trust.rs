@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::{Pin, TrustList, TrustedVersion};
+use a2s::api::{CapabilityRef, TrustList, TrustedVersion};
 use a2s::{CapabilityName, Digest, Principal};
 use jiff::Timestamp;
 use semver::Version;
@@ -39,7 +39,7 @@ impl TrustedVersions {
     ///
     /// # Errors
     /// [`Kind::ChecksumChanged`] when a version has another checksum than the remembered one.
-    pub(crate) async fn check(&self, pins: &[Pin]) -> Result<Vec<Pin>, Error> {
+    pub(crate) async fn check(&self, pins: &[CapabilityRef]) -> Result<Vec<CapabilityRef>, Error> {
         let sql = match &self.pool {
             Pool::Sqlite(_) => {
                 "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
@@ -77,7 +77,7 @@ impl TrustedVersions {
     /// # Errors
     /// [`Kind::ChecksumChanged`] when another executor of this database has just remembered another
     /// checksum.
-    pub(crate) async fn remember(&self, pins: &[Pin]) -> Result<(), Error> {
+    pub(crate) async fn remember(&self, pins: &[CapabilityRef]) -> Result<(), Error> {
         if pins.is_empty() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl TrustedVersions {
     /// Accepts a checksum for a version, in place of the remembered one.
     pub(crate) async fn accept(
         &self,
-        pin: Pin,
+        pin: CapabilityRef,
         principal: &Principal,
     ) -> Result<TrustedVersion, Error> {
         const SQL: &str =
@@ -143,7 +143,7 @@ impl TrustedVersions {
              VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (name, version) DO UPDATE SET checksum = excluded.checksum,
                  remembered_at = excluded.remembered_at, accepted_by = excluded.accepted_by";
-        let Pin { name, version, checksum } = pin;
+        let CapabilityRef { name, version, checksum } = pin;
         let milliseconds = self.clock.now().as_millisecond();
         let accepted_by = principal.to_string();
         let written = on!(&self.pool, |pool| {
@@ -184,8 +184,8 @@ impl TrustedVersions {
 }
 
 /// The pins as a JSON list of name, version and checksum.
-fn to_json(pins: &[Pin]) -> String {
-    let pins = pins.iter().map(|Pin { name, version, checksum }| {
+fn to_json(pins: &[CapabilityRef]) -> String {
+    let pins = pins.iter().map(|CapabilityRef { name, version, checksum }| {
         serde_json::json!([name, version.to_string(), checksum])
     });
     serde_json::Value::from_iter(pins).to_string()
@@ -205,8 +205,8 @@ fn read_row(row: Columns) -> Result<TrustedVersion, Error> {
     read().ok_or_else(|| Error::new(Kind::Store, "a remembered checksum cannot be read"))
 }
 
-fn refuse(pin: &Pin, trusted: &TrustedVersion) -> Error {
-    let Pin { name, version, checksum } = pin;
+fn refuse(pin: &CapabilityRef, trusted: &TrustedVersion) -> Error {
+    let CapabilityRef { name, version, checksum } = pin;
     let TrustedVersion { checksum: known, remembered_at, accepted_by, .. } = trusted;
     let since = match accepted_by {
         Some(principal) => format!("which `{principal}` accepted at {remembered_at:.0}"),

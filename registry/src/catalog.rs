@@ -12,12 +12,12 @@ mod services;
 use std::sync::Arc;
 
 use a2s::api::{
-    CapabilityList, CapabilitySummary, CapabilityVersions, IndexStatus, PublishAnswer,
-    VerifyAnswer, VerifyRequest,
+    CapabilityList, CapabilitySummary, CapabilityVersions, IndexStatus, PublishResponse,
+    VerifyRequest, VerifyResponse,
 };
 use a2s::{Caller, CapabilityName, Diagnostic, Document};
 
-pub(crate) use self::search::SearchReply;
+pub(crate) use self::search::AnySearchResponse;
 pub(crate) use self::selector::Selector;
 use crate::documents::{Documents, Facts, Opened};
 use crate::error::Mismatch;
@@ -70,7 +70,7 @@ impl Catalog {
         source: Vec<u8>,
         caller: &Caller,
         mirror: Option<&Mirror>,
-    ) -> Result<PublishAnswer, Error> {
+    ) -> Result<PublishResponse, Error> {
         let result = self.publish_uncounted(source, caller, mirror).await;
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
@@ -89,7 +89,7 @@ impl Catalog {
         source: Vec<u8>,
         caller: &Caller,
         mirror: Option<&Mirror>,
-    ) -> Result<PublishAnswer, Error> {
+    ) -> Result<PublishResponse, Error> {
         if source.len() > self.limits.document_bytes {
             return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
         }
@@ -153,7 +153,7 @@ impl Catalog {
                 return Err(Error::NotMirrored { name: new.name, version: None, origin });
             }
         };
-        Ok(PublishAnswer {
+        Ok(PublishResponse {
             name: new.name,
             version: new.version,
             checksum: new.digest,
@@ -226,12 +226,12 @@ impl Catalog {
     ///
     /// # Errors
     /// When there is no such version.
-    pub(crate) async fn verify(&self, request: &VerifyRequest) -> Result<VerifyAnswer, Error> {
+    pub(crate) async fn verify(&self, request: &VerifyRequest) -> Result<VerifyResponse, Error> {
         let selector = request.version.clone().map_or(Selector::Latest, Selector::Exact);
         let entry = self.select(&request.name, &selector).await?;
         let opened = self.documents.open([&entry]).await?;
         let damage = opened.into_iter().find_map(|(_, result)| result.err());
-        Ok(VerifyAnswer {
+        Ok(VerifyResponse {
             valid: damage.is_none(),
             computed: match &damage {
                 None => Some(entry.digest),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use a2s::Door;
 use a2s::api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
-    Problem, PublishAnswer, SearchRequest, VerifyAnswer, VerifyRequest,
+    Problem, PublishResponse, SearchRequest, VerifyRequest, VerifyResponse,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -36,7 +36,7 @@ use self::request::{
     DocumentBody, Holder, JsonBody, Name, NameAndSelector, Params, Publish, Service,
 };
 use crate::Error;
-use crate::catalog::{Catalog, SearchReply};
+use crate::catalog::{AnySearchResponse, Catalog};
 use crate::mirror::Mirror;
 use crate::tokens::Tokens;
 
@@ -174,8 +174,8 @@ async fn stop_at_deadline(
         (Object = "application/json"),
     )),
     responses(
-        (status = 201, description = "Published", body = PublishAnswer),
-        (status = 200, description = "This content was there; nothing changed", body = PublishAnswer),
+        (status = 201, description = "Published", body = PublishResponse),
+        (status = 200, description = "This content was there; nothing changed", body = PublishResponse),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
         (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
         (status = 409, description = "Version or id taken", body = Problem, content_type = PROBLEM_JSON),
@@ -334,7 +334,7 @@ async fn tell_stats(
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", request_body = SearchRequest,
     responses(
-        (status = 200, description = "What fits: to `intent`, to `intents`, or with `level: services`", body = SearchReply),
+        (status = 200, description = "What fits: to `intent`, to `intents`, or with `level: services`", body = AnySearchResponse),
         (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The index is being built", body = Problem, content_type = PROBLEM_JSON),
     ),
@@ -342,7 +342,7 @@ async fn tell_stats(
 async fn search_capabilities(
     State(app): App,
     JsonBody(request): JsonBody<SearchRequest>,
-) -> Result<Json<SearchReply>, Error> {
+) -> Result<Json<AnySearchResponse>, Error> {
     Ok(Json(app.catalog.search(&request).await?))
 }
 
@@ -367,14 +367,14 @@ async fn show_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
 #[utoipa::path(
     post, path = "/v1/verify", tag = "search", request_body = VerifyRequest,
     responses(
-        (status = 200, description = "Whether it is what was published", body = VerifyAnswer),
+        (status = 200, description = "Whether it is what was published", body = VerifyResponse),
         (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn verify_capability(
     State(app): App,
     JsonBody(request): JsonBody<VerifyRequest>,
-) -> Result<Json<VerifyAnswer>, Error> {
+) -> Result<Json<VerifyResponse>, Error> {
     Ok(Json(app.catalog.verify(&request).await?))
 }
 

@@ -110,7 +110,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{IndexBuilding, IndexStatus, PublishAnswer};
+use a2s::api::{IndexBuilding, IndexStatus, PublishResponse};
 use a2s::{Caller, Door, Identify};
 use axum::Router;
 use jiff::Timestamp;
@@ -305,7 +305,11 @@ impl App {
     ///
     /// # Errors
     /// When the document has errors, its version or id is taken, or its name belongs to others.
-    pub async fn publish(&self, source: Vec<u8>, caller: &Caller) -> Result<PublishAnswer, Error> {
+    pub async fn publish(
+        &self,
+        source: Vec<u8>,
+        caller: &Caller,
+    ) -> Result<PublishResponse, Error> {
         self.shared.catalog.publish(source, caller, None).await
     }
 

@@ -9,7 +9,7 @@ mod strategy;
 use std::cmp::Ordering;
 
 use a2s::Complexity;
-use a2s::api::Term;
+use a2s::api::ScoreTerm;
 
 pub(crate) use self::strategy::{Strategy, strategies_of};
 use crate::tally::Weight;
@@ -95,9 +95,9 @@ pub(crate) fn choose(merits: &[Merits], strategies: &[Strategy]) -> Option<(usiz
 }
 
 /// The terms that add up to the score of a hit, in this order.
-pub(crate) fn explain(merits: &Merits, strategy: &Strategy) -> Vec<Term> {
+pub(crate) fn explain(merits: &Merits, strategy: &Strategy) -> Vec<ScoreTerm> {
     let shares = TERMS.into_iter().zip(strategy.shares());
-    let terms = shares.zip(merits.values()).map(|((term, weight), value)| Term {
+    let terms = shares.zip(merits.values()).map(|((term, weight), value)| ScoreTerm {
         term: term.to_owned(),
         value,
         weight: *weight,

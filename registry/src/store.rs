@@ -18,7 +18,7 @@ pub(crate) mod tokens;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::{Blame, Deprecation, FailureClass, FailureCount};
+use a2s::api::{Deprecation, FailureClass, FailureCount, FaultAttribution};
 use a2s::{CapabilityName, Complexity, Digest, Listing, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -188,7 +188,7 @@ pub(crate) struct Outcome {
     pub(crate) success: bool,
     pub(crate) code: Option<String>,
     pub(crate) class: Option<FailureClass>,
-    pub(crate) blame: Option<Blame>,
+    pub(crate) blame: Option<FaultAttribution>,
     pub(crate) duration_ms: u64,
     pub(crate) ended_at: Timestamp,
     pub(crate) voice: Voice,
@@ -213,8 +213,12 @@ impl Outcome {
     pub(crate) fn is_fault(&self) -> bool {
         !self.success
             && match self.blame {
-                None | Some(Blame::Capability | Blame::Service) => true,
-                Some(Blame::Caller | Blame::Guardian | Blame::Executor) => false,
+                None | Some(FaultAttribution::Capability | FaultAttribution::Service) => true,
+                Some(
+                    FaultAttribution::Caller
+                    | FaultAttribution::Guardian
+                    | FaultAttribution::Executor,
+                ) => false,
             }
     }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{Introspection, NewToken, TokenEntry, TokenRequest};
+use a2s::api::{IntrospectionResponse, NewToken, TokenEntry, TokenRequest};
 use a2s::{Caller, Digest, Identify, Later, Refusal, Scope, Secret, Subject};
 use jiff::{SignedDuration, Timestamp};
 
@@ -103,14 +103,16 @@ impl Tokens {
     }
 
     /// What a token opens, as other services ask for it.
-    pub(crate) async fn introspect(&self, token: &Secret) -> Result<Introspection, Error> {
+    pub(crate) async fn introspect(&self, token: &Secret) -> Result<IntrospectionResponse, Error> {
         if self.owner.as_ref().is_some_and(|owner| owner.matches(token.reveal())) {
             return Ok(to_introspection(Caller::owner(), None));
         }
         if let Some(caller) = self.configured(token) {
             return Ok(to_introspection(caller, None));
         }
-        let Some(row) = self.find(token).await? else { return Ok(Introspection::default()) };
+        let Some(row) = self.find(token).await? else {
+            return Ok(IntrospectionResponse::default());
+        };
         let caller = Caller { subject: row.name, end_user: None, scopes: row.scopes };
         Ok(to_introspection(caller, row.expires_at))
     }
@@ -155,9 +157,9 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-fn to_introspection(caller: Caller, expires_at: Option<Timestamp>) -> Introspection {
+fn to_introspection(caller: Caller, expires_at: Option<Timestamp>) -> IntrospectionResponse {
     let scopes: Vec<_> = caller.scopes.iter().map(|scope| scope.as_str()).collect();
-    Introspection {
+    IntrospectionResponse {
         active: true,
         scope: Some(scopes.join(" ")),
         sub: Some(caller.subject),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use a2s::Field;
 use a2s::api::{
-    AgentAnswer, AgentEvent, AgentQuestion, AgentRequest, AgentStatus, Consent, Pending,
+    AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentStatus, Consent, Pending,
 };
 use agent::RemoteAgent;
 use serde_json::{Map, Value};
@@ -77,7 +77,7 @@ struct Talk<'o> {
 
 impl Talk<'_> {
     /// What belongs to the yes that an answer asks for; none when it asks for none.
-    fn unconfirmed(&self, answer: Option<&AgentAnswer>) -> Option<Pending> {
+    fn unconfirmed(&self, answer: Option<&AgentResponse>) -> Option<Pending> {
         let question = answer?.question.as_ref().filter(|question| !question.actions.is_empty());
         question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
     }
@@ -143,7 +143,7 @@ impl Talk<'_> {
         message: String,
         pending: Option<Pending>,
         secrets: Map<String, Value>,
-    ) -> Result<Option<AgentAnswer>, Failure> {
+    ) -> Result<Option<AgentResponse>, Failure> {
         let mut request = AgentRequest { message, pending, ..self.request.clone() };
         request.inputs.extend(secrets);
         let mut turn = self.agent.take_turn(&request).await?;

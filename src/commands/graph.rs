@@ -4,7 +4,7 @@ mod draw;
 
 use std::collections::BTreeSet;
 
-use a2s::api::{CapabilityGraph, Feed, GraphEdge, Impact};
+use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, Impact};
 use reqwest::Method;
 
 use super::target::Target;
@@ -114,13 +114,13 @@ fn how(edge: &GraphEdge) -> String {
     format!("{}{pinned}", edge.range)
 }
 
-fn print_feeds(heading: &str, feeds: &[Feed], output: &mut Output) {
+fn print_feeds(heading: &str, feeds: &[CompatibleIo], output: &mut Output) {
     if feeds.is_empty() {
         return;
     }
     output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
     for feed in feeds {
-        let Feed { capability, output: given, input, .. } = feed;
+        let CompatibleIo { capability, output: given, input, .. } = feed;
         let kind = feed.output_type.as_deref().or(feed.input_type.as_deref()).unwrap_or("any type");
         let (given, input) = (plain(given), plain(input));
         output.line(format_args!("    {capability}  {given} → {input}  {DIM}{kind}{DIM:#}"));

@@ -1,7 +1,7 @@
 //! `a2s yank`, `a2s unyank`, `a2s deprecate`: what becomes of a published version.
 
 use a2s::CapabilityName;
-use a2s::api::{DeprecateRequest, LifeAnswer};
+use a2s::api::{DeprecateRequest, LifecycleResponse};
 use agent::Registry;
 use semver::Version;
 
@@ -50,12 +50,12 @@ fn exact(target: &str) -> Result<(CapabilityName, Version), Failure> {
     }
 }
 
-fn report(answer: &LifeAnswer, done: &str, output: &mut Output) {
+fn report(answer: &LifecycleResponse, done: &str, output: &mut Output) {
     if output.is_json() {
         output.json_line(answer);
         return;
     }
-    let LifeAnswer { name, version, checksum, changed, latest, .. } = answer;
+    let LifecycleResponse { name, version, checksum, changed, latest, .. } = answer;
     let word = if *changed { done } else { "unchanged" };
     output.line(format_args!(
         "{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use a2s::api::Pin;
+use a2s::api::CapabilityRef;
 use a2s::{CapabilityName, Document, Shelf};
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn make(root: &Document, mut shelf: Shelf) -> Result<a2s::lock::Lock, Failure> {
         }
         pins = again;
     }
-    let pin = Pin {
+    let pin = CapabilityRef {
         name: capability.name.clone(),
         version: capability.version.clone(),
         checksum: root.digest(),
@@ -106,7 +106,7 @@ fn write(
         more => format!("{more} capabilities"),
     };
     output.line(format_args!("{GOOD}{word}{GOOD:#}  {}  {size}", plain(&name)));
-    for Pin { name, version, checksum } in pins {
+    for CapabilityRef { name, version, checksum } in pins {
         output.line(format_args!("  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
     }
     Ok(())
@@ -176,15 +176,15 @@ fn changes(then: &a2s::lock::Lock, now: &a2s::lock::Lock) -> Vec<String> {
     changes
 }
 
-fn by_name(lock: &a2s::lock::Lock) -> BTreeMap<&CapabilityName, Vec<&Pin>> {
-    let mut names = BTreeMap::<_, Vec<&Pin>>::new();
+fn by_name(lock: &a2s::lock::Lock) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
+    let mut names = BTreeMap::<_, Vec<&CapabilityRef>>::new();
     for pin in lock.dependencies() {
         names.entry(&pin.name).or_default().push(pin);
     }
     names
 }
 
-fn listed(pins: &[&Pin]) -> String {
+fn listed(pins: &[&CapabilityRef]) -> String {
     pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>().join(" and ")
 }
 

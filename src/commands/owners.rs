@@ -1,6 +1,6 @@
 //! `a2s owners`: who may publish under a name.
 
-use a2s::api::{OwnerChange, OwnerList};
+use a2s::api::{OwnerList, OwnerUpdate};
 
 use crate::cli::{OwnerChangeArgs, OwnersArgs};
 use crate::client::Client;
@@ -15,9 +15,9 @@ pub(super) async fn owners(
     let OwnersArgs { name, change: OwnerChangeArgs { add, remove, transfer } } = arguments;
     let path = ["v1", "capabilities", name.as_str(), "owners"];
     let change = match (add, remove, transfer) {
-        (Some(subject), _, _) => Some(OwnerChange::Add(subject)),
-        (None, Some(subject), _) => Some(OwnerChange::Remove(subject)),
-        (None, None, transfer) => transfer.map(OwnerChange::Transfer),
+        (Some(subject), _, _) => Some(OwnerUpdate::Add(subject)),
+        (None, Some(subject), _) => Some(OwnerUpdate::Remove(subject)),
+        (None, None, transfer) => transfer.map(OwnerUpdate::Transfer),
     };
     let answer: OwnerList = match change {
         Some(change) => client.post(&path, &change).await?,

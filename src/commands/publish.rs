@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::PublishAnswer;
+use a2s::api::PublishResponse;
 use a2s::{CapabilityName, Document};
 use rayon::prelude::*;
 use reqwest::Method;
@@ -101,7 +101,10 @@ async fn test(
 }
 
 /// Gives one document to the registry.
-pub(crate) async fn publish_one(source: &[u8], client: &Client) -> Result<PublishAnswer, Failure> {
+pub(crate) async fn publish_one(
+    source: &[u8],
+    client: &Client,
+) -> Result<PublishResponse, Failure> {
     let request = client
         .request(Method::POST, &["v1", "capabilities"])
         .header(CONTENT_TYPE, document::media_type(source))
@@ -142,8 +145,8 @@ pub(crate) fn in_order_of_dependency<N>(documents: Vec<(N, Vec<u8>)>) -> Vec<(N,
     ranked.into_iter().map(|(_, document)| document).collect()
 }
 
-fn report(file: &str, source: &[u8], answer: &PublishAnswer, output: &mut Output) {
-    let PublishAnswer { name, version, checksum, created, warnings } = answer;
+fn report(file: &str, source: &[u8], answer: &PublishResponse, output: &mut Output) {
+    let PublishResponse { name, version, checksum, created, warnings } = answer;
     if output.is_json() {
         let mut line = json!(answer);
         line["file"] = json!(file);

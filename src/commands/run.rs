@@ -8,7 +8,9 @@ mod view;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, ExecutionRequest, Pin, PlanAnswer, PlanRequest, Run, RunStatus};
+use a2s::api::{
+    CapabilityRef, Event, EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunStatus,
+};
 use a2s::{CapabilityName, Digest, Kinds};
 use agent::Executor;
 use semver::VersionReq;
@@ -44,7 +46,7 @@ pub(super) async fn run(
     let RunArgs { session, preview, .. } = arguments;
     if arguments.dry_run {
         let request = PlanRequest { name, version, digest, lock, inputs, session, preview };
-        let plan: PlanAnswer = client.post(&["v1", "plans"], &request).await?;
+        let plan: PlanResponse = client.post(&["v1", "plans"], &request).await?;
         if output.is_json() {
             output.json_line(&plan);
         } else {
@@ -87,7 +89,7 @@ struct Wanted {
     name: CapabilityName,
     version: Option<String>,
     digest: Option<Digest>,
-    lock: Option<Vec<Pin>>,
+    lock: Option<Vec<CapabilityRef>>,
 }
 
 /// What the arguments name. A lock names one content of the capability, and of all that it uses.
@@ -99,7 +101,7 @@ fn want(arguments: &RunArgs) -> Result<Wanted, Failure> {
         return Ok(Wanted { name, version: range, digest: arguments.digest, lock: None });
     };
     let lock = lock::read(file)?;
-    let Pin { name: locked, version, checksum } = lock.capability();
+    let CapabilityRef { name: locked, version, checksum } = lock.capability();
     let fits = range.as_deref().and_then(|range| range.parse::<VersionReq>().ok());
     let other = if *locked != name {
         Some(format!("`{name}`"))

@@ -3,7 +3,7 @@
 mod find;
 mod replay;
 
-use a2s::api::{ExecutionList, Resolution, ResumeRequest, Run, RunStatus};
+use a2s::api::{ExecutionList, ResumeRequest, Run, RunStatus, StepResolution};
 use reqwest::Method;
 
 use find::find_run;
@@ -54,9 +54,9 @@ async fn resume_run(
     let pair = |text: &String| read_pair(text, "--set NAME=VALUE");
     let outputs = outputs.iter().map(pair).collect::<Result<_, _>>()?;
     let decision = match (*repeat, &outputs) {
-        (true, _) => Resolution::Repeat,
-        (false, set) if serde_json::Map::is_empty(set) => Resolution::Skip,
-        (false, _) => Resolution::Set,
+        (true, _) => StepResolution::Repeat,
+        (false, set) if serde_json::Map::is_empty(set) => StepResolution::Skip,
+        (false, _) => StepResolution::Set,
     };
     let request = ResumeRequest { step: step.clone(), decision, outputs };
     // What happened before is not told again, but it is where the tree goes on.

@@ -2,7 +2,9 @@
 
 pub(super) mod strategy;
 
-use a2s::api::{Hit, Nearest, SearchAnswer, SearchAnswers, SearchRequest, Term};
+use a2s::api::{
+    BatchSearchResponse, NearMiss, ScoreTerm, SearchHit, SearchRequest, SearchResponse,
+};
 
 use crate::cli::SearchArgs;
 use crate::client::Client;
@@ -36,7 +38,7 @@ pub(super) async fn search(
         return Ok(());
     }
     request.intents = std::iter::once(intent).chain(also).collect();
-    let answers: SearchAnswers = client.post(&["v1", "search"], &request).await?;
+    let answers: BatchSearchResponse = client.post(&["v1", "search"], &request).await?;
     if output.is_json() {
         output.json_line(&answers);
         return Ok(());
@@ -53,8 +55,8 @@ async fn walk(
     request: &mut SearchRequest,
     limit: usize,
     client: &Client,
-) -> Result<SearchAnswer, Failure> {
-    let mut answer: SearchAnswer = client.post(&["v1", "search"], request).await?;
+) -> Result<SearchResponse, Failure> {
+    let mut answer: SearchResponse = client.post(&["v1", "search"], request).await?;
     while let Some(next) = answer.next.take() {
         let left = limit.saturating_sub(answer.capabilities.len());
         if left == 0 {
@@ -63,7 +65,7 @@ async fn walk(
         }
         request.limit = Some(left.min(LARGEST_PAGE));
         request.cursor = Some(next);
-        let page: SearchAnswer = client.post(&["v1", "search"], request).await?;
+        let page: SearchResponse = client.post(&["v1", "search"], request).await?;
         answer.capabilities.extend(page.capabilities);
         answer.next = page.next;
         answer.metadata.total_matches = page.metadata.total_matches;
@@ -73,7 +75,7 @@ async fn walk(
 }
 
 /// Prints an answer for a person; with the terms of the scores, when they are wanted.
-pub(crate) fn print_answer(answer: &SearchAnswer, explain: bool, output: &mut Output) {
+pub(crate) fn print_answer(answer: &SearchResponse, explain: bool, output: &mut Output) {
     for hit in &answer.capabilities {
         print_hit(hit, output);
         if explain {
@@ -90,7 +92,7 @@ pub(crate) fn print_answer(answer: &SearchAnswer, explain: bool, output: &mut Ou
         output.line(format_args!("{WARN}{message}{WARN:#}"));
     }
     for near in &metadata.nearest {
-        let Nearest { name, version, similarity, description } = near;
+        let NearMiss { name, version, similarity, description } = near;
         output.line(format_args!(
             "{DIM}nearest {similarity:.2}  {DIM:#}{NAME}{name}{NAME:#} {version}  {description}"
         ));
@@ -110,8 +112,8 @@ pub(crate) fn print_answer(answer: &SearchAnswer, explain: bool, output: &mut Ou
     }
 }
 
-fn print_hit(hit: &Hit, output: &mut Output) {
-    let Hit { name, version, description, score, similarity, .. } = hit;
+fn print_hit(hit: &SearchHit, output: &mut Output) {
+    let SearchHit { name, version, description, score, similarity, .. } = hit;
     output.line(format_args!(
         "{BOLD}{score:.2}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"
     ));
@@ -137,9 +139,9 @@ fn print_hit(hit: &Hit, output: &mut Output) {
 }
 
 /// How the score came about: what each term is, what it counts, and what it adds.
-fn print_terms(hit: &Hit, output: &mut Output) {
+fn print_terms(hit: &SearchHit, output: &mut Output) {
     for term in &hit.explanation {
-        let Term { term, value, weight, contribution } = term;
+        let ScoreTerm { term, value, weight, contribution } = term;
         output.line(format_args!(
             "      {DIM}{term:<14} {value:.3} × {weight:.3} = {contribution:.4}{DIM:#}"
         ));
@@ -147,6 +149,6 @@ fn print_terms(hit: &Hit, output: &mut Output) {
     output.line(format_args!("      {DIM}{:<14}                 {:.4}{DIM:#}", "score", hit.score));
 }
 
-fn runs(hit: &Hit) -> usize {
+fn runs(hit: &SearchHit) -> usize {
     usize::try_from(hit.usage_count).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
 //! `a2s services`: the hosts that capabilities talk to.
 
 use a2s::api::{
-    SearchLevel, SearchRequest, Service, ServiceAnswer, ServiceCapabilities, ServiceList,
+    SearchLevel, SearchRequest, Service, ServiceCapabilities, ServiceList, ServiceSearchResponse,
 };
 use a2s::{Domain, Format, Permission};
 use reqwest::Method;
@@ -46,7 +46,7 @@ async fn find(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let answer: ServiceAnswer = client.post(&["v1", "search"], request).await?;
+    let answer: ServiceSearchResponse = client.post(&["v1", "search"], request).await?;
     if output.is_json() {
         output.json_line(&answer);
         return Ok(());

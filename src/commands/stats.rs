@@ -1,6 +1,6 @@
 //! `a2s stats`: how the runs of a capability ended.
 
-use a2s::api::{Blame, CapabilityStats, FailureCount};
+use a2s::api::{CapabilityStats, FailureCount, FaultAttribution};
 
 use super::target::Target;
 use crate::client::Client;
@@ -68,11 +68,11 @@ fn print_failure(failure: &FailureCount, output: &mut Output) {
     let class = failure.class.map_or(String::new(), |class| format!(" ({})", class.as_str()));
     let blame = match failure.blame {
         None => "nobody was named: counts",
-        Some(Blame::Capability) => "the capability: counts",
-        Some(Blame::Service) => "the service: counts",
-        Some(Blame::Caller) => "the caller",
-        Some(Blame::Guardian) => "the guardian",
-        Some(Blame::Executor) => "the executor",
+        Some(FaultAttribution::Capability) => "the capability: counts",
+        Some(FaultAttribution::Service) => "the service: counts",
+        Some(FaultAttribution::Caller) => "the caller",
+        Some(FaultAttribution::Guardian) => "the guardian",
+        Some(FaultAttribution::Executor) => "the executor",
     };
     let times = failure.count;
     output.line(format_args!("  {times:>6} × {BOLD}{code}{BOLD:#}{class}  {DIM}{blame}{DIM:#}"));

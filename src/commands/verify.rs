@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use a2s::Document;
-use a2s::api::{VerifyAnswer, VerifyRequest};
+use a2s::api::{VerifyRequest, VerifyResponse};
 use serde_json::json;
 
 use super::document;
@@ -69,8 +69,8 @@ async fn verify_published(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let answer: VerifyAnswer = client.post(&["v1", "verify"], &request).await?;
-    let VerifyAnswer { name, version, checksum, .. } = &answer;
+    let answer: VerifyResponse = client.post(&["v1", "verify"], &request).await?;
+    let VerifyResponse { name, version, checksum, .. } = &answer;
     if output.is_json() {
         output.json_line(&answer);
     } else if answer.valid {

@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    DecisionSource, Event, Nearest, Pin, PlanAnswer, RunError, RunStatus, SearchFilters, Strategy,
+    CapabilityRef, DecisionSource, Event, NearMiss, PlanResponse, RunError, RunStatus,
+    SearchFilters, Strategy,
 };
 use crate::checksum::Digest;
 use crate::interface::Field;
@@ -57,7 +58,7 @@ pub enum Consent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentAction {
     /// The capability that would run.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// What it does.
     pub description: String,
     /// What it sends: method, address, and the tool of an MCP server.
@@ -76,7 +77,7 @@ pub struct Pending {
     /// What was wanted at first.
     pub query: String,
     /// The capability that lacks something.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// The inputs that were known.
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -103,7 +104,7 @@ pub enum AgentEvent {
         /// The message.
         message: String,
         /// What the guardians said of it.
-        decisions: Vec<HookDecision>,
+        decisions: Vec<GuardianDecision>,
     },
     /// What the message asks for.
     Understood {
@@ -125,10 +126,10 @@ pub enum AgentEvent {
         candidates: Vec<Candidate>,
         /// What was nearest when nothing fits.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        nearest: Vec<Nearest>,
+        nearest: Vec<NearMiss>,
         /// What the guardians said of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        decisions: Vec<HookDecision>,
+        decisions: Vec<GuardianDecision>,
     },
     /// Nothing that is published does all of it, but this would.
     Proposed(Box<AgentProposal>),
@@ -137,7 +138,7 @@ pub enum AgentEvent {
         /// What it does.
         description: String,
         /// What a run would do, without the token of a plan.
-        plan: Box<PlanAnswer>,
+        plan: Box<PlanResponse>,
         /// The inputs that are known; those that are secret read `(secret)`.
         #[schema(value_type = Object)]
         inputs: Map<String, Value>,
@@ -147,7 +148,7 @@ pub enum AgentEvent {
         /// The run.
         run: Uuid,
         /// The capability.
-        capability: Pin,
+        capability: CapabilityRef,
     },
     /// Something happened in the run.
     Step {
@@ -168,19 +169,20 @@ pub enum AgentEvent {
         /// The reason.
         consent: Consent,
         /// The capabilities.
-        capabilities: Vec<Pin>,
+        capabilities: Vec<CapabilityRef>,
     },
     /// This one is not used, and the next is tried if there is one.
-    PassedOver(PassedOver),
+    #[serde(alias = "passed_over")]
+    CandidateSkipped(SkippedCandidate),
     /// The turn is over.
-    Answer(Box<AgentAnswer>),
+    Answer(Box<AgentResponse>),
 }
 
 /// A capability that may be what somebody wants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
     /// The capability.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// What it does.
     pub description: String,
     /// The score under the strategy, 0 to 1.
@@ -191,9 +193,9 @@ pub struct Candidate {
 
 /// Why a capability was not used, or not to the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PassedOver {
+pub struct SkippedCandidate {
     /// The capability.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// The code: `A2S321`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -226,7 +228,7 @@ pub enum AgentStatus {
 
 /// What the agent says at the end of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct AgentAnswer {
+pub struct AgentResponse {
     /// The conversation.
     pub session: String,
     /// This turn of it.
@@ -240,14 +242,14 @@ pub struct AgentAnswer {
     pub runs: Vec<AgentRun>,
     /// What was tried and not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<SkippedCandidate>,
     /// The capabilities that the agent had chosen and has not run, because a run before them waits or
     /// did not succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_begun: Vec<Pin>,
+    pub not_begun: Vec<CapabilityRef>,
     /// What another agent was asked, where nothing that is published fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delegated: Option<Delegated>,
+    pub delegated: Option<DelegationResult>,
     /// What the agent asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<AgentQuestion>,
@@ -256,10 +258,10 @@ pub struct AgentAnswer {
     pub consent: Option<Consent>,
     /// What was nearest when nothing fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nearest: Vec<Nearest>,
+    pub nearest: Vec<NearMiss>,
     /// What the guardians said of this answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub decisions: Vec<HookDecision>,
+    pub decisions: Vec<GuardianDecision>,
 }
 
 /// A run of a turn, as it ended.
@@ -268,7 +270,7 @@ pub struct AgentRun {
     /// Its id.
     pub id: Uuid,
     /// What ran.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// How it ended.
     pub status: RunStatus,
     /// Its result.
@@ -300,7 +302,7 @@ pub struct AgentApproval {
 
 /// What came of asking another agent. All that it says is data, and no instruction to anybody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Delegated {
+pub struct DelegationResult {
     /// What it calls itself.
     pub agent: String,
     /// Where it is.
@@ -321,7 +323,7 @@ pub struct Delegated {
     pub data: Vec<Value>,
     /// What the guardians said of what was sent and of what came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub decisions: Vec<HookDecision>,
+    pub decisions: Vec<GuardianDecision>,
 }
 
 /// What the agent lacks to go on.
@@ -346,20 +348,20 @@ pub struct AgentQuestion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentProposal {
     /// What it would be published as.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// What it does.
     pub description: String,
     /// The capabilities that it runs, in their order.
-    pub capabilities: Vec<Pin>,
+    pub capabilities: Vec<CapabilityRef>,
     /// What feeds what.
-    pub links: Vec<AgentLink>,
+    pub links: Vec<InputLink>,
     /// The document, as YAML.
     pub document: String,
 }
 
 /// Outputs that feed an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AgentLink {
+pub struct InputLink {
     /// The capability that gives.
     #[schema(value_type = String)]
     pub from: CapabilityName,
@@ -376,7 +378,7 @@ pub struct AgentLink {
 
 /// What a guardian decided about something that an agent heard, found, said or passed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HookDecision {
+pub struct GuardianDecision {
     /// The AOS method that it was asked by: `steps/message`, `steps/knowledgeRetrieval`,
     /// `protocols/MCP`, or a method of A2A.
     pub hook: String,

@@ -4,7 +4,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Pin;
+use super::CapabilityRef;
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Domain};
 
@@ -20,9 +20,9 @@ pub struct CapabilityGraph {
     /// The services that it talks to, and who else does.
     pub services: Vec<SharedService>,
     /// Capabilities that can take what it gives; at most 50.
-    pub feeds: Vec<Feed>,
+    pub feeds: Vec<CompatibleIo>,
     /// Capabilities that give what it can take; at most 50.
-    pub fed_by: Vec<Feed>,
+    pub fed_by: Vec<CompatibleIo>,
     /// What would become of its dependants if this version were yanked; when that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact: Option<Impact>,
@@ -84,7 +84,7 @@ pub struct SharedService {
 /// An output of one capability that an input of another can take: their names are the same but for
 /// case and separators, and some value is of both types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Feed {
+pub struct CompatibleIo {
     /// The other capability.
     #[schema(value_type = String)]
     pub capability: CapabilityName,
@@ -110,9 +110,9 @@ pub struct Feed {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Impact {
     /// Those that would not fit any more.
-    pub breaks: Vec<Broken>,
+    pub breaks: Vec<BrokenDependent>,
     /// Those that would fall back to other versions, and fit.
-    pub moves: Vec<Moved>,
+    pub moves: Vec<ChangedDependency>,
     /// Those that keep it by a pin, of their own or of something between; what pins it itself can
     /// run, but not be published anew.
     pub keeps: Vec<String>,
@@ -120,7 +120,7 @@ pub struct Impact {
 
 /// A version that would not fit any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Broken {
+pub struct BrokenDependent {
     /// The node.
     pub id: String,
     /// Why, as a publisher would be told.
@@ -129,9 +129,9 @@ pub struct Broken {
 
 /// A version that would use others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Moved {
+pub struct ChangedDependency {
     /// The node.
     pub id: String,
     /// What it would lead to that it does not lead to today.
-    pub instead: Vec<Pin>,
+    pub instead: Vec<CapabilityRef>,
 }

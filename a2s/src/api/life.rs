@@ -7,7 +7,7 @@ use semver::{Version, VersionReq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::{Impact, Pin};
+use super::{CapabilityRef, Impact};
 use crate::checksum::Digest;
 use crate::foreign::one_line;
 use crate::name::CapabilityName;
@@ -118,7 +118,7 @@ pub struct DeprecateRequest {
 
 /// What became of a version that was yanked, brought back or deprecated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct LifeAnswer {
+pub struct LifecycleResponse {
     /// Name of the capability.
     #[schema(value_type = String)]
     pub name: CapabilityName,
@@ -146,9 +146,9 @@ pub struct LifeAnswer {
 
 /// Something that whoever runs a version should know of it, or of one that it uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Notice {
+pub struct RunNotice {
     /// The version.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// It was withdrawn, and runs because it was named exactly.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub yanked: bool,
@@ -157,10 +157,10 @@ pub struct Notice {
     pub deprecated: Option<Deprecation>,
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for RunNotice {
     /// `Dogs 1.0.0 was yanked and is deprecated; use Cats instead`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { capability: Pin { name, version, .. }, yanked, deprecated } = self;
+        let Self { capability: CapabilityRef { name, version, .. }, yanked, deprecated } = self;
         write!(f, "{name} {version}")?;
         match (yanked, deprecated) {
             (true, Some(deprecated)) => write!(f, " was yanked and is {deprecated}"),

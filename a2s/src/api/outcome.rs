@@ -34,7 +34,7 @@ pub struct OutcomeReport {
     pub class: Option<FailureClass>,
     /// Who is to blame for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blame: Option<Blame>,
+    pub blame: Option<FaultAttribution>,
     /// How long the run took, in milliseconds.
     pub duration_ms: u64,
     /// When it ended; now, when absent. A report that comes late counts as much less.
@@ -56,7 +56,7 @@ pub struct OutcomeReport {
 /// Who is to blame for a failed run. Only the capability and its services count against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Blame {
+pub enum FaultAttribution {
     /// The document asks for something the service does not give.
     Capability,
     /// The service was down or answered with an error.
@@ -121,7 +121,7 @@ macro_rules! words {
 }
 
 words! {
-    Blame {
+    FaultAttribution {
         Capability = "capability",
         Service = "service",
         Caller = "caller",
@@ -163,7 +163,7 @@ pub struct CapabilityStats {
     /// The failures by code and who was to blame, the most frequent first.
     pub failures: Vec<FailureCount>,
     /// What ranking goes by.
-    pub standing: Standing,
+    pub standing: OutcomeWeights,
     /// How long successful runs took; absent before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
@@ -186,14 +186,14 @@ pub struct FailureCount {
     pub class: Option<FailureClass>,
     /// Who was to blame; absent when nobody was named, which counts against the capability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blame: Option<Blame>,
+    pub blame: Option<FaultAttribution>,
     /// How many runs.
     pub count: u64,
 }
 
 /// What the runs of a version weigh today: old ones less, those of one reporter only so much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Standing {
+pub struct OutcomeWeights {
     /// The weight of successes.
     pub successes: f64,
     /// The weight of faults.
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn words_are_those_of_json() {
-        for blame in Blame::ALL {
+        for blame in FaultAttribution::ALL {
             assert_eq!(serde_json::json!(blame), blame.as_str());
         }
         for class in FailureClass::ALL {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{Decision, Guarding, Handler, Notice, Pin, StateScope};
+use super::{CapabilityRef, Decision, ErrorHandlerKind, GuardianInfo, RunNotice, StateScope};
 use crate::checksum::Digest;
 use crate::name::{CapabilityName, Permission};
 
@@ -28,7 +28,7 @@ pub struct PlanRequest {
     /// The only contents that dependencies may have, as a lock names them; without it, each
     /// dependency means the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<Vec<Pin>>,
+    pub lock: Option<Vec<CapabilityRef>>,
     /// Values known so far.
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -45,7 +45,7 @@ pub struct PlanRequest {
 impl PlanRequest {
     /// A plan of exactly this version, without inputs.
     #[must_use]
-    pub fn of(pin: &Pin) -> Self {
+    pub fn of(pin: &CapabilityRef) -> Self {
         Self {
             name: pin.name.clone(),
             version: Some(pin.version.to_string()),
@@ -60,14 +60,14 @@ impl PlanRequest {
 
 /// What a run would do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PlanAnswer {
+pub struct PlanResponse {
     /// The capability.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// The capabilities that it uses, directly or not.
-    pub dependencies: Vec<Pin>,
+    pub dependencies: Vec<CapabilityRef>,
     /// Which of these versions were yanked or are deprecated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<Notice>,
+    pub notices: Vec<RunNotice>,
     /// Inputs without a value; a run needs them.
     pub missing: Vec<String>,
     /// Inputs whose values are remembered, and for how long.
@@ -79,7 +79,7 @@ pub struct PlanAnswer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<PlannedCredential>,
     /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
-    pub guarding: Vec<Guarding>,
+    pub guarding: Vec<GuardianInfo>,
     /// The policy of each guardian that tells one, by whatever name it has for its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
@@ -142,7 +142,7 @@ pub struct PlannedStep {
     pub kind: PlannedStepKind,
     /// Runs once for each item of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub for_each: Option<PlannedLoop>,
+    pub for_each: Option<PlannedForEach>,
     /// How many of the steps of a parallel step run at the same time, when the document says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<usize>,
@@ -154,20 +154,20 @@ pub struct PlannedStep {
     pub timeout_ms: Option<u64>,
     /// What keeps a failure of it from ending the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_error: Option<Handler>,
+    pub on_error: Option<ErrorHandlerKind>,
     /// The steps of its `catch`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(no_recursion)]
     pub catch: Vec<Self>,
     /// What the guardian says of it; of task steps alone, when it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<Preview>,
+    pub preview: Option<StepPreview>,
 }
 
 /// What a guardian says of a step before there is a run. It permits nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Preview {
+pub enum StepPreview {
     /// It was asked, or could not be: the decision has `source: failed_closed` or `failed_open`
     /// then, as that of a run would.
     Decided {
@@ -198,12 +198,12 @@ pub struct ItemPreview {
     /// Path of the iteration as a run has it: `notifyAll[3]/notify`.
     pub step: String,
     /// What is said of it.
-    pub preview: Preview,
+    pub preview: StepPreview,
 }
 
 /// The list that a step of a plan runs over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PlannedLoop {
+pub struct PlannedForEach {
     /// The list; references that are not known yet stay templates.
     #[schema(value_type = Object)]
     pub items: Value,
@@ -237,7 +237,7 @@ pub enum PlannedStepKind {
     /// Another capability.
     Capability {
         /// Which one.
-        capability: Pin,
+        capability: CapabilityRef,
         /// Its inputs by name; references that are not known yet stay templates.
         #[serde(default)]
         #[schema(value_type = Object)]

@@ -17,7 +17,7 @@ use super::strategy::Strategy;
 
 /// The answer to a publish.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PublishAnswer {
+pub struct PublishResponse {
     /// Name of the capability.
     #[schema(value_type = String)]
     pub name: CapabilityName,
@@ -184,9 +184,9 @@ pub struct SearchFilters {
 
 /// The answer to a search, in the shape that the A2S text prints, and more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SearchAnswer {
+pub struct SearchResponse {
     /// What fits, best first.
-    pub capabilities: Vec<Hit>,
+    pub capabilities: Vec<SearchHit>,
     /// Pass as `cursor` for the next page; absent when nothing more fits, and behind the 1,000th
     /// hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,19 +197,19 @@ pub struct SearchAnswer {
 
 /// The answers to several intents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SearchAnswers {
+pub struct BatchSearchResponse {
     /// One for each intent, in their order.
-    pub answers: Vec<IntentAnswer>,
+    pub answers: Vec<IntentSearchResponse>,
 }
 
 /// The answer to one of several intents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct IntentAnswer {
+pub struct IntentSearchResponse {
     /// The intent, as it was asked.
     pub intent: String,
     /// What fits it.
     #[serde(flatten)]
-    pub answer: SearchAnswer,
+    pub answer: SearchResponse,
 }
 
 /// About a search.
@@ -229,7 +229,7 @@ pub struct SearchMetadata {
     /// What was nearest when nothing was close enough, the nearest first: three at most. They are no
     /// hits; nobody should run one without a second look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nearest: Vec<Nearest>,
+    pub nearest: Vec<NearMiss>,
     /// Says that less was done than usual, and why: the embedder of the index did not answer, so
     /// that the hits were found by words alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,7 +238,7 @@ pub struct SearchMetadata {
 
 /// A capability that does not fit an intent, but less badly than others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Nearest {
+pub struct NearMiss {
     /// Name of the capability.
     #[schema(value_type = String)]
     pub name: CapabilityName,
@@ -253,7 +253,7 @@ pub struct Nearest {
 
 /// A capability that fits an intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Hit {
+pub struct SearchHit {
     /// The name in kebab-case.
     pub id: String,
     /// The score under the chosen strategy, 0 to 1: comparable within one answer only.
@@ -287,12 +287,12 @@ pub struct Hit {
     /// Absolute similarity of meaning, 0 to 1: comparable between answers.
     pub similarity: f64,
     /// How the score came about; the contributions add up to it.
-    pub explanation: Vec<Term>,
+    pub explanation: Vec<ScoreTerm>,
 }
 
 /// One term of a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Term {
+pub struct ScoreTerm {
     /// `similarity`, `success_rate`, `usage`, `simplicity`, `permissions` or `service_health`.
     pub term: String,
     /// Its value, 0 to 1.
@@ -318,7 +318,7 @@ pub struct VerifyRequest {
 
 /// The answer to a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct VerifyAnswer {
+pub struct VerifyResponse {
     /// Whether the content has the recorded digest.
     pub valid: bool,
     /// Name of the capability.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::run::Pin;
+use super::run::CapabilityRef;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
@@ -36,13 +36,13 @@ pub struct ReplayTarget {
 
 /// What came of a replay: where it departs from what was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Replay {
+pub struct ReplayResponse {
     /// The run.
     pub run: Uuid,
     /// What it ran.
-    pub recorded: Pin,
+    pub recorded: CapabilityRef,
     /// What was walked now.
-    pub against: Pin,
+    pub against: CapabilityRef,
     /// Whether everything went as it was recorded.
     pub same: bool,
     /// How many steps were compared.
@@ -52,7 +52,7 @@ pub struct Replay {
     pub steps: Vec<ReplayedStep>,
     /// How the result differs: at `inputs.…`, `status`, `error` or `output…`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub result: Vec<Difference>,
+    pub result: Vec<ValueDiff>,
     /// How many more differences there are than are listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
@@ -64,15 +64,15 @@ pub struct ReplayedStep {
     /// Path of the step.
     pub step: String,
     /// In what it differs.
-    pub drift: Drift,
+    pub drift: StepDiff,
     /// The differences: at `operation`, `inputs.…`, `outputs.…` or `error`.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ValueDiff>,
 }
 
 /// In what a step differs from what was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Drift {
+pub enum StepDiff {
     /// It ran both times, and something is different.
     Changed,
     /// It runs now, and did not then.
@@ -83,7 +83,7 @@ pub enum Drift {
 
 /// A value that is another one than was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Difference {
+pub struct ValueDiff {
     /// Where: `inputs.pathParameters.city`, `outputs.forecast[0].high`.
     pub at: String,
     /// The value then; absent when there was none.

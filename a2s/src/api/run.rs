@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Blame, Notice, StateScope, WaitReason};
+use super::{FaultAttribution, RunNotice, StateScope, WaitReason};
 use crate::access::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
@@ -38,7 +38,7 @@ pub struct ExecutionRequest {
     /// The only contents that dependencies may have, as a lock names them; without it, each
     /// dependency means the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<Vec<Pin>>,
+    pub lock: Option<Vec<CapabilityRef>>,
     /// A value for each input.
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -54,7 +54,7 @@ pub struct ExecutionRequest {
 impl ExecutionRequest {
     /// A run of exactly this version, without inputs.
     #[must_use]
-    pub fn of(pin: &Pin) -> Self {
+    pub fn of(pin: &CapabilityRef) -> Self {
         Self {
             name: Some(pin.name.clone()),
             version: Some(pin.version.to_string()),
@@ -95,7 +95,7 @@ pub struct ResumeRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// What becomes of it.
-    pub decision: Resolution,
+    pub decision: StepResolution,
     /// What the step set, by the names of its `output_mapping`; with `set` alone.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
@@ -105,7 +105,7 @@ pub struct ResumeRequest {
 /// What a person decides about a step whose request may have taken effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Resolution {
+pub enum StepResolution {
     /// It did not: the request is sent again.
     Repeat,
     /// The step counts as finished, and has set nothing.
@@ -116,7 +116,7 @@ pub enum Resolution {
 
 /// An exact version of a capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Pin {
+pub struct CapabilityRef {
     /// Name of the capability.
     #[schema(value_type = String)]
     pub name: CapabilityName,
@@ -141,7 +141,7 @@ pub struct TraceContext {
 /// What keeps the failure of a step from ending the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Handler {
+pub enum ErrorHandlerKind {
     /// `on_error: continue`, of the step or of the parallel step around it.
     Continue,
     /// The steps of its `catch`.
@@ -150,7 +150,7 @@ pub enum Handler {
 
 /// One of the guardians of a run's steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Guarding {
+pub struct GuardianInfo {
     /// What it is called: its name in the configuration, its address, or `builtin`.
     pub guardian: String,
     /// Where it answers, unless the name says it or it is the builtin one.
@@ -163,7 +163,7 @@ pub struct Guarding {
     pub fail_hooks: BTreeMap<String, String>,
 }
 
-impl Guarding {
+impl GuardianInfo {
     /// Whether something may pass without its answer.
     #[must_use]
     pub fn may_fail_open(&self) -> bool {
@@ -294,10 +294,10 @@ pub struct StepSummary {
     pub status: String,
     /// What kept its failure from ending the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handled: Option<Handler>,
+    pub handled: Option<ErrorHandlerKind>,
     /// How its iterations went, of a step with `for_each`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iterations: Option<Iterations>,
+    pub iterations: Option<IterationSummary>,
     /// How many requests it sent; its iterations that are not listed included.
     pub attempts: u32,
     /// The guardian's decisions, in order.
@@ -321,7 +321,7 @@ pub struct Warning {
 
 /// How the iterations of a step went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-pub struct Iterations {
+pub struct IterationSummary {
     /// Items of the list.
     pub total: usize,
     /// Iterations that ended as they should.
@@ -350,7 +350,7 @@ pub struct RunError {
     pub hint: String,
     /// Who is to blame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Blame>,
+    pub cause: Option<FaultAttribution>,
     /// What a program does next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextAction>,
@@ -406,12 +406,12 @@ pub struct RunStarted {
     #[schema(value_type = Option<String>)]
     pub principal: Option<Principal>,
     /// The capability that runs.
-    pub capability: Pin,
+    pub capability: CapabilityRef,
     /// All capabilities that it uses.
-    pub dependencies: Vec<Pin>,
+    pub dependencies: Vec<CapabilityRef>,
     /// Which of these versions were yanked or are deprecated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<Notice>,
+    pub notices: Vec<RunNotice>,
     /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
     #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
@@ -430,7 +430,7 @@ pub struct RunStarted {
     /// The session, as the guardian sees it.
     pub session: String,
     /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
-    pub guarding: Vec<Guarding>,
+    pub guarding: Vec<GuardianInfo>,
     /// Where connections for a host are sent instead.
     pub upstreams: BTreeMap<String, String>,
     /// The digest of the plan that was shown before, when it was started by its token.
@@ -458,7 +458,7 @@ pub enum EventKind {
         /// The step.
         step: String,
         /// What becomes of it.
-        decision: Resolution,
+        decision: StepResolution,
         /// What it has set.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         #[schema(value_type = Object)]
@@ -476,7 +476,7 @@ pub enum EventKind {
         kind: String,
         /// The capability that it uses, when it uses one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<Pin>,
+        capability: Option<CapabilityRef>,
     },
     /// A condition was evaluated.
     BranchTaken {
@@ -653,7 +653,7 @@ pub enum EventKind {
         /// Path of the step.
         step: String,
         /// What handled it.
-        by: Handler,
+        by: ErrorHandlerKind,
     },
     /// A guardian wants a person to approve what a step is about to send, which nothing was sent of. The
     /// run waits for that once the steps beside this one have ended.
@@ -707,7 +707,7 @@ pub enum RequestPurpose {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
     /// What it is about.
-    pub phase: Phase,
+    pub phase: GuardianPhase,
     /// The guardian, as `guarding` calls it; none when nobody guards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<String>,
@@ -722,13 +722,13 @@ pub struct Decision {
     pub reason_codes: Vec<String>,
     /// What a `modify` changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<GuardianChange>,
 }
 
 /// When a guardian was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum GuardianPhase {
     /// Before the request leaves (`steps/toolCallRequest`).
     Request,
     /// Before the result is used (`steps/toolCallResult`).
@@ -773,7 +773,7 @@ impl DecisionSource {
 
 /// One value that a guardian changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Change {
+pub struct GuardianChange {
     /// The dotted place: `pathParameters.city`.
     pub name: String,
     /// The value before.

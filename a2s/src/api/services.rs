@@ -49,7 +49,7 @@ pub struct ServiceCapabilities {
 
 /// The answer to a search for services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ServiceAnswer {
+pub struct ServiceSearchResponse {
     /// The services that fitting capabilities talk to, best first.
     pub services: Vec<ServiceHit>,
     /// About the search itself; `total_matches` counts services.

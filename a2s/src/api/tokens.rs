@@ -77,7 +77,7 @@ pub struct IntrospectionRequest {
 
 /// What a token opens (RFC 7662, section 2.2).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Introspection {
+pub struct IntrospectionResponse {
     /// Whether it opens anything. All else is absent when it does not.
     pub active: bool,
     /// What it opens, separated by spaces.
@@ -95,7 +95,7 @@ pub struct Introspection {
 /// Change who owns a name: exactly one of the members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OwnerChange {
+pub enum OwnerUpdate {
     /// One more owner.
     #[schema(value_type = String)]
     Add(Subject),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use a2s::api::HookDecision;
+use a2s::api::GuardianDecision;
 use a2s::{Secret, one_line};
 use aos::message::A2aMethod;
 use reqwest::Response;
@@ -47,7 +47,7 @@ pub struct A2aClient {
     card: Card,
     guard: Guard,
     outside: Outside,
-    decisions: Vec<HookDecision>,
+    decisions: Vec<GuardianDecision>,
 }
 
 /// A stream of what happens to a task.
@@ -142,7 +142,7 @@ impl A2aClient {
     }
 
     /// What the guardians said since this was asked last.
-    pub fn take_decisions(&mut self) -> Vec<HookDecision> {
+    pub fn take_decisions(&mut self) -> Vec<GuardianDecision> {
         std::mem::take(&mut self.decisions)
     }
 

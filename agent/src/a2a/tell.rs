@@ -1,7 +1,7 @@
 //! What a turn of the agent is in the words of A2A. Pure.
 
 use a2s::api::{
-    AgentAnswer, AgentEvent, AgentQuestion, AgentRun, AgentStatus, EventKind, RunStatus,
+    AgentEvent, AgentQuestion, AgentResponse, AgentRun, AgentStatus, EventKind, RunStatus,
 };
 use a2s::one_line;
 use serde_json::{Map, Value, json};
@@ -74,7 +74,7 @@ pub(super) fn progress(event: &AgentEvent) -> Option<String> {
             format!("{} {} is tried: {description}", pin.name, pin.version)
         }
         AgentEvent::Running { capability, .. } => format!("{} runs.", capability.name),
-        AgentEvent::PassedOver(passed) => {
+        AgentEvent::CandidateSkipped(passed) => {
             format!("{} is passed over: {}", passed.capability.name, passed.message)
         }
         AgentEvent::Step { event } => match &event.kind {
@@ -108,7 +108,7 @@ impl Ending {
     }
 
     /// A turn with its answer.
-    pub(super) fn of(answer: &AgentAnswer) -> Self {
+    pub(super) fn of(answer: &AgentResponse) -> Self {
         let mut parts = vec![Part::Text(answer.message.clone())];
         let last = answer.runs.last().filter(|_| answer.status == AgentStatus::Waiting);
         parts.extend(last.map(|run| Part::Data(waiting(run))));
@@ -120,7 +120,7 @@ impl Ending {
 
     /// A turn whose run had waited for a person. A run that was denied then was begun by nothing but a
     /// request to that person, which is refused.
-    pub(super) fn after_waiting(answer: &AgentAnswer) -> Self {
+    pub(super) fn after_waiting(answer: &AgentResponse) -> Self {
         let ending = Self::of(answer);
         match answer.runs.last().map(|run| run.status) {
             Some(RunStatus::Denied) => Self { state: TaskState::Rejected, ..ending },
@@ -129,7 +129,7 @@ impl Ending {
     }
 }
 
-fn state(answer: &AgentAnswer) -> TaskState {
+fn state(answer: &AgentResponse) -> TaskState {
     match answer.status {
         AgentStatus::Done => TaskState::Completed,
         AgentStatus::Asks => TaskState::InputRequired,

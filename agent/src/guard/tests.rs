@@ -1,6 +1,6 @@
 //! What becomes of the answers of guardians.
 
-use a2s::api::Hit;
+use a2s::api::SearchHit;
 use aos::{GuardianClient, Options};
 use axum::Json;
 use axum::Router;
@@ -38,8 +38,8 @@ pub(crate) fn modify(question: Value, change: impl FnOnce(&mut Value)) -> Value 
 
 const SCENE: Scene<'static> = Scene { session: "s", turn: "t", step: "p" };
 
-fn hits() -> Vec<Hit> {
-    let hit = |name: &str| -> Hit {
+fn hits() -> Vec<SearchHit> {
+    let hit = |name: &str| -> SearchHit {
         serde_json::from_value(json!({
             "id": name, "score": 1.0, "description": format!("Does {name}"), "usage_count": 0,
             "success_rate": null, "complexity": "low", "required_permissions": [], "name": name,

@@ -20,8 +20,8 @@ use super::guarded::{Exchange, Inputs};
 use super::listed::ListedTool;
 use super::server::{Caller, Shared};
 use super::tools::{
-    DescribeArgs, Described, ExecuteArgs, Found, Hit, Nearest, Own, PlanArgs, Planned, SearchArgs,
-    Verified, VerifyArgs, word,
+    DescribeArgs, Described, ExecuteArgs, Found, NearMiss, Own, PlanArgs, Planned, SearchArgs,
+    SearchHit, Verified, VerifyArgs, word,
 };
 use crate::executor::Executor;
 use crate::guard::{Hidden, Scene};
@@ -210,7 +210,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
     let scene = Scene { session, turn: id, step: "search" };
     let hits = turn.exchange.guard.knowledge(scene, &intent, found.capabilities).await.outcome;
     let hits = hits.map_err(|denial| Refusal::of_guardian("what was found", &denial.message))?;
-    let hit = |hit: &a2s::api::Hit| Hit {
+    let hit = |hit: &a2s::api::SearchHit| SearchHit {
         name: hit.name.to_string(),
         version: hit.version.to_string(),
         digest: hit.checksum.to_string(),
@@ -221,7 +221,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
         success_rate: hit.success_rate,
         required_permissions: hit.required_permissions.iter().map(ToString::to_string).collect(),
     };
-    let nearest = |near: &a2s::api::Nearest| Nearest {
+    let nearest = |near: &a2s::api::NearMiss| NearMiss {
         name: near.name.to_string(),
         version: near.version.to_string(),
         description: near.description.clone(),

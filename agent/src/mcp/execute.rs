@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use a2s::api::{
-    Event, EventKind, ExecutionRequest, PlanAnswer, PlanRequest, PlannedStep, PlannedStepKind, Run,
-    RunStatus,
+    Event, EventKind, ExecutionRequest, PlanRequest, PlanResponse, PlannedStep, PlannedStepKind,
+    Run, RunStatus,
 };
 use a2s::{Digest, Field, one_line};
 use rmcp::model::{
@@ -173,7 +173,7 @@ fn to_plan(wanted: &Wanted) -> PlanRequest {
 pub(super) async fn missing_fields(
     turn: &Turn<'_>,
     fact: &Arc<Fact>,
-    plan: &PlanAnswer,
+    plan: &PlanResponse,
 ) -> Result<Vec<Field>, Refusal> {
     let mut fields = Vec::new();
     let mut below = Vec::new();
@@ -205,7 +205,7 @@ async fn explained(turn: &Turn<'_>, wanted: &Wanted, refusal: Refusal) -> Refusa
 async fn fill(
     turn: &mut Turn<'_>,
     wanted: &mut Wanted,
-    plan: &PlanAnswer,
+    plan: &PlanResponse,
 ) -> Result<Option<Box<InputRequiredResult>>, Refusal> {
     let fields = missing_fields(turn, &wanted.fact, plan).await?;
     let Some(form) = ask::form(&fields).filter(|_| turn.person.can_be_asked()) else {
@@ -251,7 +251,7 @@ fn lacking(fields: &[Field]) -> Refusal {
 }
 
 /// Whether a task of a plan, of whatever capability, is not surely reading alone.
-async fn changes_something(turn: &Turn<'_>, plan: &PlanAnswer) -> bool {
+async fn changes_something(turn: &Turn<'_>, plan: &PlanResponse) -> bool {
     for pin in std::iter::once(&plan.capability).chain(&plan.dependencies) {
         match turn.shared.facts.of_pin(&turn.registry, pin).await {
             Ok(fact) if fact.own_read_only => {}
@@ -265,7 +265,7 @@ async fn changes_something(turn: &Turn<'_>, plan: &PlanAnswer) -> bool {
 async fn approve(
     turn: &mut Turn<'_>,
     wanted: &Wanted,
-    plan: &PlanAnswer,
+    plan: &PlanResponse,
 ) -> Result<Option<Box<InputRequiredResult>>, Refusal> {
     let digest = plan.digest.map(|digest| digest.to_string()).unwrap_or_default();
     let message = in_words(wanted, plan);
@@ -281,7 +281,7 @@ async fn approve(
 }
 
 /// Lets a call pass that comes with the digest of this very plan; else tells what would be done.
-fn confirm(wanted: &Wanted, plan: &PlanAnswer) -> Result<(), Refusal> {
+fn confirm(wanted: &Wanted, plan: &PlanResponse) -> Result<(), Refusal> {
     if plan.digest.is_some() && wanted.confirmed == plan.digest {
         return Ok(());
     }
@@ -296,7 +296,7 @@ fn confirm(wanted: &Wanted, plan: &PlanAnswer) -> Result<(), Refusal> {
 }
 
 /// What a person approves of.
-fn in_words(wanted: &Wanted, plan: &PlanAnswer) -> String {
+fn in_words(wanted: &Wanted, plan: &PlanResponse) -> String {
     let fact = &wanted.fact;
     let mut text = format!("Run {} {}? {}", fact.name, fact.version, fact.description);
     let mut requests = Vec::new();

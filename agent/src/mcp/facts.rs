@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::api::Pin;
+use a2s::api::CapabilityRef;
 use a2s::{Action, CapabilityName, Digest, Document, Field, Interface};
 use semver::Version;
 
@@ -50,8 +50,12 @@ impl Fact {
     }
 
     /// The version as others name it.
-    pub(super) fn pin(&self) -> Pin {
-        Pin { name: self.name.clone(), version: self.version.clone(), checksum: self.digest }
+    pub(super) fn pin(&self) -> CapabilityRef {
+        CapabilityRef {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            checksum: self.digest,
+        }
     }
 
     /// What is known of an input of its own.
@@ -95,7 +99,7 @@ impl Facts {
     pub(super) async fn of_pin(
         &self,
         registry: &Registry,
-        pin: &Pin,
+        pin: &CapabilityRef,
     ) -> Result<Arc<Fact>, Refusal> {
         let version = pin.version.to_string();
         self.find(registry, &pin.name, Some(&version), Some(pin.checksum)).await

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{CapabilitySummary, Pin};
+use a2s::api::{CapabilityRef, CapabilitySummary};
 use a2s::{CapabilityName, Digest, Domain, choose};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use semver::VersionReq;
@@ -73,7 +73,7 @@ impl FromStr for Listed {
 #[derive(Debug, PartialEq)]
 pub(super) struct ListedTool {
     pub(super) tool: Tool,
-    pub(super) pin: Pin,
+    pub(super) pin: CapabilityRef,
 }
 
 /// What is listed at one time.

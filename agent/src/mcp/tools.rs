@@ -248,7 +248,7 @@ pub(super) struct VerifyArgs {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Found {
     /// What fits, best first
-    pub(super) capabilities: Vec<Hit>,
+    pub(super) capabilities: Vec<SearchHit>,
     /// Pass as `cursor` for more hits
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
@@ -257,12 +257,12 @@ pub(super) struct Found {
     pub(super) message: Option<String>,
     /// What was nearest then. These are no hits: do not run one without asking the user
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) nearest: Vec<Nearest>,
+    pub(super) nearest: Vec<NearMiss>,
 }
 
 /// A capability that fits.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Hit {
+pub(super) struct SearchHit {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) digest: String,
@@ -284,7 +284,7 @@ pub(super) struct Hit {
 
 /// A capability that does not fit, but less badly than others.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Nearest {
+pub(super) struct NearMiss {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) description: String,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::api::{
-    AgentAction, AgentEvent, AgentQuestion, AgentStatus, ExecutionRequest, PassedOver, Pending,
-    Pin, PlanAnswer, PlanRequest, RunStatus,
+    AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest, Pending,
+    PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
 use a2s::{Document, Field, HIDDEN, Interface, Permission};
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ impl Reach {
 }
 
 impl Prepared {
-    pub(super) fn pin(&self) -> &Pin {
+    pub(super) fn pin(&self) -> &CapabilityRef {
         &self.choice.pin
     }
 
@@ -136,7 +136,7 @@ impl Turn<'_> {
             permissions: plan.permissions.iter().cloned().collect(),
         };
         let plan =
-            PlanAnswer { token: None, expires_at: None, digest: None, no_token: None, ..plan };
+            PlanResponse { token: None, expires_at: None, digest: None, no_token: None, ..plan };
         (self.tell)(AgentEvent::Chosen {
             description: choice.description.clone(),
             plan: Box::new(plan),
@@ -150,7 +150,7 @@ impl Turn<'_> {
             // An answer would begin the turn anew, and what was done would be done twice.
             let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
             let message = format!("it lacks {}", names.join(", "));
-            self.note(PassedOver { capability: choice.pin, code: None, message, run: None });
+            self.note(SkippedCandidate { capability: choice.pin, code: None, message, run: None });
             return Ok(Preparing::Nothing);
         }
         let names = missing.iter().map(|field| field.name.clone()).collect();
@@ -164,7 +164,7 @@ impl Turn<'_> {
     }
 
     /// Whether every task of a plan is read-only, by the documents that the plan is made of.
-    async fn is_read_only(&mut self, choice: &Choice, own: &Document, plan: &PlanAnswer) -> bool {
+    async fn is_read_only(&mut self, choice: &Choice, own: &Document, plan: &PlanResponse) -> bool {
         let Some(source) = self.agent.sources.get(choice.source) else { return false };
         if !consent::has_read_only_tasks(own) {
             return false;
@@ -186,12 +186,13 @@ impl Turn<'_> {
         source: &Source,
         choice: &Choice,
     ) -> Result<Arc<Document>, ClientError> {
-        let is_same =
-            |(from, pin, _): &&(usize, Pin, _)| (*from, pin) == (choice.source, &choice.pin);
+        let is_same = |(from, pin, _): &&(usize, CapabilityRef, _)| {
+            (*from, pin) == (choice.source, &choice.pin)
+        };
         if let Some((.., known)) = self.documents.iter().find(is_same) {
             return Ok(Arc::clone(known));
         }
-        let Pin { name, version, checksum } = &choice.pin;
+        let CapabilityRef { name, version, checksum } = &choice.pin;
         let version = version.to_string();
         let (document, _) = source.registry.document(name, &version, Some(*checksum)).await?;
         let document = Arc::new(document);
@@ -222,10 +223,10 @@ impl Turn<'_> {
     async fn resolve(
         &mut self,
         source: &Source,
-        pin: &Pin,
+        pin: &CapabilityRef,
         mut inputs: Map<String, Value>,
         fields: &[Field],
-    ) -> Result<(PlanAnswer, Map<String, Value>), ClientError> {
+    ) -> Result<(PlanResponse, Map<String, Value>), ClientError> {
         let plan = plan_with(source, pin, &inputs, &self.session).await?;
         if plan.missing.is_empty() {
             return Ok((plan, inputs));
@@ -277,7 +278,7 @@ impl Turn<'_> {
             }
         };
         let error = run.error.as_ref();
-        let passed_over = PassedOver {
+        let passed_over = SkippedCandidate {
             capability: choice.pin,
             code: error.map(|error| error.code.clone()),
             message: error.map_or_else(
@@ -300,25 +301,25 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// Nobody answers: the next one would fare no better.
-    fn pass_over(&mut self, pin: &Pin, error: ClientError) -> Result<(), Error> {
+    fn pass_over(&mut self, pin: &CapabilityRef, error: ClientError) -> Result<(), Error> {
         let (code, message) = match error {
             ClientError::Unreachable { .. } => return Err(error.into()),
             ClientError::BadAnswer { .. } => (None, error.to_string()),
             ClientError::Refused { problem } => (Some(problem.code), problem.detail),
         };
-        self.note(PassedOver { capability: pin.clone(), code, message, run: None });
+        self.note(SkippedCandidate { capability: pin.clone(), code, message, run: None });
         Ok(())
     }
 
-    fn note(&mut self, passed_over: PassedOver) {
-        (self.tell)(AgentEvent::PassedOver(passed_over.clone()));
+    fn note(&mut self, passed_over: SkippedCandidate) {
+        (self.tell)(AgentEvent::CandidateSkipped(passed_over.clone()));
         self.passed_over.push(passed_over);
     }
 }
 
 /// What has to be known again when a question is answered. No secret is part of it.
 fn pending(
-    capability: Pin,
+    capability: CapabilityRef,
     mut inputs: Map<String, Value>,
     secrets: &[String],
     missing: Vec<String>,
@@ -346,10 +347,10 @@ fn lacking(missing: &[String], fields: &[Field]) -> Vec<Field> {
 
 async fn plan_with(
     source: &Source,
-    pin: &Pin,
+    pin: &CapabilityRef,
     inputs: &Map<String, Value>,
     session: &str,
-) -> Result<PlanAnswer, ClientError> {
+) -> Result<PlanResponse, ClientError> {
     let (inputs, session) = (inputs.clone(), Some(session.to_owned()));
     let request = PlanRequest { inputs, session, ..PlanRequest::of(pin) };
     source.executor.plan(&request).await

@@ -1,6 +1,8 @@
 //! Several things that are wanted, where what one gives is what another takes.
 
-use a2s::api::{AgentEvent, AgentLink, AgentProposal, AgentQuestion, AgentStatus, Pending, Pin};
+use a2s::api::{
+    AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink, Pending,
+};
 use serde_json::Map;
 
 use super::find::{Choice, Task};
@@ -65,7 +67,7 @@ impl Turn<'_> {
 }
 
 /// Publishes a proposal, which is then all that is to be done.
-async fn publish(source: &Source, proposal: &Proposal, pin: Pin) -> Result<Task, Stop> {
+async fn publish(source: &Source, proposal: &Proposal, pin: CapabilityRef) -> Result<Task, Stop> {
     match source.registry.publish(proposal.text.clone().into_bytes()).await {
         Ok(_) => {}
         Err(ClientError::Refused { problem }) => {
@@ -84,9 +86,9 @@ async fn publish(source: &Source, proposal: &Proposal, pin: Pin) -> Result<Task,
     Ok(Task { intent: String::new(), choices: vec![choice].into_iter() })
 }
 
-fn pin(proposal: &Proposal) -> Pin {
+fn pin(proposal: &Proposal) -> CapabilityRef {
     let capability = proposal.document.capability();
-    Pin {
+    CapabilityRef {
         name: capability.name.clone(),
         version: capability.version.clone(),
         checksum: proposal.document.digest(),
@@ -94,7 +96,7 @@ fn pin(proposal: &Proposal) -> Pin {
 }
 
 fn told(proposal: &Proposal) -> AgentProposal {
-    let link = |link: &crate::compose::Link| AgentLink {
+    let link = |link: &crate::compose::Link| InputLink {
         from: link.from.clone(),
         outputs: link.outputs.clone(),
         to: link.to.clone(),

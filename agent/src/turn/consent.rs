@@ -1,6 +1,6 @@
 //! Consent to actions: what is not known to be read-only is run on a yes to exactly that. Pure.
 
-use a2s::api::{AgentAction, PlanAnswer, PlannedStep, PlannedStepKind};
+use a2s::api::{AgentAction, PlanResponse, PlannedStep, PlannedStepKind};
 use a2s::{Action, Digest, Document};
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::find::Choice;
 /// A run as it is confirmed.
 pub(super) fn action(
     choice: &Choice,
-    plan: &PlanAnswer,
+    plan: &PlanResponse,
     inputs: Map<String, Value>,
 ) -> AgentAction {
     let mut requests = Vec::new();

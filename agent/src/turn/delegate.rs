@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{AgentEvent, AgentStatus, Delegated};
+use a2s::api::{AgentEvent, AgentStatus, DelegationResult};
 use a2s::{one_line, split_name};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl Turn<'_> {
                 }
             };
             let Some(skill) = choose(&wish.query, &client.card().skills) else { continue };
-            let mut delegated = Delegated {
+            let mut delegated = DelegationResult {
                 agent: client.card().name.clone(),
                 url: peer.url().to_string(),
                 skill: skill.name.clone(),
@@ -139,7 +139,7 @@ impl Drop for Underway {
 }
 
 /// How the turn ends, with what the other agent said.
-fn end(delegated: &mut Delegated, answered: Result<Reply, A2aError>) -> Ending {
+fn end(delegated: &mut DelegationResult, answered: Result<Reply, A2aError>) -> Ending {
     let name = delegated.agent.clone();
     let (status, message) = match answered {
         Ok(Reply::Message(message)) => {
@@ -173,18 +173,18 @@ fn end(delegated: &mut Delegated, answered: Result<Reply, A2aError>) -> Ending {
     Ending::new(status, message)
 }
 
-fn tell_message(delegated: &mut Delegated, message: &Message) {
+fn tell_message(delegated: &mut DelegationResult, message: &Message) {
     delegated.message = one_line(&message.text(), MAX_WORDS);
     tell_parts(delegated, &message.parts);
 }
 
-fn tell_artifacts(delegated: &mut Delegated, artifacts: &[Artifact]) {
+fn tell_artifacts(delegated: &mut DelegationResult, artifacts: &[Artifact]) {
     for artifact in artifacts {
         tell_parts(delegated, &artifact.parts);
     }
 }
 
-fn tell_parts(delegated: &mut Delegated, parts: &[Part]) {
+fn tell_parts(delegated: &mut DelegationResult, parts: &[Part]) {
     for part in parts {
         let Part::Data(data) = part else { continue };
         let known: usize = delegated.data.iter().map(|known| known.to_string().len()).sum();

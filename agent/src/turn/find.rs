@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use a2s::Field;
 use a2s::api::{
-    AgentEvent, Candidate, Hit, Nearest, Pin, SearchAnswers, SearchFilters, SearchRequest, Strategy,
+    AgentEvent, BatchSearchResponse, Candidate, CapabilityRef, NearMiss, SearchFilters, SearchHit,
+    SearchRequest, Strategy,
 };
 
 use super::Turn;
@@ -23,7 +24,7 @@ const CLOSE: f64 = 0.6;
 pub(super) struct Choice {
     /// Which source of the agent.
     pub(super) source: usize,
-    pub(super) pin: Pin,
+    pub(super) pin: CapabilityRef,
     pub(super) description: String,
     pub(super) parameters: Vec<Field>,
     /// How similar it is to what is wanted, 0 to 1.
@@ -44,7 +45,7 @@ pub(super) struct Found {
     /// One for each thing that is wanted and that something fits.
     pub(super) tasks: Vec<Task>,
     /// What was nearest where nothing fits.
-    pub(super) nearest: Vec<Nearest>,
+    pub(super) nearest: Vec<NearMiss>,
 }
 
 impl Turn<'_> {
@@ -115,7 +116,7 @@ impl Turn<'_> {
     async fn search(
         &mut self,
         request: &SearchRequest,
-    ) -> Result<Vec<(usize, SearchAnswers)>, Error> {
+    ) -> Result<Vec<(usize, BatchSearchResponse)>, Error> {
         let asked = self.agent.sources.iter().map(|source| source.registry.search_all(request));
         let answers = futures::future::join_all(asked).await;
         let mut good = Vec::with_capacity(answers.len());
@@ -141,12 +142,15 @@ impl Turn<'_> {
 }
 
 /// Hits with the place of the registry that gave them, best first.
-type Hits = Vec<(usize, Hit)>;
+type Hits = Vec<(usize, SearchHit)>;
 
 /// What all registries found for each intent, and what was nearest where nothing fits. Scores of
 /// different registries do not compare: hits of one rank stand together, the most similar first.
-fn merge(intents: &[String], answers: Vec<(usize, SearchAnswers)>) -> (Vec<Hits>, Vec<Nearest>) {
-    let mut ranked: Vec<Vec<(usize, usize, Hit)>> = vec![Vec::new(); intents.len()];
+fn merge(
+    intents: &[String],
+    answers: Vec<(usize, BatchSearchResponse)>,
+) -> (Vec<Hits>, Vec<NearMiss>) {
+    let mut ranked: Vec<Vec<(usize, usize, SearchHit)>> = vec![Vec::new(); intents.len()];
     let mut nearest = Vec::new();
     for (source, answers) in answers {
         for (ranked, answer) in ranked.iter_mut().zip(answers.answers) {
@@ -175,12 +179,12 @@ fn keep_close(hits: &mut Hits) {
     hits.retain(|(_, hit)| hit.similarity >= CLOSE * best);
 }
 
-fn is_same(one: &Hit, other: &Hit) -> bool {
+fn is_same(one: &SearchHit, other: &SearchHit) -> bool {
     one.checksum == other.checksum && one.name == other.name
 }
 
-fn distinct(found: &[Hits]) -> Vec<Hit> {
-    let mut distinct: Vec<Hit> = Vec::new();
+fn distinct(found: &[Hits]) -> Vec<SearchHit> {
+    let mut distinct: Vec<SearchHit> = Vec::new();
     for (_, hit) in found.iter().flatten() {
         if !distinct.iter().any(|known| is_same(known, hit)) {
             distinct.push(hit.clone());
@@ -196,8 +200,9 @@ fn tasks(intents: &[String], found: Vec<Hits>) -> Vec<(String, Vec<Choice>)> {
     let mut found = intents.iter().cloned().zip(found);
     let Some((intent, whole)) = found.next() else { return Vec::new() };
     let parts: Vec<(String, Hits)> = found.collect();
-    let fits_all =
-        |hit: &Hit| parts.iter().all(|(_, part)| part.iter().any(|(_, other)| is_same(other, hit)));
+    let fits_all = |hit: &SearchHit| {
+        parts.iter().all(|(_, part)| part.iter().any(|(_, other)| is_same(other, hit)))
+    };
     let to_choices =
         |(intent, hits): (String, Hits)| (intent, hits.into_iter().map(choice).collect::<Vec<_>>());
     let all: Hits = whole.iter().filter(|(_, hit)| fits_all(hit)).cloned().collect();
@@ -230,7 +235,7 @@ fn distinct_parts(parts: Vec<(String, Hits)>) -> Vec<(String, Hits)> {
 }
 
 /// Puts the capability that was asked about first.
-fn prefer(tasks: &mut [(String, Vec<Choice>)], preferred: &Pin) {
+fn prefer(tasks: &mut [(String, Vec<Choice>)], preferred: &CapabilityRef) {
     for (_, choices) in tasks {
         if let Some(at) = choices.iter().position(|choice| choice.pin == *preferred) {
             let choice = choices.remove(at);
@@ -240,7 +245,7 @@ fn prefer(tasks: &mut [(String, Vec<Choice>)], preferred: &Pin) {
     }
 }
 
-fn choice((source, hit): (usize, Hit)) -> Choice {
+fn choice((source, hit): (usize, SearchHit)) -> Choice {
     Choice {
         source,
         pin: pin(&hit),
@@ -250,11 +255,11 @@ fn choice((source, hit): (usize, Hit)) -> Choice {
     }
 }
 
-fn pin(hit: &Hit) -> Pin {
-    Pin { name: hit.name.clone(), version: hit.version.clone(), checksum: hit.checksum }
+fn pin(hit: &SearchHit) -> CapabilityRef {
+    CapabilityRef { name: hit.name.clone(), version: hit.version.clone(), checksum: hit.checksum }
 }
 
-fn candidate(source: Option<&Source>, hit: &Hit) -> Candidate {
+fn candidate(source: Option<&Source>, hit: &SearchHit) -> Candidate {
     Candidate {
         capability: pin(hit),
         description: hit.description.clone(),

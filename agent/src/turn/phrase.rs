@@ -1,7 +1,9 @@
 //! What is answered where no language model writes it. Pure.
 
 use a2s::Field;
-use a2s::api::{AgentAction, AgentApproval, AgentQuestion, AgentRun, Nearest, PassedOver, Pin};
+use a2s::api::{
+    AgentAction, AgentApproval, AgentQuestion, AgentRun, CapabilityRef, NearMiss, SkippedCandidate,
+};
 use a2s::one_line;
 use serde_json::Value;
 
@@ -125,7 +127,7 @@ fn about(field: &Field) -> String {
 }
 
 /// Asks whether another one may be used, which reaches further than what was meant.
-pub(super) fn consent(passed_over: &[PassedOver], prepared: &Prepared) -> String {
+pub(super) fn consent(passed_over: &[SkippedCandidate], prepared: &Prepared) -> String {
     let name = &prepared.pin().name;
     let hosts: Vec<_> = prepared.reach.hosts.iter().map(String::as_str).collect();
     let mut lines = vec!["What fits best could not be used:".to_owned()];
@@ -141,7 +143,7 @@ pub(super) fn consent(passed_over: &[PassedOver], prepared: &Prepared) -> String
 pub(super) fn actions(actions: &[AgentAction]) -> String {
     let mut lines = vec!["This may change something:".to_owned()];
     for action in actions.iter().take(MAX_ITEMS) {
-        let Pin { name, version, .. } = &action.capability;
+        let CapabilityRef { name, version, .. } = &action.capability;
         let description = one_line(&action.description, MAX_TEXT);
         lines.push(format!("- {name} {version}: {description}"));
         let requests = action.requests.iter().take(MAX_ITEMS);
@@ -177,7 +179,7 @@ pub(super) fn proposal(proposal: &Proposal) -> String {
 }
 
 /// That nothing fits.
-pub(super) fn nothing_fits(nearest: &[Nearest]) -> String {
+pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
     let mut lines = vec!["Nothing that is published fits this.".to_owned()];
     lines.extend(nearest.iter().map(|near| {
         let description = one_line(&near.description, MAX_TEXT);
@@ -214,7 +216,7 @@ pub(super) fn under_way(run: &AgentRun) -> String {
 }
 
 /// Capabilities that were chosen and not run, added to a message.
-pub(super) fn not_begun(message: String, left: &[Pin]) -> String {
+pub(super) fn not_begun(message: String, left: &[CapabilityRef]) -> String {
     let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
     match names.as_slice() {
         [] => message,
@@ -223,7 +225,7 @@ pub(super) fn not_begun(message: String, left: &[Pin]) -> String {
 }
 
 /// Why it could not be done.
-pub(super) fn failed(passed_over: &[PassedOver], ended: Option<&AgentRun>) -> String {
+pub(super) fn failed(passed_over: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
     let mut lines = vec![match ended {
         None => "Nothing that fits could be run to its end.".to_owned(),
         Some(run) if run.error.as_ref().is_some_and(|error| error.repeat_safe) => {
@@ -240,8 +242,8 @@ pub(super) fn failed(passed_over: &[PassedOver], ended: Option<&AgentRun>) -> St
     lines.join("\n")
 }
 
-fn tell_passed_over(passed: &PassedOver) -> String {
-    let Pin { name, version, .. } = &passed.capability;
+fn tell_passed_over(passed: &SkippedCandidate) -> String {
+    let CapabilityRef { name, version, .. } = &passed.capability;
     let code = passed.code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
     format!("- {name} {version}: {}{code}", one_line(&passed.message, MAX_TEXT))
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use a2s::api::{
-    AgentAnswer, AgentApproval, AgentEvent, AgentRun, AgentStatus, EventKind, PassedOver, Pin, Run,
-    RunStatus,
+    AgentApproval, AgentEvent, AgentResponse, AgentRun, AgentStatus, CapabilityRef, EventKind, Run,
+    RunStatus, SkippedCandidate,
 };
 use uuid::Uuid;
 
@@ -54,7 +54,7 @@ impl OpenApprovals {
     }
 
     /// The run, with the approvals that it waits for.
-    pub(super) fn describe(self, run: Run, capability: Pin) -> AgentRun {
+    pub(super) fn describe(self, run: Run, capability: CapabilityRef) -> AgentRun {
         let Run { id, status, output, error, .. } = run;
         let waits = status == RunStatus::Waiting;
         let approvals = if waits { self.0.into_values().collect() } else { Vec::new() };
@@ -70,7 +70,7 @@ pub(crate) struct WaitingTurn {
     done: Vec<AgentRun>,
     run: AgentRun,
     /// The capabilities that were to be run after it.
-    not_begun: Vec<Pin>,
+    not_begun: Vec<CapabilityRef>,
     /// The number of the last event of the run that was read.
     seen: u64,
 }
@@ -81,7 +81,7 @@ pub(crate) enum Look {
     /// It waits as before.
     Waits,
     /// It waits for something else.
-    WaitsAnew(Box<AgentAnswer>),
+    WaitsAnew(Box<AgentResponse>),
     /// It goes on.
     GoesOn,
     /// It has ended.
@@ -90,7 +90,7 @@ pub(crate) enum Look {
 
 impl WaitingTurn {
     /// The turn that an answer ends, if a run of it waits.
-    pub(crate) fn of(answer: &AgentAnswer) -> Option<Self> {
+    pub(crate) fn of(answer: &AgentResponse) -> Option<Self> {
         let (run, done) = answer.runs.split_last()?;
         (answer.status == AgentStatus::Waiting).then(|| Self {
             session: answer.session.clone(),
@@ -136,7 +136,7 @@ impl WaitingTurn {
         mut self,
         agent: &Agent,
         tell: &mut (dyn FnMut(AgentEvent) + Send),
-    ) -> Result<AgentAnswer, Error> {
+    ) -> Result<AgentResponse, Error> {
         let (source, _) = find(agent, self.run.id).await?;
         let approvals = self.read_events(source).await?;
         let run = source.executor.run(self.run.id).await?;
@@ -164,7 +164,11 @@ impl WaitingTurn {
         Ok(approvals)
     }
 
-    async fn answer(self, agent: &Agent, tell: &mut (dyn FnMut(AgentEvent) + Send)) -> AgentAnswer {
+    async fn answer(
+        self,
+        agent: &Agent,
+        tell: &mut (dyn FnMut(AgentEvent) + Send),
+    ) -> AgentResponse {
         let mut turn = Turn::new(agent, &NoState, tell, self.session);
         turn.runs = self.done;
         turn.not_begun = self.not_begun;
@@ -190,7 +194,7 @@ impl Turn<'_> {
             }
             RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled => {
                 let error = run.error.as_ref();
-                self.passed_over.push(PassedOver {
+                self.passed_over.push(SkippedCandidate {
                     capability: run.capability.clone(),
                     code: error.map(|error| error.code.clone()),
                     message: error.map_or_else(

@@ -1,6 +1,6 @@
 //! What somebody wants, and what is known about it. Pure.
 
-use a2s::api::{AgentRequest, Pin};
+use a2s::api::{AgentRequest, CapabilityRef};
 use a2s::{Digest, Field, find_inputs, split_requests};
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub(super) struct Wish {
     /// The whole, and then its parts when it asks for several things.
     pub(super) intents: Vec<String>,
     /// The capability that was asked about, and is tried first.
-    pub(super) preferred: Option<Pin>,
+    pub(super) preferred: Option<CapabilityRef>,
     /// The answer to a question, and what was asked for.
     reply: Option<(String, Vec<String>)>,
     /// The digest of the actions that were said yes to.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::Guarding;
+use a2s::api::GuardianInfo;
 use aos::InProcess;
 use aos::message::Method;
 use url::Url;
@@ -241,7 +241,7 @@ impl FromStr for Hook {
 impl Guardian {
     /// How steps are guarded, as events and plans show it.
     #[must_use]
-    pub fn guarding(&self) -> Vec<Guarding> {
+    pub fn guarding(&self) -> Vec<GuardianInfo> {
         match self {
             Self::Off => Vec::new(),
             Self::At(guardians) => guardians.iter().map(GuardianConfig::guarding).collect(),
@@ -259,10 +259,10 @@ fn without_user(url: &Url) -> String {
 }
 
 impl GuardianConfig {
-    pub(crate) fn guarding(&self) -> Guarding {
+    pub(crate) fn guarding(&self) -> GuardianInfo {
         let FailModes { default, own } = &self.fail;
         let own = own.iter().filter(|(_, mode)| *mode != default);
-        Guarding {
+        GuardianInfo {
             guardian: self.name.clone(),
             address: self.address().filter(|address| self.name != *address),
             fail: default.as_str().to_owned(),

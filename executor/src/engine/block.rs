@@ -1,6 +1,6 @@
 //! Steps that belong together: one after another, side by side, or one of two ways.
 
-use a2s::api::{EventKind, Handler};
+use a2s::api::{ErrorHandlerKind, EventKind};
 use a2s::{Block, Condition, OnError, Step};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
@@ -102,7 +102,10 @@ impl<'r> Engine<'r> {
                 let ended = match self.run_step(unit, path, step, &mut scope, halt).await {
                     Ok(()) => Ok(Some(scope)),
                     Err(Stop::Failed(error)) if tolerant && is_catchable(&error) => {
-                        self.note_handled(&join(path, step.id.as_str()), Handler::Continue);
+                        self.note_handled(
+                            &join(path, step.id.as_str()),
+                            ErrorHandlerKind::Continue,
+                        );
                         Ok(None)
                     }
                     Err(stop) => Err(stop),

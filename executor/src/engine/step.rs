@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use a2s::api::{EventKind, Handler, Pin, RunError};
+use a2s::api::{CapabilityRef, ErrorHandlerKind, EventKind, RunError};
 use a2s::{Action, OnError, Step};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ pub(super) struct Frame<'a> {
     /// Whether it counts towards the steps of the run.
     pub(super) counts: bool,
     /// The capability that it uses, if it uses one.
-    pub(super) uses: Option<&'a Pin>,
+    pub(super) uses: Option<&'a CapabilityRef>,
 }
 
 impl<'r> Engine<'r> {
@@ -143,7 +143,7 @@ impl<'r> Engine<'r> {
         match &step.control.on_error {
             OnError::Stop => Err(Stop::Failed(error)),
             OnError::Continue => {
-                self.note_handled(path, Handler::Continue);
+                self.note_handled(path, ErrorHandlerKind::Continue);
                 Ok(())
             }
             OnError::Catch { name, steps } => {
@@ -153,7 +153,7 @@ impl<'r> Engine<'r> {
                 let mut inner = scope.snapshot();
                 inner.set_local(name, error);
                 self.run_sequence(unit, path, steps, &mut inner, halt).await?;
-                self.note_handled(path, Handler::Catch);
+                self.note_handled(path, ErrorHandlerKind::Catch);
                 scope.merge(&inner);
                 Ok(())
             }
@@ -263,7 +263,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    pub(super) fn note_handled(&self, path: &str, by: Handler) {
+    pub(super) fn note_handled(&self, path: &str, by: ErrorHandlerKind) {
         if !self.progress.steps.get(path).is_some_and(|recorded| recorded.handled) {
             self.journal.note(EventKind::ErrorHandled { step: path.to_owned(), by });
         }
@@ -271,7 +271,7 @@ impl<'r> Engine<'r> {
 }
 
 /// The capability that a step of `unit` uses, if it uses one.
-pub(super) fn used_by<'r>(step: &Step, unit: &'r Unit) -> Option<&'r Pin> {
+pub(super) fn used_by<'r>(step: &Step, unit: &'r Unit) -> Option<&'r CapabilityRef> {
     let Action::Capability { capability, .. } = &step.action else { return None };
     unit.uses.get(capability).map(|used| &used.pin)
 }

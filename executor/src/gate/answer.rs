@@ -1,7 +1,7 @@
 //! What a guardian's `modify` makes of inputs and results. Pure.
 
 use a2s::Place;
-use a2s::api::Change;
+use a2s::api::GuardianChange;
 use aos::message::{Call, Request, ToolCallResultStep};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(super) type Unusable = String;
 pub(super) fn modified_inputs(
     inputs: &IndexMap<Place, Value>,
     modified: &Request,
-) -> Result<(IndexMap<Place, Value>, Vec<Change>), Unusable> {
+) -> Result<(IndexMap<Place, Value>, Vec<GuardianChange>), Unusable> {
     let Call::ToolCallRequest(step) = &modified.call else {
         return Err("it is not about a tool call".to_owned());
     };
@@ -48,12 +48,12 @@ pub(super) fn modified_inputs(
 pub(super) fn changes_of(
     before: &IndexMap<Place, Value>,
     after: &IndexMap<Place, Value>,
-) -> Vec<Change> {
+) -> Vec<GuardianChange> {
     let mut changes = Vec::new();
     let mut note = |place: &Place, from: Option<&Value>, to: Option<&Value>| {
         if from != to {
             let (from, to) = (from.cloned().unwrap_or_default(), to.cloned().unwrap_or_default());
-            changes.push(Change { name: place.to_string(), from, to });
+            changes.push(GuardianChange { name: place.to_string(), from, to });
         }
     };
     for (place, from) in before {
@@ -92,7 +92,7 @@ pub(super) fn restore_inputs(
 pub(super) fn modified_result(
     result: &Result<Value, Error>,
     modified: &Request,
-) -> Result<(Result<Value, Error>, Vec<Change>), Unusable> {
+) -> Result<(Result<Value, Error>, Vec<GuardianChange>), Unusable> {
     let Call::ToolCallResult(step) = &modified.call else {
         return Err("it is not about a result".to_owned());
     };
@@ -127,7 +127,12 @@ fn only_text(step: &ToolCallResultStep) -> Result<&str, Unusable> {
 
 /// Notes where two results differ, member by member. What stood there before is not told: a
 /// journal that kept it would undo a redaction.
-pub(super) fn note_changes(name: &str, before: &Value, after: &Value, changes: &mut Vec<Change>) {
+pub(super) fn note_changes(
+    name: &str,
+    before: &Value,
+    after: &Value,
+    changes: &mut Vec<GuardianChange>,
+) {
     if before == after || MAX_CHANGES <= changes.len() {
         return;
     }
@@ -155,7 +160,7 @@ pub(super) fn note_changes(name: &str, before: &Value, after: &Value, changes: &
                 }
             };
             let from = Value::String(WITHHELD.to_owned());
-            changes.push(Change { name: name.to_owned(), from, to });
+            changes.push(GuardianChange { name: name.to_owned(), from, to });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Asks the guardian before a run begins.
 
 use a2s::Principal;
-use a2s::api::{Change, Pin, TriggerEvent};
+use a2s::api::{CapabilityRef, GuardianChange, TriggerEvent};
 use aos::message::{
     AgentTrigger, AgentTriggerEvent, AgentTriggerStep, Call, Data, DataPart, Part, Request,
     Session, StepContext, TriggerKind,
@@ -25,7 +25,7 @@ pub(crate) struct Beginning<'a> {
     /// Its session.
     pub(crate) session: &'a str,
     /// The capability that runs.
-    pub(crate) root: &'a Pin,
+    pub(crate) root: &'a CapabilityRef,
     /// The headers that say which span the question belongs to.
     pub(crate) trace: &'a HeaderMap,
 }
@@ -96,8 +96,11 @@ fn modified_content(modified: &Request) -> Result<&Map<String, Value>, String> {
 
 /// What differs between values by name. What stood there before is not told: a journal that kept it
 /// would undo a redaction.
-pub(super) fn changes_of(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<Change> {
-    let change = |name: &String, to: Option<&Value>| Change {
+pub(super) fn changes_of(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Vec<GuardianChange> {
+    let change = |name: &String, to: Option<&Value>| GuardianChange {
         name: name.clone(),
         from: before.get(name).map_or(Value::Null, |_| WITHHELD.into()),
         to: to.cloned().unwrap_or_default(),

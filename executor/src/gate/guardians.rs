@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{Change, Decision, DecisionSource, Phase};
+use a2s::api::{Decision, DecisionSource, GuardianChange, GuardianPhase};
 use aos::message::{Call, Request};
 use aos::{Authorities, Bearer, Failure, GuardianClient, Guardians, Options, Origin, Outcome};
 use aos::{FailMode as Mode, Identity as Shown, Verdict};
@@ -167,7 +167,7 @@ impl Gate {
         asking: Asking,
         occasion: Occasion,
         (call, trace): (Call, &HeaderMap),
-        mut follow: impl FnMut(&Request) -> Result<Vec<Change>, String>,
+        mut follow: impl FnMut(&Request) -> Result<Vec<GuardianChange>, String>,
     ) -> Said {
         let question = Request::new(self.new_message_id(), call);
         let mut followed = Vec::new();
@@ -207,7 +207,12 @@ impl Gate {
 }
 
 /// What one guardian has decided, for the journal.
-fn decision(phase: Phase, name: &str, outcome: &Outcome, changes: Vec<Change>) -> Decision {
+fn decision(
+    phase: GuardianPhase,
+    name: &str,
+    outcome: &Outcome,
+    changes: Vec<GuardianChange>,
+) -> Decision {
     let reasons = outcome.reason_codes.iter().take(MAX_REASONS);
     Decision {
         phase,
@@ -225,22 +230,26 @@ fn decision(phase: Phase, name: &str, outcome: &Outcome, changes: Vec<Change>) -
 }
 
 /// Why a step that was denied may not go on. `name` tells which of several guardians it was.
-fn denial(phase: Phase, guardian: &str, name: Option<&str>, outcome: &Outcome) -> Error {
+fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Outcome) -> Error {
     let (kind, asked_for, effect) = match phase {
-        Phase::Request => (Kind::GuardianDeniedRequest, "the request", "so nothing was sent"),
-        Phase::McpOutbound => {
+        GuardianPhase::Request => {
+            (Kind::GuardianDeniedRequest, "the request", "so nothing was sent")
+        }
+        GuardianPhase::McpOutbound => {
             (Kind::GuardianDeniedRequest, "the MCP message", "so nothing was sent")
         }
-        Phase::McpInbound => (
+        GuardianPhase::McpInbound => (
             Kind::GuardianDeniedResult,
             "the MCP answer",
             "so the answer of the service is not used",
         ),
-        Phase::Result => {
+        GuardianPhase::Result => {
             (Kind::GuardianDeniedResult, "the result", "so the answer of the service is not used")
         }
-        Phase::Trigger => (Kind::GuardianDeniedTrigger, "the event", "so nothing was started"),
-        Phase::Memory => (
+        GuardianPhase::Trigger => {
+            (Kind::GuardianDeniedTrigger, "the event", "so nothing was started")
+        }
+        GuardianPhase::Memory => (
             Kind::GuardianDeniedMemory,
             "what is remembered",
             "so what is remembered is left alone",

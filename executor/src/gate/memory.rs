@@ -1,7 +1,7 @@
 //! Asks the guardian about what is remembered: before a run uses it, and before it is written.
 
 use a2s::Principal;
-use a2s::api::Change;
+use a2s::api::GuardianChange;
 use aos::message::{Call, MemoryStep, Request, Session, StepContext};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ fn memory_step(context: StepContext, values: &Map<String, Value>, reasoning: Str
 fn modified_memory(
     values: &Map<String, Value>,
     modified: &Request,
-) -> Result<(Map<String, Value>, Vec<Change>), String> {
+) -> Result<(Map<String, Value>, Vec<GuardianChange>), String> {
     let (Call::MemoryStore(step) | Call::MemoryContextRetrieval(step)) = &modified.call else {
         return Err("it is not about memory".to_owned());
     };

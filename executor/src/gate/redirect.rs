@@ -75,7 +75,7 @@ const FIXED: &str = "a redirect can be allowed or denied, and not changed";
 fn refuse_changes(
     shown: &IndexMap<Place, Value>,
     modified: &aos::message::Request,
-) -> Result<Vec<a2s::api::Change>, String> {
+) -> Result<Vec<a2s::api::GuardianChange>, String> {
     match answer::modified_inputs(shown, modified)? {
         (_, changes) if changes.is_empty() => Ok(changes),
         _ => Err(FIXED.to_owned()),

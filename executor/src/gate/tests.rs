@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::api::{Change, Phase};
+use a2s::api::{GuardianChange, GuardianPhase};
 use a2s::{Method, Secret};
 use axum::Router;
 use axum::body::Bytes;
@@ -78,12 +78,12 @@ fn only(mut decisions: Vec<Decision>) -> Decision {
     decisions.remove(0)
 }
 
-fn pin(name: &str) -> Pin {
+fn pin(name: &str) -> CapabilityRef {
     let (version, checksum) = (semver::Version::new(1, 2, 3), a2s::Digest::of_bytes(b"x"));
-    Pin { name: name.parse().unwrap(), version, checksum }
+    CapabilityRef { name: name.parse().unwrap(), version, checksum }
 }
 
-fn asker<'a>(capability: &'a Pin, root: &'a Pin) -> Asker<'a> {
+fn asker<'a>(capability: &'a CapabilityRef, root: &'a CapabilityRef) -> Asker<'a> {
     Asker {
         principal: &OWNER,
         run: Uuid::from_u128(1),
@@ -568,7 +568,7 @@ async fn a_result_is_used_when_allowed_and_withheld_when_denied() {
     for fail in [CLOSED, OPEN] {
         let allow = |question| decide(&question, "allow");
         let (decision, verdict) = pass_result(fail, Ok(value.clone()), allow).await;
-        assert_eq!((decision.phase, &*decision.decision), (Phase::Result, "allow"));
+        assert_eq!((decision.phase, &*decision.decision), (GuardianPhase::Result, "allow"));
         assert_eq!(verdict, Ok(value.clone()));
         let (_, verdict) = pass_result(fail, Err(failure()), allow).await;
         assert_eq!(verdict, Err(failure()));
@@ -594,7 +594,7 @@ async fn a_modified_result_is_used_and_what_it_hides_is_not_recorded() {
     assert_eq!(verdict, Ok(redacted));
     assert_eq!(decision.decision, "modify");
     assert!(!serde_json::to_string(&decision).unwrap().contains("canary"));
-    let change = |name: &str, to: &str| Change {
+    let change = |name: &str, to: &str| GuardianChange {
         name: name.to_owned(),
         from: json!("(withheld)"),
         to: json!(to),

@@ -1,6 +1,6 @@
 //! The routes of remembered checksums.
 
-use a2s::api::{PROBLEM_JSON, Pin, Problem, TrustList, TrustRequest, TrustedVersion};
+use a2s::api::{CapabilityRef, PROBLEM_JSON, Problem, TrustList, TrustRequest, TrustedVersion};
 use a2s::{CapabilityName, Identified};
 use axum::Json;
 use axum::body::Bytes;
@@ -88,7 +88,7 @@ pub(super) async fn accept_trust(
 ) -> Result<Json<TrustedVersion>, Error> {
     let TrustRequest { checksum } = read_json(body)?;
     let (name, version) = read_version(&name, &version)?;
-    let pin = Pin { name, version, checksum };
+    let pin = CapabilityRef { name, version, checksum };
     app.runs().trust().accept(pin, &caller.principal()).await.map(Json)
 }
 

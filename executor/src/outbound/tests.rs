@@ -67,7 +67,7 @@ impl Outbound {
 
 pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
     let gate = Gate::for_all();
-    let pin = a2s::api::Pin {
+    let pin = a2s::api::CapabilityRef {
         name: "Test".parse().unwrap(),
         version: semver::Version::new(1, 0, 0),
         checksum: a2s::Digest::of_bytes(b""),

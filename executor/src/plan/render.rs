@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use a2s::api::{Handler, PlannedLoop, PlannedStep, PlannedStepKind};
+use a2s::api::{ErrorHandlerKind, PlannedForEach, PlannedStep, PlannedStepKind};
 use a2s::{Action, Block, CapabilityName, OnError, Step, Template};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -86,7 +86,7 @@ impl Known<'_> {
         };
         let milliseconds = |time: std::time::Duration| time.as_millis().try_into();
         PlannedStep {
-            for_each: control.for_each.as_ref().map(|for_each| PlannedLoop {
+            for_each: control.for_each.as_ref().map(|for_each| PlannedForEach {
                 items: self.preview(&for_each.items).unwrap_or_default(),
                 name: for_each.name.clone(),
                 max_items: for_each.max_items,
@@ -97,8 +97,8 @@ impl Known<'_> {
             timeout_ms: control.timeout.map(|time| milliseconds(time).unwrap_or(u64::MAX)),
             on_error: match &control.on_error {
                 OnError::Stop => None,
-                OnError::Continue => Some(Handler::Continue),
-                OnError::Catch { .. } => Some(Handler::Catch),
+                OnError::Continue => Some(ErrorHandlerKind::Continue),
+                OnError::Catch { .. } => Some(ErrorHandlerKind::Catch),
             },
             catch: self.steps(control.on_error.caught(), &path),
             ..plain(&path, kind)

@@ -153,7 +153,7 @@ fn chains_and_steps_are_bounded() {
     refuse(&chain(10), usize::MAX, Kind::DependencyRefused, &["8 capabilities"]);
 }
 
-fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanAnswer {
+fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanResponse {
     let plan = Plan::new(&library(sources), 100).unwrap();
     let inputs = inputs.as_object().unwrap();
     plan.render(inputs, BTreeMap::new(), Vec::new(), &PlanCredentials::default(), |_| None).unwrap()
@@ -413,7 +413,7 @@ fn no_document_that_is_accepted_makes_the_planner_panic() {
                 .unwrap();
             let text = json!(answer).to_string();
             assert!(!text.contains("s3cret"), "{text}");
-            assert_eq!(json!(answer), json!(serde_json::from_str::<PlanAnswer>(&text).unwrap()));
+            assert_eq!(json!(answer), json!(serde_json::from_str::<PlanResponse>(&text).unwrap()));
         }
     }
     assert!(accepted > 100 && planned > 100, "{accepted} accepted, {planned} planned");

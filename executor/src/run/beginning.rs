@@ -2,7 +2,7 @@
 
 use a2s::Principal;
 use a2s::api::{
-    Decision, DecisionSource, Pin, PlanRequest, StateEntry, TraceContext, TriggerEvent,
+    CapabilityRef, Decision, DecisionSource, PlanRequest, StateEntry, TraceContext, TriggerEvent,
 };
 use http::HeaderMap;
 use serde_json::{Map, Value};
@@ -132,7 +132,7 @@ impl<'r> Guarded<'r> {
         asked: Asked<T>,
         matter: Matter<'_>,
         session: &str,
-        root: &Pin,
+        root: &CapabilityRef,
     ) -> Result<T, Error> {
         let Asked { decisions, verdict } = asked;
         self.runs.listeners.tell_aside(&Aside {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use a2s::api::{
-    Event, EventKind, Iterations, Pin, Resolution, Run, RunError, RunStarted, RunStatus,
-    StepSummary, TraceContext, loop_of,
+    CapabilityRef, Event, EventKind, IterationSummary, Run, RunError, RunStarted, RunStatus,
+    StepResolution, StepSummary, TraceContext, loop_of,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -112,7 +112,7 @@ impl RunState {
         status.clone_into(&mut self.step(path).status);
     }
 
-    fn iterations(&mut self, looping: &str) -> &mut Iterations {
+    fn iterations(&mut self, looping: &str) -> &mut IterationSummary {
         self.step(looping).iterations.get_or_insert_default()
     }
 
@@ -155,9 +155,9 @@ impl RunState {
                 self.set_status(
                     step,
                     match decision {
-                        Resolution::Repeat => "running",
-                        Resolution::Skip => "skipped",
-                        Resolution::Set => "succeeded",
+                        StepResolution::Repeat => "running",
+                        StepResolution::Skip => "skipped",
+                        StepResolution::Set => "succeeded",
                     },
                 );
             }
@@ -247,9 +247,9 @@ pub(crate) struct Progress {
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     /// The capability that runs.
-    pub(crate) capability: Pin,
+    pub(crate) capability: CapabilityRef,
     /// All capabilities that it uses.
-    pub(crate) dependencies: Vec<Pin>,
+    pub(crate) dependencies: Vec<CapabilityRef>,
     /// The inputs.
     pub(crate) inputs: Map<String, Value>,
     /// Those of them that are secret. As events tell them they have lost their values.
@@ -413,9 +413,9 @@ impl Progress {
                 let step = self.step(path);
                 step.settle(false);
                 match decision {
-                    Resolution::Repeat => {}
-                    Resolution::Skip => step.outputs = Some(Map::new()),
-                    Resolution::Set => step.outputs = Some(outputs.clone()),
+                    StepResolution::Repeat => {}
+                    StepResolution::Skip => step.outputs = Some(Map::new()),
+                    StepResolution::Set => step.outputs = Some(outputs.clone()),
                 }
             }
             EventKind::StepSkipped { step: path, .. } => self.step(path).skipped = true,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2s::api::{Blame, PlanAnswer, PlanRequest};
+use a2s::api::{FaultAttribution, PlanRequest, PlanResponse};
 use a2s::{Caller, Digest, Principal};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
@@ -46,7 +46,7 @@ impl Runs {
         &self,
         request: &PlanRequest,
         principal: &Principal,
-    ) -> Result<PlanAnswer, Error> {
+    ) -> Result<PlanResponse, Error> {
         let (prepared, policies) =
             tokio::join!(self.prepare(request, principal), self.gate.policies());
         let prepared = prepared?;
@@ -168,7 +168,7 @@ impl Runs {
 /// What cannot be found any more was there when the plan was made. What the executor or the registry
 /// is to blame for says nothing about the plan.
 fn no_longer(mut found: Vec<String>, error: Error) -> Error {
-    if error.kind.blame() == Blame::Executor {
+    if error.kind.blame() == FaultAttribution::Executor {
         return error;
     }
     found.push(error.message);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{Guarding, Pin, PlanRequest, PlannedCredential, StateScope};
+use a2s::api::{CapabilityRef, GuardianInfo, PlanRequest, PlannedCredential, StateScope};
 use a2s::{CapabilityName, Digest, DigestError, canonical_json};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub(super) struct Basis {
     /// The credentials that requests go with.
     pub(super) credentials: Vec<Used>,
     /// Who guards its steps, in order.
-    pub(super) guarding: Vec<Guarding>,
+    pub(super) guarding: Vec<GuardianInfo>,
     /// The policy of each guardian that tells which it has.
     pub(super) policies: BTreeMap<String, String>,
 }
@@ -52,9 +52,9 @@ pub(super) struct Basis {
 /// The contents of all capabilities of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Content {
-    capability: Pin,
+    capability: CapabilityRef,
     /// All that it uses, in order of name and version.
-    dependencies: Vec<Pin>,
+    dependencies: Vec<CapabilityRef>,
     /// Which of them each dependency means.
     choices: Choices,
 }
@@ -83,10 +83,10 @@ impl Content {
         let (was, is) = (&self.capability, &now.capability);
         let mut found = Vec::new();
         if was.version != is.version {
-            let Pin { name, version, .. } = is;
+            let CapabilityRef { name, version, .. } = is;
             found.push(format!("`{name}` is version {version} now, and was {}", was.version));
         } else if was.checksum != is.checksum {
-            let Pin { name, version, checksum } = is;
+            let CapabilityRef { name, version, checksum } = is;
             found.push(format!("`{name}` {version} is {checksum} now, and was {}", was.checksum));
         }
         let (before, after) = (by_name(&self.dependencies), by_name(&now.dependencies));
@@ -115,17 +115,17 @@ impl Content {
 }
 
 /// The contents of each capability.
-fn by_name(pins: &[Pin]) -> BTreeMap<&CapabilityName, Vec<&Pin>> {
+fn by_name(pins: &[CapabilityRef]) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
     let mut contents = BTreeMap::<_, Vec<_>>::new();
     pins.iter().for_each(|pin| contents.entry(&pin.name).or_default().push(pin));
     contents
 }
 
-fn versions(pins: &[&Pin]) -> String {
+fn versions(pins: &[&CapabilityRef]) -> String {
     pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-fn digests(pins: &[&Pin]) -> String {
+fn digests(pins: &[&CapabilityRef]) -> String {
     pins.iter().map(|pin| pin.checksum.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
@@ -217,7 +217,7 @@ fn differences_of_inputs(was: &Basis, is: &Basis) -> Vec<String> {
 }
 
 fn differences_of_guardians(was: &Basis, is: &Basis) -> Vec<String> {
-    let names = |guarding: &[Guarding]| {
+    let names = |guarding: &[GuardianInfo]| {
         let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
         if names.is_empty() { "off".to_owned() } else { names.join(", then ") }
     };

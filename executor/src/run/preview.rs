@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use a2s::Principal;
-use a2s::api::{ItemPreview, PlanRequest, PlannedStep, PlannedStepKind, Preview};
+use a2s::api::{ItemPreview, PlanRequest, PlannedStep, PlannedStepKind, StepPreview};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use http::HeaderMap;
@@ -65,9 +65,9 @@ impl Runs {
             } else {
                 let preview = if is_known {
                     let reason = format!("{most} steps are asked about at the most");
-                    Preview::NotAsked { reason }
+                    StepPreview::NotAsked { reason }
                 } else {
-                    Preview::Unknown { needs: step.needs.into_iter().collect() }
+                    StepPreview::Unknown { needs: step.needs.into_iter().collect() }
                 };
                 let Foreseen { step, path, .. } = step;
                 Box::pin(std::future::ready(Answer { step, path, preview }))
@@ -112,9 +112,9 @@ impl Runs {
         let preview = match decided {
             Ok(mut decisions) => {
                 decisions.iter_mut().for_each(|decision| secrets.mask_decision(decision));
-                Preview::Decided { decisions }
+                StepPreview::Decided { decisions }
             }
-            Err(error) => Preview::NotAsked { reason: secrets.mask_text(&error.message) },
+            Err(error) => StepPreview::NotAsked { reason: secrets.mask_text(&error.message) },
         };
         let Foreseen { step, path, .. } = step;
         Answer { step, path, preview }
@@ -127,7 +127,7 @@ struct Answer {
     step: String,
     /// Its path in a run.
     path: String,
-    preview: Preview,
+    preview: StepPreview,
 }
 
 /// Gives each step what is said of it.
@@ -139,7 +139,7 @@ fn attach(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPre
                 let mut items = previews.remove(&step.step).unwrap_or_default();
                 step.preview = match items.as_slice() {
                     [item] if item.step == step.step => items.pop().map(|item| item.preview),
-                    _ => Some(Preview::Each { items }),
+                    _ => Some(StepPreview::Each { items }),
                 };
             }
             PlannedStepKind::Capability { steps, .. }

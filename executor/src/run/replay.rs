@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2s::Caller;
-use a2s::api::{Event, EventKind, Replay, ReplayRequest, RunError, around};
+use a2s::api::{Event, EventKind, ReplayRequest, ReplayResponse, RunError, around};
 use serde_json::Map;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ impl Runs {
         run: Uuid,
         request: &ReplayRequest,
         caller: &Caller,
-    ) -> Result<Replay, Error> {
+    ) -> Result<ReplayResponse, Error> {
         let row = self.find(run, caller).await?;
         let events = self.read_all(run).await?;
         let state = fold(&events).ok_or_else(|| not_found(run))?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{EventKind, Resolution, ResumeRequest, Run, RunStatus};
+use a2s::api::{EventKind, ResumeRequest, Run, RunStatus, StepResolution};
 use a2s::{Action, Caller, Principal, Step};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -66,7 +66,7 @@ impl Runs {
         check_outputs(&plan, &step, &request, &secrets)?;
         let by = caller.principal();
         let mut decisions = Vec::new();
-        if request.decision == Resolution::Set {
+        if request.decision == StepResolution::Set {
             let set =
                 SetOutputs { by: &by, run, row: &row, start: &start, plan: &plan, step: &step };
             let asked = self.judge_outputs(set, &request.outputs, &secrets).await?;
@@ -118,7 +118,7 @@ impl Runs {
             trace: &&headers,
         };
         let asked = self.gate.ask_outputs(&asker, task, outputs.clone(), |made| {
-            let decision = Resolution::Set;
+            let decision = StepResolution::Set;
             let request = ResumeRequest { step: None, decision, outputs: made.clone() };
             check_outputs(plan, path, &request, secrets).map_err(|error| error.message)
         });
@@ -165,7 +165,7 @@ fn find_step<'p>(plan: &'p Plan, path: &str) -> Result<(&'p Unit, &'p Step), Err
 /// Refuses everything but that a run is tried again as it is. What is not safe to repeat in it is asked
 /// about when it comes to that.
 fn check_again(request: &ResumeRequest) -> Result<(), Error> {
-    if request.decision == Resolution::Repeat && request.outputs.is_empty() {
+    if request.decision == StepResolution::Repeat && request.outputs.is_empty() {
         return Ok(());
     }
     let message = "this run waits as a whole, so nothing of a step can be decided";
@@ -201,7 +201,7 @@ fn check_outputs(
     secrets: &Secrets,
 ) -> Result<(), Error> {
     let given = &request.outputs;
-    if given.is_empty() != (request.decision != Resolution::Set) {
+    if given.is_empty() != (request.decision != StepResolution::Set) {
         let message = "`outputs` go with the decision `set`, and with no other";
         return Err(Error::new(Kind::BadRequest, message));
     }

@@ -2,7 +2,7 @@
 //! remembered for its inputs, and about what is to be remembered.
 
 use a2s::Principal;
-use a2s::api::{Decision, Phase, Pin, TraceContext, TriggerEvent};
+use a2s::api::{CapabilityRef, Decision, GuardianPhase, TraceContext, TriggerEvent};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub(crate) struct Aside<'a> {
     /// The session, as the guardian sees it.
     pub(crate) session: &'a str,
     /// The capability that is to run.
-    pub(crate) capability: Option<&'a Pin>,
+    pub(crate) capability: Option<&'a CapabilityRef>,
     /// The trace that its caller is in.
     pub(crate) caller: Option<&'a TraceContext>,
     /// When it was decided.
@@ -55,12 +55,12 @@ impl Matter<'_> {
 }
 
 /// The method by which a guardian was asked during a run (AOS).
-pub(super) fn method_in_run(phase: Phase) -> &'static str {
+pub(super) fn method_in_run(phase: GuardianPhase) -> &'static str {
     match phase {
-        Phase::Request => "steps/toolCallRequest",
-        Phase::Result => "steps/toolCallResult",
-        Phase::Trigger => "steps/agentTrigger",
-        Phase::Memory => "steps/memoryContextRetrieval",
-        Phase::McpOutbound | Phase::McpInbound => "protocols/MCP",
+        GuardianPhase::Request => "steps/toolCallRequest",
+        GuardianPhase::Result => "steps/toolCallResult",
+        GuardianPhase::Trigger => "steps/agentTrigger",
+        GuardianPhase::Memory => "steps/memoryContextRetrieval",
+        GuardianPhase::McpOutbound | GuardianPhase::McpInbound => "protocols/MCP",
     }
 }

@@ -14,7 +14,7 @@ mod event;
 mod scene;
 mod sink;
 
-use a2s::api::{self, Decision, EventKind, Resolution, RunError, RunStarted};
+use a2s::api::{self, Decision, EventKind, RunError, RunStarted, StepResolution};
 use jiff::Timestamp;
 use url::Url;
 use uuid::Uuid;
@@ -206,9 +206,11 @@ impl<'e> Folding<'e> {
                 self.end(step, event, Status::Failure, Some(error));
             }
             EventKind::StepResolved { step, decision, .. } => match decision {
-                Resolution::Repeat => {}
-                Resolution::Skip => self.end(step, event, Status::Other("Skipped"), None),
-                Resolution::Set => self.end(step, event, Status::Other("Set by a person"), None),
+                StepResolution::Repeat => {}
+                StepResolution::Skip => self.end(step, event, Status::Other("Skipped"), None),
+                StepResolution::Set => {
+                    self.end(step, event, Status::Other("Set by a person"), None)
+                }
             },
             EventKind::RunFinished { .. } => {
                 // Something may have been sent, or denied, all the same.

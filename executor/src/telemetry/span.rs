@@ -1,7 +1,7 @@
 //! A span, as OpenTelemetry knows it, within bounds. Pure.
 
 use a2s::Principal;
-use a2s::api::Pin;
+use a2s::api::CapabilityRef;
 use jiff::Timestamp;
 use url::Url;
 
@@ -95,7 +95,7 @@ impl Span {
         }
     }
 
-    pub(super) fn describe(&mut self, capability: &Pin) {
+    pub(super) fn describe(&mut self, capability: &CapabilityRef) {
         self.put("a2s.capability.name", text(&capability.name));
         self.put("a2s.capability.version", text(&capability.version));
         self.put("a2s.capability.digest", text(&capability.checksum));

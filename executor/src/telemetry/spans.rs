@@ -22,8 +22,8 @@
 mod alone;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Guarding, Handler, Phase, Pin, RequestPurpose,
-    Resolution, RunError, RunStarted,
+    CapabilityRef, Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianInfo,
+    GuardianPhase, RequestPurpose, RunError, RunStarted, StepResolution,
 };
 use jiff::Timestamp;
 
@@ -87,8 +87,8 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
     let mut spans = vec![root];
     let parent = Some(context.root());
     let matters = [
-        trigger.as_deref().map(|event| (Phase::Trigger, Matter::Event(event))),
-        (!recalled.is_empty()).then_some((Phase::Memory, Matter::Recalled(recalled.len()))),
+        trigger.as_deref().map(|event| (GuardianPhase::Trigger, Matter::Event(event))),
+        (!recalled.is_empty()).then_some((GuardianPhase::Memory, Matter::Recalled(recalled.len()))),
     ];
     for (phase, matter) in matters.into_iter().flatten() {
         let said = decisions.iter().filter(|decision| decision.phase == phase);
@@ -156,12 +156,13 @@ impl<'e> Folding<'e> {
             EventKind::Decided { step, execution_id, decision } => {
                 let told = told(decision);
                 let (span, id) = match decision.phase {
-                    Phase::Result | Phase::McpInbound => {
+                    GuardianPhase::Result | GuardianPhase::McpInbound => {
                         (self.result(step, at), "acs.request_id_ref")
                     }
-                    Phase::Request | Phase::McpOutbound | Phase::Trigger | Phase::Memory => {
-                        (self.span(step), "gen_ai.tool.call.id")
-                    }
+                    GuardianPhase::Request
+                    | GuardianPhase::McpOutbound
+                    | GuardianPhase::Trigger
+                    | GuardianPhase::Memory => (self.span(step), "gen_ai.tool.call.id"),
                 };
                 span.put(id, text(execution_id));
                 span.tell(at, "acs.decision", told);
@@ -273,9 +274,9 @@ impl<'e> Folding<'e> {
             }
             EventKind::StepResolved { step, decision, .. } => {
                 let (decision, ends) = match decision {
-                    Resolution::Repeat => ("repeat", false),
-                    Resolution::Skip => ("skip", true),
-                    Resolution::Set => ("set", true),
+                    StepResolution::Repeat => ("repeat", false),
+                    StepResolution::Skip => ("skip", true),
+                    StepResolution::Set => ("set", true),
                 };
                 self.give_up_last(step, at, "interrupted");
                 self.span(step).tell(at, "a2s.resolved", vec![("a2s.decision", text(decision))]);
@@ -285,8 +286,8 @@ impl<'e> Folding<'e> {
             }
             EventKind::ErrorHandled { step, by } => {
                 let by = match by {
-                    Handler::Continue => "continue",
-                    Handler::Catch => "catch",
+                    ErrorHandlerKind::Continue => "continue",
+                    ErrorHandlerKind::Catch => "catch",
                 };
                 if let Some(open) = self.steps.get(step) {
                     self.spans[open.span].put("a2s.handled", text(by));
@@ -315,7 +316,7 @@ impl<'e> Folding<'e> {
     }
 
     /// The span of a step that began.
-    fn begin(&mut self, path: &'e str, kind: &str, uses: Option<&'e Pin>, at: Timestamp) {
+    fn begin(&mut self, path: &'e str, kind: &str, uses: Option<&'e CapabilityRef>, at: Timestamp) {
         if self.steps.contains(path) {
             return;
         }
@@ -450,9 +451,9 @@ fn is_reasoned(decision: &Decision) -> bool {
 }
 
 /// Who guards a run, and what silence means.
-fn guardians(guarding: &[Guarding]) -> Attributes {
+fn guardians(guarding: &[GuardianInfo]) -> Attributes {
     let names: Vec<_> = guarding.iter().map(|guarding| guarding.guardian.as_str()).collect();
-    let fails: Vec<_> = guarding.iter().map(Guarding::fail_words).collect();
+    let fails: Vec<_> = guarding.iter().map(GuardianInfo::fail_words).collect();
     let or = |text: String, nobody: &str| if text.is_empty() { nobody.to_owned() } else { text };
     vec![
         ("a2s.guardian", text(&or(names.join(", "), OFF))),

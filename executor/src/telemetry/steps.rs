@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{Pin, around};
+use a2s::api::{CapabilityRef, around};
 
 /// Steps by path, each with what its account keeps of it.
 pub(super) struct Steps<'e, T> {
     /// What runs.
-    root: &'e Pin,
+    root: &'e CapabilityRef,
     begun: BTreeMap<&'e str, Step<'e, T>>,
 }
 
 /// A step that has begun.
 pub(super) struct Step<'e, T> {
     /// The capability whose document has the steps below it.
-    below: &'e Pin,
+    below: &'e CapabilityRef,
     pub(super) kept: T,
 }
 
 impl<'e, T> Steps<'e, T> {
     /// None of a run of `root`.
-    pub(super) fn of(root: &'e Pin) -> Self {
+    pub(super) fn of(root: &'e CapabilityRef) -> Self {
         Self { root, begun: BTreeMap::new() }
     }
 
@@ -35,13 +35,13 @@ impl<'e, T> Steps<'e, T> {
     }
 
     /// A step began, which uses a capability or does not.
-    pub(super) fn begin(&mut self, path: &'e str, uses: Option<&'e Pin>, kept: T) {
+    pub(super) fn begin(&mut self, path: &'e str, uses: Option<&'e CapabilityRef>, kept: T) {
         let below = uses.unwrap_or_else(|| self.document_of(path));
         self.begun.insert(path, Step { below, kept });
     }
 
     /// The capability whose document has the step.
-    pub(super) fn document_of(&self, path: &str) -> &'e Pin {
+    pub(super) fn document_of(&self, path: &str) -> &'e CapabilityRef {
         self.around(path).map_or(self.root, |(_, step)| step.below)
     }
 

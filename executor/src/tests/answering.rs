@@ -1,6 +1,6 @@
 //! Answers that are not as their operation declares them: `check_answers`, through a whole run.
 
-use a2s::api::{Event, EventKind, Handler, Run, RunStatus, Warning};
+use a2s::api::{ErrorHandlerKind, Event, EventKind, Run, RunStatus, Warning};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -150,8 +150,8 @@ async fn a_failure_by_its_answer_is_handled_like_any_other() {
     assert_eq!(
         handled,
         [
-            ("tolerated", Some(Handler::Continue)),
-            ("block", Some(Handler::Catch)),
+            ("tolerated", Some(ErrorHandlerKind::Continue)),
+            ("block", Some(ErrorHandlerKind::Catch)),
             ("block/caught", None),
             ("block/tell", None),
         ]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, Handler, Run, RunStatus};
+use a2s::api::{ErrorHandlerKind, EventKind, Run, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn say(id: &str, body: &str, output: &str) -> Value {
     task(id, "POST /say", json!({"body": body}), json!({output: "$.body"}))
 }
 
-fn statuses(run: &Run) -> Vec<(&str, &str, Option<Handler>)> {
+fn statuses(run: &Run) -> Vec<(&str, &str, Option<ErrorHandlerKind>)> {
     run.steps.iter().map(|s| (s.step.as_str(), s.status.as_str(), s.handled)).collect()
 }
 
@@ -43,7 +43,7 @@ async fn a_run_goes_on_behind_a_step_that_may_fail() {
         statuses(&run),
         [
             ("before", "succeeded", None),
-            ("bad", "failed", Some(Handler::Continue)),
+            ("bad", "failed", Some(ErrorHandlerKind::Continue)),
             ("after", "succeeded", None),
         ]
     );
@@ -109,7 +109,7 @@ async fn a_catch_is_told_what_happened_and_its_outputs_stay() {
     assert_eq!(
         statuses(&run),
         [
-            ("block", "failed", Some(Handler::Catch)),
+            ("block", "failed", Some(ErrorHandlerKind::Catch)),
             ("block/bad", "failed", None),
             ("block/tell", "succeeded", None),
             ("after", "succeeded", None),
@@ -167,7 +167,7 @@ async fn a_tolerant_block_lets_all_its_steps_end() {
     assert_eq!(told.output, Some(json!({"kept": null, "b": "slow", "c": "last"})));
     assert_eq!(
         statuses(&told)[..2],
-        [("both", "succeeded", None), ("both/bad", "failed", Some(Handler::Continue))]
+        [("both", "succeeded", None), ("both/bad", "failed", Some(ErrorHandlerKind::Continue))]
     );
     world.service.release("slow");
     let before = world.service.asked().len();

@@ -1,6 +1,6 @@
 //! Parameters: what they take, what stands for those that are not given, and what is left out.
 
-use a2s::api::{PlanAnswer, PlannedStepKind, RunStatus};
+use a2s::api::{PlanResponse, PlannedStepKind, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ async fn a_plan_tells_what_a_run_would_do_with_these_inputs() {
         }),
     );
     let app = world.open().await;
-    let plan = async |inputs: Value| -> PlanAnswer {
+    let plan = async |inputs: Value| -> PlanResponse {
         let body = json!({"name": "Shown", "inputs": inputs});
         let answer = call(&app, Method::POST, "/v1/plans", &[], body).await;
         serde_json::from_value(answer.body).unwrap()

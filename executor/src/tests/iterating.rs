@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{EventKind, Handler, Iterations, RunStatus};
+use a2s::api::{ErrorHandlerKind, EventKind, IterationSummary, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -58,7 +58,10 @@ async fn each_item_is_a_step_and_outputs_are_lists() {
     // A table has one line for the step and none for iterations that are well.
     let steps: Vec<_> = run.steps.iter().map(|s| (s.step.as_str(), s.attempts)).collect();
     assert_eq!(steps, [("each", 2), ("after", 1)]);
-    assert_eq!(run.steps[0].iterations, Some(Iterations { total: 2, succeeded: 2, failed: 0 }));
+    assert_eq!(
+        run.steps[0].iterations,
+        Some(IterationSummary { total: 2, succeeded: 2, failed: 0 })
+    );
     // A guardian is asked about each of them, as the same tool.
     let asked = world.guardian.asked();
     let of = |pointer: &str| -> Vec<String> {
@@ -255,7 +258,10 @@ async fn a_failed_iteration_fails_the_step_and_no_more_begin() {
     assert_eq!(world.service.asked().len(), 2);
     let steps: Vec<_> = run.steps.iter().map(|s| (s.step.as_str(), s.status.as_str())).collect();
     assert_eq!(steps, [("each", "failed"), ("each[1]", "failed")]);
-    assert_eq!(run.steps[0].iterations, Some(Iterations { total: 4, succeeded: 1, failed: 1 }));
+    assert_eq!(
+        run.steps[0].iterations,
+        Some(IterationSummary { total: 4, succeeded: 1, failed: 1 })
+    );
 }
 
 #[tokio::test]
@@ -271,13 +277,16 @@ async fn with_continue_a_failed_iteration_gives_null() {
     assert_eq!(output(&run)["evens"], json!(evens));
     // Only the first twenty of those that failed are shown.
     assert_eq!(run.steps.len(), 21);
-    assert_eq!(run.steps[0].iterations, Some(Iterations { total: 60, succeeded: 30, failed: 30 }));
+    assert_eq!(
+        run.steps[0].iterations,
+        Some(IterationSummary { total: 60, succeeded: 30, failed: 30 })
+    );
     assert_eq!(run.steps[0].status, "succeeded");
     assert_eq!(
         (run.steps[20].step.as_str(), run.steps[20].status.as_str()),
         ("each[39]", "failed")
     );
-    assert_eq!(run.steps[20].handled, Some(Handler::Continue));
+    assert_eq!(run.steps[20].handled, Some(ErrorHandlerKind::Continue));
     let attempts: u32 = run.steps.iter().map(|step| step.attempts).sum();
     assert_eq!(attempts, 60);
 }
@@ -417,6 +426,6 @@ async fn a_failed_iteration_stops_those_beside_it_but_never_what_changes_somethi
     assert!(!lines.iter().any(|line| line.starts_with("each[3]")), "{lines:#?}");
     let run = read(&app, id).await;
     assert_eq!(run.error.unwrap().step.as_deref(), Some("each[0]/bad"));
-    let iterations = Iterations { total: 4, succeeded: 1, failed: 2 };
+    let iterations = IterationSummary { total: 4, succeeded: 1, failed: 2 };
     assert_eq!(run.steps[0].iterations, Some(iterations));
 }

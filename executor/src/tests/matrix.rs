@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{Decision, DecisionSource, EventKind, Phase, RunStatus};
+use a2s::api::{Decision, DecisionSource, EventKind, GuardianPhase, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{Method, StatusCode};
@@ -32,16 +32,16 @@ const SMALL_RESPONSE: usize = 64 << 10;
 const AT_ONCE: usize = 6;
 
 /// When guardians are asked: the hook, and what the record says.
-type Point = (Hook, Phase);
+type Point = (Hook, GuardianPhase);
 
 const POINTS: [Point; 7] = [
-    (Hook::AgentTrigger, Phase::Trigger),
-    (Hook::MemoryContextRetrieval, Phase::Memory),
-    (Hook::MemoryStore, Phase::Memory),
-    (Hook::ToolCallRequest, Phase::Request),
-    (Hook::ToolCallResult, Phase::Result),
-    (Hook::Mcp, Phase::McpOutbound),
-    (Hook::Mcp, Phase::McpInbound),
+    (Hook::AgentTrigger, GuardianPhase::Trigger),
+    (Hook::MemoryContextRetrieval, GuardianPhase::Memory),
+    (Hook::MemoryStore, GuardianPhase::Memory),
+    (Hook::ToolCallRequest, GuardianPhase::Request),
+    (Hook::ToolCallResult, GuardianPhase::Result),
+    (Hook::Mcp, GuardianPhase::McpOutbound),
+    (Hook::Mcp, GuardianPhase::McpInbound),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,18 +143,18 @@ impl Verdict {
         let status = if self == Fails { 503 } else { 403 };
         match (phase, self) {
             // A result that is changed or withheld was sent all the same.
-            (Phase::Result | Phase::McpInbound, Changes) => {
+            (GuardianPhase::Result | GuardianPhase::McpInbound, Changes) => {
                 Cell { sent: vec![given], recorded: record, caller: Caller::Output(changed) }
             }
-            (Phase::Result | Phase::McpInbound, Denies | Fails | Misfits) => {
+            (GuardianPhase::Result | GuardianPhase::McpInbound, Denies | Fails | Misfits) => {
                 let caller = Caller::Denied(code("A2S341"));
                 Cell { sent: vec![given], recorded: record, caller }
             }
             // What is written belongs to no run, so the metrics alone have it.
-            (Phase::Memory, Passes | Opens) if hook == Hook::MemoryStore => {
+            (GuardianPhase::Memory, Passes | Opens) if hook == Hook::MemoryStore => {
                 Cell { sent: vec![given.clone()], recorded: None, caller: Caller::Output(given) }
             }
-            (Phase::Memory, Changes) if hook == Hook::MemoryStore => {
+            (GuardianPhase::Memory, Changes) if hook == Hook::MemoryStore => {
                 let caller = Caller::Output(changed.clone());
                 Cell { sent: vec![changed], recorded: None, caller }
             }
@@ -166,15 +166,15 @@ impl Verdict {
                 let caller = Caller::Output(changed.clone());
                 Cell { sent: vec![changed], recorded: record, caller }
             }
-            (Phase::Request | Phase::McpOutbound, Denies | Fails | Misfits) => {
+            (GuardianPhase::Request | GuardianPhase::McpOutbound, Denies | Fails | Misfits) => {
                 Cell { sent: vec![], recorded: record, caller: Caller::Denied(code("A2S340")) }
             }
             // Nothing has begun, so there is nothing to be recorded in.
-            (Phase::Trigger, Denies | Fails | Misfits) => {
+            (GuardianPhase::Trigger, Denies | Fails | Misfits) => {
                 let caller = Caller::Refused(status, code("A2S345"));
                 Cell { sent: vec![], recorded: None, caller }
             }
-            (Phase::Memory, Denies | Fails | Misfits) => {
+            (GuardianPhase::Memory, Denies | Fails | Misfits) => {
                 let caller = Caller::Refused(status, code("A2S344"));
                 Cell { sent: vec![], recorded: None, caller }
             }
@@ -257,8 +257,8 @@ async fn start((hook, phase): Point, given: Answer) -> (GuardianConfig, Arc<Mute
         let question: Value = serde_json::from_slice(&body).unwrap();
         let is_call = question.pointer("/params/message/method").is_some();
         let is_meant = question["method"] == hook.as_str()
-            && (phase != Phase::McpOutbound || is_call)
-            && (phase != Phase::McpInbound || !is_call);
+            && (phase != GuardianPhase::McpOutbound || is_call)
+            && (phase != GuardianPhase::McpInbound || !is_call);
         *kept.lock().unwrap() += u32::from(is_meant);
         answer(if is_meant { given } else { Answer::Allow }, question).await
     };
@@ -399,7 +399,7 @@ fn check_metrics(
     case: &str,
 ) {
     let goes_on = matches!(verdict, Passes | Changes | Opens);
-    let is_asked_twice = hook == Hook::Mcp && (goes_on || phase == Phase::McpInbound);
+    let is_asked_twice = hook == Hook::Mcp && (goes_on || phase == GuardianPhase::McpInbound);
     let mut decisions = vec![verdict.record()];
     decisions.extend(is_asked_twice.then(|| Passes.record()));
     decisions.dedup();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, PlanAnswer};
+use a2s::api::{EventKind, PlanResponse};
 use a2s::{Domain, Secret};
 use axum::http::{Method, StatusCode};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn publish(world: &World, version: &str) {
     );
 }
 
-async fn plan(app: &App, request: Value) -> PlanAnswer {
+async fn plan(app: &App, request: Value) -> PlanResponse {
     let answer = call(app, Method::POST, "/v1/plans", &[], request).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     serde_json::from_value(answer.body).unwrap()
@@ -435,7 +435,7 @@ async fn nothing_of_a_secret_input_is_in_a_plan_or_in_what_is_stored_of_it() {
     let app = world.open().await;
     let request = |secret: &str| json!({"name": "Keep", "inputs": {"token": secret, "note": format!("see {secret}")}});
     let answer = call(&app, Method::POST, "/v1/plans", &[], request(SECRET)).await;
-    let shown: PlanAnswer = serde_json::from_value(answer.body.clone()).unwrap();
+    let shown: PlanResponse = serde_json::from_value(answer.body.clone()).unwrap();
     let token = shown.token.unwrap();
     let stored = String::from_utf8_lossy(&world.database_bytes().await).into_owned();
     for (what, text) in [("the plan", answer.body.to_string()), ("the database", stored)] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{Blame, NextAction, Run, RunStatus};
+use a2s::api::{FaultAttribution, NextAction, Run, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -58,7 +58,10 @@ async fn a_run_that_no_executor_survives_is_set_aside_until_a_person_lets_it_go_
     assert_eq!(run.status, RunStatus::Waiting);
     let error = run.error.unwrap();
     assert_eq!((error.code.as_str(), error.step), ("A2S374", None));
-    assert_eq!((error.cause, error.next), (Some(Blame::Executor), Some(NextAction::AskOperator)));
+    assert_eq!(
+        (error.cause, error.next),
+        (Some(FaultAttribution::Executor), Some(NextAction::AskOperator))
+    );
     assert!(error.message.contains("3 executors in a row"), "{}", error.message);
     assert!(error.message.contains("`ask`"), "{}", error.message);
     assert!(error.hint.contains("a2s runs resume ID --repeat"), "{}", error.hint);

@@ -1,13 +1,13 @@
 //! What a guardian says of a plan, and that nothing comes of it.
 
-use a2s::api::{DecisionSource, PlanAnswer, PlannedStepKind, Preview};
+use a2s::api::{DecisionSource, PlanResponse, PlannedStepKind, StepPreview};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{World, allow, call, deny, run, sequence, task, with};
 use crate::{App, FailMode, Guardian};
 
-async fn preview(app: &App, name: &str, inputs: Value) -> PlanAnswer {
+async fn preview(app: &App, name: &str, inputs: Value) -> PlanResponse {
     let body = json!({"name": name, "inputs": inputs, "preview": true});
     let answer = call(app, Method::POST, "/v1/plans", &[], body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -15,17 +15,17 @@ async fn preview(app: &App, name: &str, inputs: Value) -> PlanAnswer {
 }
 
 /// What is said of each step, those inside others included.
-fn said(plan: &PlanAnswer) -> Vec<(String, String)> {
-    fn hear(step: &str, preview: Option<&Preview>, said: &mut Vec<(String, String)>) {
+fn said(plan: &PlanResponse) -> Vec<(String, String)> {
+    fn hear(step: &str, preview: Option<&StepPreview>, said: &mut Vec<(String, String)>) {
         let heard = match preview {
             None => return,
-            Some(Preview::Decided { decisions }) => {
+            Some(StepPreview::Decided { decisions }) => {
                 assert_eq!(decisions.len(), 1);
                 decisions[0].decision.to_string()
             }
-            Some(Preview::Unknown { needs }) => format!("needs {}", needs.join(", ")),
-            Some(Preview::NotAsked { reason }) => reason.clone(),
-            Some(Preview::Each { items }) => {
+            Some(StepPreview::Unknown { needs }) => format!("needs {}", needs.join(", ")),
+            Some(StepPreview::NotAsked { reason }) => reason.clone(),
+            Some(StepPreview::Each { items }) => {
                 return items.iter().for_each(|item| hear(&item.step, Some(&item.preview), said));
             }
         };
@@ -196,7 +196,7 @@ async fn a_modification_is_shown_and_changes_nothing() {
     });
     let app = world.open().await;
     let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
-    let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
+    let Some(StepPreview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
     // The request goes to another path, so the guardian is asked once more, and changes nothing then.
     let [decision, again] = &decisions[..] else { panic!("{decisions:?}") };
     assert_eq!((&*again.decision, again.changes.len()), ("modify", 0));
@@ -225,7 +225,7 @@ async fn a_guardian_that_does_not_answer_is_shown_as_that() {
         guardian.fail = fail.into();
         let app = world.open().await;
         let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
-        let Some(Preview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
+        let Some(StepPreview::Decided { decisions }) = &plan.steps[0].preview else { panic!() };
         let [decision] = &decisions[..] else { panic!("{decisions:?}") };
         assert_eq!((&*decision.decision, decision.source), (decided, source));
         assert!(decision.message.contains("cannot be reached"), "{}", decision.message);

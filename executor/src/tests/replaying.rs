@@ -1,7 +1,7 @@
 //! Replays: a run that is walked again with the answers that were recorded, and what departs from
 //! the recording.
 
-use a2s::api::{Difference, Drift, Replay, RunStatus};
+use a2s::api::{ReplayResponse, RunStatus, StepDiff, ValueDiff};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use super::world::{
 };
 use crate::App;
 
-async fn replay(app: &App, id: Uuid, against: Option<&str>) -> Replay {
+async fn replay(app: &App, id: Uuid, against: Option<&str>) -> ReplayResponse {
     let against = against.map(|version| json!({"name": "Trip", "version": version}));
     let body = json!({"against": against});
     let answer = call(app, Method::POST, &format!("/v1/executions/{id}/replay"), &[], body).await;
@@ -20,16 +20,16 @@ async fn replay(app: &App, id: Uuid, against: Option<&str>) -> Replay {
 }
 
 /// The differences, a line each.
-fn lines(replay: &Replay) -> Vec<String> {
+fn lines(replay: &ReplayResponse) -> Vec<String> {
     let text =
         |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
-    let line = |place: &str, difference: &Difference| {
-        let Difference { at, was, is } = difference;
+    let line = |place: &str, difference: &ValueDiff| {
+        let ValueDiff { at, was, is } = difference;
         format!("{place}{at}: {} -> {}", text(was), text(is))
     };
     let mut lines = Vec::new();
     for step in &replay.steps {
-        if step.drift != Drift::Changed {
+        if step.drift != StepDiff::Changed {
             lines.push(format!("{} {:?}", step.step, step.drift));
         }
         let place = format!("{} ", step.step);
@@ -40,7 +40,7 @@ fn lines(replay: &Replay) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_same(replay: &Replay) {
+fn assert_same(replay: &ReplayResponse) {
     assert!(replay.same, "{:#?}", lines(replay));
     assert_eq!(lines(replay), Vec::<String>::new());
 }

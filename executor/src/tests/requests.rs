@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use a2s::Digest;
-use a2s::api::{EventKind, PlanAnswer, PlannedStepKind, RunStatus};
+use a2s::api::{EventKind, PlanResponse, PlannedStepKind, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -451,7 +451,7 @@ async fn a_plan_shows_what_is_known_and_sends_nothing() {
     let body = json!({"name": "Outer", "inputs": {"city": "Paris"}});
     let answer = call(&app, Method::POST, "/v1/plans", &[], body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
-    let plan: PlanAnswer = serde_json::from_value(answer.body).unwrap();
+    let plan: PlanResponse = serde_json::from_value(answer.body).unwrap();
     assert_eq!(plan.missing, ["whom"]);
     assert_eq!(plan.dependencies.len(), 1);
     let upstream = plan.hosts["api.example"].as_deref();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::Secret;
-use a2s::api::{Decision, DecisionSource, EventKind, Preview, Run, RunStatus};
+use a2s::api::{Decision, DecisionSource, EventKind, Run, RunStatus, StepPreview};
 use axum::http::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -337,8 +337,8 @@ async fn plans_events_and_previews_name_every_guardian() {
     ]);
     assert_eq!(plan["guarding"], guarding);
     assert_eq!(plan["policies"], json!({"company": "strict", "team": "lax"}));
-    let preview: Preview = serde_json::from_value(plan["steps"][0]["preview"].clone()).unwrap();
-    let Preview::Decided { decisions } = preview else { panic!("{plan}") };
+    let preview: StepPreview = serde_json::from_value(plan["steps"][0]["preview"].clone()).unwrap();
+    let StepPreview::Decided { decisions } = preview else { panic!("{plan}") };
     assert_eq!(said(&decisions), [("company", "allow"), ("team", "deny")]);
     // What is only planned is no decision about a step.
     assert!(!world.metrics().contains("decisions_total{"), "{}", world.metrics());

@@ -45,14 +45,14 @@ fn described() -> OpenApiRouter<App> {
 
 /// What waits for a person, or was decided and is not used yet.
 #[derive(Debug, Serialize, ToSchema)]
-struct Approvals {
+struct ApprovalList {
     approvals: Vec<Approval>,
 }
 
 /// Who decides, and why.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Words {
+struct ApprovalDecisionRequest {
     /// Who decides, as they call themselves.
     by: Option<String>,
     /// Why.
@@ -93,7 +93,7 @@ struct Wanted {
         ("follow" = Option<String>, Query, description = "Go on with changes as they happen, as server-sent events"),
     ),
     responses(
-        (status = 200, description = "The approvals, the oldest first", body = Approvals),
+        (status = 200, description = "The approvals, the oldest first", body = ApprovalList),
         (status = 400, description = "There is no such status"),
         (status = 401, description = "The token is missing or another"),
         (status = 503, description = "As many follow as may"),
@@ -120,7 +120,7 @@ async fn list_approvals(
             None => return problem(Code::BadStatus),
         },
     };
-    axum::Json(Approvals { approvals }).into_response()
+    axum::Json(ApprovalList { approvals }).into_response()
 }
 
 /// Show how one approval stands
@@ -159,7 +159,7 @@ async fn show_approval(
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/approve", tag = "guardian", security(("token" = [])),
     params(("id" = String, Path, description = "The id that the denial has told")),
-    request_body(content = Option<Words>, content_type = "application/json"),
+    request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval", body = Approval),
         (status = 400, description = "The body is not understood"),
@@ -181,7 +181,7 @@ async fn approve(
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/reject", tag = "guardian", security(("token" = [])),
     params(("id" = String, Path, description = "The id that the denial has told")),
-    request_body(content = Option<Words>, content_type = "application/json"),
+    request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval", body = Approval),
         (status = 400, description = "The body is not understood"),
@@ -210,7 +210,7 @@ async fn decide(
         check_token(app, headers)?;
         let body = body.map_err(|_| Code::TooLarge)?;
         let words = match body.is_empty() {
-            true => Words::default(),
+            true => ApprovalDecisionRequest::default(),
             false => serde_json::from_slice(&body).map_err(|_| Code::BadDecision)?,
         };
         app.settle(id, Decided { is_approved, by: words.by, reason: words.reason }).await

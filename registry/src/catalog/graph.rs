@@ -7,7 +7,7 @@ mod impact;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use a2s::api::{CapabilityGraph, Feed, GraphEdge, GraphNode, SharedService};
+use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
 use a2s::{CapabilityName, Dependency, Digest, Field, Kinds, Listing, Release as _, Shelf};
 
 use super::{Catalog, Fetched, Selector};
@@ -142,7 +142,7 @@ impl Catalog {
 
     /// What other live capabilities can take of what this one gives, or the other way round. Pairs
     /// of which more is known than the names come first, then those that a run needs.
-    async fn feeds(&self, facts: &Facts, side: Side) -> Result<Vec<Feed>, Error> {
+    async fn feeds(&self, facts: &Facts, side: Side) -> Result<Vec<CompatibleIo>, Error> {
         let (names, others): (BTreeSet<_>, _) = match side {
             Side::Given => {
                 let names = facts.outputs.iter().map(|output| port_name(&output.name));
@@ -169,7 +169,8 @@ impl Catalog {
             feeds.extend(fits.map(|fit| (fit.typed, to_feed(entry, &fit))));
         }
         feeds.sort_by(|(typed, a), (other, b)| {
-            let key = |feed: &Feed| (!feed.required, feed.capability.clone(), feed.input.clone());
+            let key =
+                |feed: &CompatibleIo| (!feed.required, feed.capability.clone(), feed.input.clone());
             other.cmp(typed).then_with(|| key(a).cmp(&key(b)))
         });
         feeds.truncate(MOST_FEEDS);
@@ -177,8 +178,8 @@ impl Catalog {
     }
 }
 
-fn to_feed(other: &Entry, Fit { output, input, .. }: &Fit<'_>) -> Feed {
-    Feed {
+fn to_feed(other: &Entry, Fit { output, input, .. }: &Fit<'_>) -> CompatibleIo {
+    CompatibleIo {
         capability: other.name.clone(),
         version: other.version.clone(),
         output: output.name.clone(),

@@ -1,6 +1,6 @@
 //! What becomes of names and versions after they were published.
 
-use a2s::api::{DeprecateRequest, Deprecation, LifeAnswer, OwnerChange, OwnerList};
+use a2s::api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
 use a2s::{Caller, CapabilityName};
 
 use super::{Catalog, Selector};
@@ -24,7 +24,7 @@ impl Catalog {
         yanked: bool,
         caller: &Caller,
         mirror: Option<&Mirror>,
-    ) -> Result<LifeAnswer, Error> {
+    ) -> Result<LifecycleResponse, Error> {
         let impact = match yanked {
             // Even of what is damaged or hangs together with too much to be followed.
             true => self.graph(name, selector, 0, true).await.ok().and_then(|graph| graph.impact),
@@ -32,7 +32,7 @@ impl Catalog {
         };
         let answer = self.turn(name, selector, &Turn::Yanked(yanked), caller, mirror).await?;
         let impact = impact.filter(|_| answer.changed);
-        Ok(LifeAnswer { impact, ..answer })
+        Ok(LifecycleResponse { impact, ..answer })
     }
 
     /// Deprecates a version, or takes that back.
@@ -46,7 +46,7 @@ impl Catalog {
         request: DeprecateRequest,
         caller: &Caller,
         mirror: Option<&Mirror>,
-    ) -> Result<LifeAnswer, Error> {
+    ) -> Result<LifecycleResponse, Error> {
         let DeprecateRequest { message, successor, undo } = request;
         let bad = |text: String| Err(Error::BadDeprecation(text));
         let words = match undo {
@@ -79,7 +79,7 @@ impl Catalog {
         turn: &Turn,
         caller: &Caller,
         mirror: Option<&Mirror>,
-    ) -> Result<LifeAnswer, Error> {
+    ) -> Result<LifecycleResponse, Error> {
         let Selector::Exact(version) = selector else { return Err(Error::NotExact(name.clone())) };
         let by = Actor::of(caller, (self.clock)()).for_mirror(mirror);
         let changed = match self.store.turn(name, version, turn, &by).await? {
@@ -106,7 +106,7 @@ impl Catalog {
         let Some(entry) = selector.choose(&entries) else {
             return Err(selector.missing_error(name, &entries));
         };
-        Ok(LifeAnswer {
+        Ok(LifecycleResponse {
             name: name.clone(),
             version: version.clone(),
             checksum: entry.digest,
@@ -137,7 +137,7 @@ impl Catalog {
     pub(crate) async fn change_owners(
         &self,
         name: &CapabilityName,
-        change: &OwnerChange,
+        change: &OwnerUpdate,
         caller: &Caller,
     ) -> Result<OwnerList, Error> {
         let by = Actor::of(caller, (self.clock)());

@@ -2,7 +2,7 @@
 
 use a2s::CapabilityName;
 use a2s::Digest;
-use a2s::api::{CapabilityStats, OutcomeReport, Standing};
+use a2s::api::{CapabilityStats, OutcomeReport, OutcomeWeights};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -93,7 +93,7 @@ impl Catalog {
             successes: entry.stats.successes,
             faults: entry.stats.faults,
             failures: record.failures,
-            standing: Standing {
+            standing: OutcomeWeights {
                 successes: weight.good,
                 faults: weight.bad,
                 runs: weight.runs,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use a2s::Permission;
 use a2s::api::{
-    Hit, IntentAnswer, Nearest, SearchAnswer, SearchAnswers, SearchLevel, SearchMetadata,
-    SearchRequest, ServiceAnswer,
+    BatchSearchResponse, IntentSearchResponse, NearMiss, SearchHit, SearchLevel, SearchMetadata,
+    SearchRequest, SearchResponse, ServiceSearchResponse,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -34,13 +34,13 @@ const NEAREST: usize = 3;
 /// The answer to a search: which one depends on what was asked for.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub(crate) enum SearchReply {
+pub(crate) enum AnySearchResponse {
     /// To `intent`.
-    One(SearchAnswer),
+    One(SearchResponse),
     /// To `intents`.
-    Several(SearchAnswers),
+    Several(BatchSearchResponse),
     /// To `level: services`.
-    Services(ServiceAnswer),
+    Services(ServiceSearchResponse),
 }
 
 /// What was found for an intent, before histories and documents are looked at.
@@ -68,7 +68,7 @@ struct Ranking<'s> {
 
 /// A page of hits.
 struct Page {
-    hits: Vec<Hit>,
+    hits: Vec<SearchHit>,
     /// The capabilities of the hits.
     given: Vec<CapabilityId>,
     /// How many of those looked at may not be offered after all.
@@ -83,7 +83,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the request makes no sense, or the index is not ready.
-    pub(crate) async fn search(&self, request: &SearchRequest) -> Result<SearchReply, Error> {
+    pub(crate) async fn search(&self, request: &SearchRequest) -> Result<AnySearchResponse, Error> {
         let started = (self.clock)();
         let asked = Asked::of(request, &self.identity)?;
         if !self.index.is_ready()
@@ -98,19 +98,18 @@ impl Catalog {
         }
         let reply = match (request.level, request.intents.as_slice()) {
             (Some(SearchLevel::Services), _) => {
-                SearchReply::Services(self.find_services(&asked, started).await?)
+                AnySearchResponse::Services(self.find_services(&asked, started).await?)
             }
             (Some(SearchLevel::Capabilities) | None, []) => {
                 let answers = self.answer(request, &asked, started).await?;
-                SearchReply::One(answers.into_iter().next().ok_or_else(lost)?)
+                AnySearchResponse::One(answers.into_iter().next().ok_or_else(lost)?)
             }
             (Some(SearchLevel::Capabilities) | None, intents) => {
                 let answers = self.answer(request, &asked, started).await?;
-                let answers = intents
-                    .iter()
-                    .zip(answers)
-                    .map(|(intent, answer)| IntentAnswer { intent: intent.clone(), answer });
-                SearchReply::Several(SearchAnswers { answers: answers.collect() })
+                let answers = intents.iter().zip(answers).map(|(intent, answer)| {
+                    IntentSearchResponse { intent: intent.clone(), answer }
+                });
+                AnySearchResponse::Several(BatchSearchResponse { answers: answers.collect() })
             }
         };
         self.count(&reply);
@@ -124,7 +123,7 @@ impl Catalog {
         request: &SearchRequest,
         asked: &Asked<'_>,
         started: Timestamp,
-    ) -> Result<Vec<SearchAnswer>, Error> {
+    ) -> Result<Vec<SearchResponse>, Error> {
         let wanted = asked.given.len() + asked.page();
         let mut breadth = if wanted <= CANDIDATES { CANDIDATES } else { DEEPEST };
         loop {
@@ -148,7 +147,7 @@ impl Catalog {
                 let is_nothing = page.hits.is_empty() && asked.given.is_empty();
                 let total = found.fitting.len().saturating_sub(unranked + page.dropped);
                 let metadata = self.metadata(total, is_nothing, found, strategy, started).await?;
-                answers.push(SearchAnswer { capabilities: page.hits, next, metadata });
+                answers.push(SearchResponse { capabilities: page.hits, next, metadata });
             }
             if !is_short || breadth == DEEPEST {
                 return Ok(answers);
@@ -163,7 +162,7 @@ impl Catalog {
         &self,
         asked: &Asked<'_>,
         started: Timestamp,
-    ) -> Result<ServiceAnswer, Error> {
+    ) -> Result<ServiceSearchResponse, Error> {
         let found = self.find(asked, CANDIDATES).await?;
         let ranked = self.rank(&found, &asked.strategies, CANDIDATES, started).await?;
         let (found, ranking) = found.iter().zip(ranked).next().ok_or_else(lost)?;
@@ -172,7 +171,7 @@ impl Catalog {
             self.services_of(&ranked, &asked.filter, asked.limit).await?;
         let is_nothing = services.is_empty();
         let metadata = self.metadata(total_matches, is_nothing, found, strategy, started).await?;
-        Ok(ServiceAnswer { services, metadata })
+        Ok(ServiceSearchResponse { services, metadata })
     }
 
     fn milliseconds_since(&self, started: Timestamp) -> f64 {
@@ -332,7 +331,7 @@ impl Catalog {
     }
 
     /// What is nearest of all that does not fit, the nearest first; asked for when nothing does.
-    async fn nearest(&self, rest: &[Candidate]) -> Result<Vec<Nearest>, Error> {
+    async fn nearest(&self, rest: &[Candidate]) -> Result<Vec<NearMiss>, Error> {
         let mut rest = rest.to_vec();
         rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
         // A few more than are named, in case of damaged ones.
@@ -343,7 +342,7 @@ impl Catalog {
         let named = rest.iter().filter_map(|candidate| {
             let mut of_all = entries.iter().zip(&told);
             let (entry, told) = of_all.find(|(e, _)| e.capability == candidate.capability)?;
-            Some(Nearest {
+            Some(NearMiss {
                 name: entry.name.clone(),
                 version: entry.version.clone(),
                 similarity: candidate.similarity,
@@ -379,7 +378,7 @@ impl Catalog {
         Ok(SearchMetadata { total_matches, search_time_ms, strategy, message, nearest, degraded })
     }
 
-    fn count(&self, reply: &SearchReply) {
+    fn count(&self, reply: &AnySearchResponse) {
         let one = |metadata: &SearchMetadata| {
             let fits = metadata.message.is_none();
             let result = if fits { SearchResult::hits } else { SearchResult::nothing_fits };
@@ -387,18 +386,18 @@ impl Catalog {
             self.metrics.degraded_searches.inc_by(u64::from(metadata.degraded.is_some()));
         };
         match reply {
-            SearchReply::One(answer) => one(&answer.metadata),
-            SearchReply::Several(SearchAnswers { answers }) => {
+            AnySearchResponse::One(answer) => one(&answer.metadata),
+            AnySearchResponse::Several(BatchSearchResponse { answers }) => {
                 answers.iter().for_each(|answer| one(&answer.answer.metadata));
             }
-            SearchReply::Services(answer) => one(&answer.metadata),
+            AnySearchResponse::Services(answer) => one(&answer.metadata),
         }
     }
 }
 
-fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> Hit {
+fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> SearchHit {
     let Ranked { entry, similarity, merits, chosen } = ranked;
-    Hit {
+    SearchHit {
         id: entry.name.to_kebab(),
         score: chosen.score(),
         description: told.description.clone(),
@@ -416,7 +415,7 @@ fn to_hit(ranked: &Ranked, strategy: &Strategy, told: &Told) -> Hit {
     }
 }
 
-fn explain_nothing(nearest: &[Nearest]) -> String {
+fn explain_nothing(nearest: &[NearMiss]) -> String {
     let named: Vec<_> =
         nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.similarity)).collect();
     match named.is_empty() {

@@ -1,7 +1,9 @@
 //! The life of names and versions, over HTTP.
 
 use a2s::Caller;
-use a2s::api::{DeprecateRequest, LifeAnswer, OwnerChange, OwnerList, PROBLEM_JSON, Problem};
+use a2s::api::{
+    DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate, PROBLEM_JSON, Problem,
+};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -23,7 +25,7 @@ use crate::mirror::Mirror;
         ("version" = String, Path, description = "A version `1.2.0`"),
     ),
     responses(
-        (status = 200, description = "It is yanked", body = LifeAnswer),
+        (status = 200, description = "It is yanked", body = LifecycleResponse),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
         (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
         (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
@@ -34,7 +36,7 @@ pub(super) async fn yank_version(
     Holder(caller, _): Holder<Publish>,
     NameAndSelector(name, selector): NameAndSelector,
     headers: HeaderMap,
-) -> Result<Json<LifeAnswer>, Error> {
+) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
     Ok(Json(app.catalog.yank(&name, &selector, true, &caller, mirror.as_ref()).await?))
 }
@@ -48,7 +50,7 @@ pub(super) async fn yank_version(
         ("version" = String, Path, description = "A version `1.2.0`"),
     ),
     responses(
-        (status = 200, description = "It is not yanked", body = LifeAnswer),
+        (status = 200, description = "It is not yanked", body = LifecycleResponse),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
         (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
         (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
@@ -59,7 +61,7 @@ pub(super) async fn unyank_version(
     Holder(caller, _): Holder<Publish>,
     NameAndSelector(name, selector): NameAndSelector,
     headers: HeaderMap,
-) -> Result<Json<LifeAnswer>, Error> {
+) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
     Ok(Json(app.catalog.yank(&name, &selector, false, &caller, mirror.as_ref()).await?))
 }
@@ -76,7 +78,7 @@ pub(super) async fn unyank_version(
         ("version" = String, Path, description = "A version `1.2.0`"),
     ),
     responses(
-        (status = 200, description = "It is so", body = LifeAnswer),
+        (status = 200, description = "It is so", body = LifecycleResponse),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
         (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
         (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
@@ -89,7 +91,7 @@ pub(super) async fn deprecate_version(
     NameAndSelector(name, selector): NameAndSelector,
     headers: HeaderMap,
     JsonBody(request): JsonBody<DeprecateRequest>,
-) -> Result<Json<LifeAnswer>, Error> {
+) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
     let mirror = mirror.as_ref();
     Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller, mirror).await?))
@@ -129,7 +131,7 @@ pub(super) async fn list_owners(
 /// the owner's token.
 #[utoipa::path(
     post, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
-    security(("token" = [])), request_body = OwnerChange,
+    security(("token" = [])), request_body = OwnerUpdate,
     params(("name" = String, Path, description = "Name in PascalCase")),
     responses(
         (status = 200, description = "Its owners from now on", body = OwnerList),
@@ -144,7 +146,7 @@ pub(super) async fn change_owners(
     Holder(caller, _): Holder<Publish>,
     Name(name): Name,
     headers: HeaderMap,
-    JsonBody(change): JsonBody<OwnerChange>,
+    JsonBody(change): JsonBody<OwnerUpdate>,
 ) -> Result<Json<OwnerList>, Error> {
     if Mirror::read(&headers, &caller)?.is_some() {
         return Err(Error::MalformedParameter("a mirror changes no owners".to_owned()));

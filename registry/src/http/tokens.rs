@@ -1,7 +1,8 @@
 //! Tokens, over HTTP.
 
 use a2s::api::{
-    Introspection, IntrospectionRequest, NewToken, PROBLEM_JSON, Problem, TokenList, TokenRequest,
+    IntrospectionRequest, IntrospectionResponse, NewToken, PROBLEM_JSON, Problem, TokenList,
+    TokenRequest,
 };
 use axum::Json;
 use axum::extract::State;
@@ -82,7 +83,7 @@ pub(super) async fn revoke_token(
     post, path = "/v1/tokens/introspect", tag = "tokens", security(("token" = [])),
     request_body = IntrospectionRequest,
     responses(
-        (status = 200, description = "What it opens, if anything", body = Introspection),
+        (status = 200, description = "What it opens, if anything", body = IntrospectionResponse),
         (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
         (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
     ),
@@ -91,6 +92,6 @@ pub(super) async fn introspect_token(
     State(app): App,
     _: Holder<Service>,
     JsonBody(request): JsonBody<IntrospectionRequest>,
-) -> Result<Json<Introspection>, Error> {
+) -> Result<Json<IntrospectionResponse>, Error> {
     Ok(Json(app.tokens.introspect(&request.token).await?))
 }

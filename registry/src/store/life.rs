@@ -1,6 +1,6 @@
 //! What becomes of names and versions after they were published, and the record of it.
 
-use a2s::api::{Action, AuditEntry, Deprecation, OwnerChange};
+use a2s::api::{Action, AuditEntry, Deprecation, OwnerUpdate};
 use a2s::{Caller, CapabilityName, Digest, Scope, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -110,19 +110,19 @@ pub(crate) enum Owned {
 /// owners behind it, in order.
 pub(super) fn change_of_owners<'c>(
     before: &[Subject],
-    change: &'c OwnerChange,
+    change: &'c OwnerUpdate,
 ) -> (Action, &'c Subject, Vec<Subject>) {
     let mut after = before.to_vec();
     let (action, subject) = match change {
-        OwnerChange::Add(subject) => {
+        OwnerUpdate::Add(subject) => {
             after.push(subject.clone());
             (Action::AddOwner, subject)
         }
-        OwnerChange::Remove(subject) => {
+        OwnerUpdate::Remove(subject) => {
             after.retain(|owner| owner != subject);
             (Action::RemoveOwner, subject)
         }
-        OwnerChange::Transfer(subject) => {
+        OwnerUpdate::Transfer(subject) => {
             after = vec![subject.clone()];
             (Action::Transfer, subject)
         }
@@ -162,7 +162,7 @@ pub(crate) trait LifeStore: Send + Sync {
     async fn change_owners(
         &self,
         name: &CapabilityName,
-        change: &OwnerChange,
+        change: &OwnerUpdate,
         by: &Actor,
     ) -> Result<Owned, Error>;
 

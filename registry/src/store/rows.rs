@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{Action, AuditEntry, Blame, FailureClass, FailureCount, Service};
+use a2s::api::{Action, AuditEntry, FailureClass, FailureCount, FaultAttribution, Service};
 use a2s::{CapabilityName, Complexity, Domain, Format, Permission, Scope, Subject};
 use jiff::Timestamp;
 use semver::Version;
@@ -200,7 +200,7 @@ pub(super) fn to_failure(row: &impl Columns) -> Result<FailureCount, Error> {
     Ok(FailureCount {
         code: text("code")?,
         class: FailureClass::ALL.iter().copied().find(|c| class.as_deref() == Some(c.as_str())),
-        blame: Blame::ALL.iter().copied().find(|b| blame.as_deref() == Some(b.as_str())),
+        blame: FaultAttribution::ALL.iter().copied().find(|b| blame.as_deref() == Some(b.as_str())),
         count: row.count("count")?,
     })
 }

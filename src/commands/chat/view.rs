@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{
-    AgentAnswer, AgentEvent, AgentStatus, Consent, Decision, Event, EventKind, HookDecision,
-    PassedOver, Pin, PlanAnswer, PlannedStep, PlannedStepKind,
+    AgentEvent, AgentResponse, AgentStatus, CapabilityRef, Consent, Decision, Event, EventKind,
+    GuardianDecision, PlanResponse, PlannedStep, PlannedStepKind, SkippedCandidate,
 };
 
 use crate::commands::run::{approve, shown};
@@ -81,7 +81,7 @@ impl View {
             }
             AgentEvent::Found { decisions, .. } => self.hooks("what was found", decisions),
             AgentEvent::Proposed(proposal) => {
-                let Pin { name, .. } = &proposal.capability;
+                let CapabilityRef { name, .. } = &proposal.capability;
                 let mut lines =
                     vec![self.say(&format!("{GOOD}[PROPOSAL]{GOOD:#} {NAME}{name}{NAME:#}:"))];
                 let document = proposal.document.lines();
@@ -100,7 +100,7 @@ impl View {
                 lines
             }
             AgentEvent::Running { capability, run } => {
-                let Pin { name, .. } = capability;
+                let CapabilityRef { name, .. } = capability;
                 let text =
                     format!("{GOOD}[EXEC]{GOOD:#} Running {NAME}{name}{NAME:#} {DIM}{run}{DIM:#}");
                 vec![self.say(&text)]
@@ -124,7 +124,9 @@ impl View {
                 let names = names.join(", ");
                 vec![self.say(&format!("{WARN}[UNCONFIRMED]{WARN:#} {names} runs unasked: {why}"))]
             }
-            AgentEvent::PassedOver(PassedOver { capability, code, message, .. }) => {
+            AgentEvent::CandidateSkipped(SkippedCandidate {
+                capability, code, message, ..
+            }) => {
                 let code = code.as_ref().map_or_else(String::new, |code| format!("{code} "));
                 let text = format!(
                     "{WARN}[SKIP]{WARN:#} {NAME}{}{NAME:#}: {WARN}{code}{WARN:#}{}",
@@ -148,8 +150,8 @@ impl View {
         format!("{face} {BOLD}[AGENT]{BOLD:#} > {text}")
     }
 
-    fn chosen(&mut self, description: &str, plan: &PlanAnswer) -> Vec<String> {
-        let Pin { name, version, checksum } = &plan.capability;
+    fn chosen(&mut self, description: &str, plan: &PlanResponse) -> Vec<String> {
+        let CapabilityRef { name, version, checksum } = &plan.capability;
         let hosts: Vec<_> = plan.hosts.keys().map(|host| plain(host).into_owned()).collect();
         let mut lines = vec![self.say(&format!(
             "Found capability: {NAME}{name}{NAME:#} {version}, {}",
@@ -178,7 +180,7 @@ impl View {
     }
 
     /// What a guardian said, when it is more than a plain yes.
-    fn hooks(&mut self, what: &str, decisions: &[HookDecision]) -> Vec<String> {
+    fn hooks(&mut self, what: &str, decisions: &[GuardianDecision]) -> Vec<String> {
         let told = decisions.iter().filter(|decision| decision.decision != "allow");
         let told: Vec<_> = told
             .map(|decision| {
@@ -195,7 +197,7 @@ impl View {
             EventKind::Decided { step, decision, .. } => {
                 let Decision { guardian, decision: word, message, .. } = decision;
                 // A plain yes behind a step adds nothing to the one before it.
-                if word != "allow" || decision.phase == a2s::api::Phase::Request {
+                if word != "allow" || decision.phase == a2s::api::GuardianPhase::Request {
                     let why = if word == "allow" { String::new() } else { said_why(message) };
                     self.note(step, format!("{}{why}", verdict(guardian.as_deref(), word)));
                 }
@@ -274,7 +276,7 @@ impl View {
         lines
     }
 
-    fn answer(&mut self, answer: &AgentAnswer) -> Vec<String> {
+    fn answer(&mut self, answer: &AgentResponse) -> Vec<String> {
         let mut lines = self.hooks("my answer", &answer.decisions);
         let (tag, style) = match answer.status {
             AgentStatus::Done => ("[OUTPUT] ", GOOD),

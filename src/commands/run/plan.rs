@@ -1,7 +1,8 @@
 //! A plan as a person reads it.
 
 use a2s::api::{
-    Handler, PlanAnswer, PlannedCredential, PlannedLoop, PlannedStep, PlannedStepKind, Preview,
+    ErrorHandlerKind, PlanResponse, PlannedCredential, PlannedForEach, PlannedStep,
+    PlannedStepKind, StepPreview,
 };
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
 const MOST_ITEMS: usize = 10;
 
 /// Prints what a run would do.
-pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
+pub(crate) fn print_plan(plan: &PlanResponse, output: &mut Output) {
     let root = &plan.capability;
     output.line(format_args!(
         "{BOLD}plan{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{}{DIM:#}",
@@ -68,7 +69,7 @@ pub(crate) fn print_plan(plan: &PlanAnswer, output: &mut Output) {
 }
 
 /// Prints how to run exactly this, or why that cannot be done.
-fn print_token(plan: &PlanAnswer, output: &mut Output) {
+fn print_token(plan: &PlanResponse, output: &mut Output) {
     if let Some(digest) = &plan.digest {
         output.line(format_args!("  {DIM}digest of all this: {digest}{DIM:#}"));
     }
@@ -136,25 +137,27 @@ fn print_step(step: &PlannedStep, depth: usize, output: &mut Output) {
 }
 
 /// What the guardian says of a step before there is a run.
-fn print_preview(preview: &Preview, indent: &str, output: &mut Output) {
+fn print_preview(preview: &StepPreview, indent: &str, output: &mut Output) {
     match preview {
-        Preview::Decided { decisions } => {
+        StepPreview::Decided { decisions } => {
             for decision in decisions {
                 print_verdict(indent, "guardian would", decision, output);
             }
         }
-        Preview::Unknown { needs } => output.line(format_args!(
+        StepPreview::Unknown { needs } => output.line(format_args!(
             "{indent}  {DIM}guardian cannot be asked yet, not known: {}{DIM:#}",
             plain(&needs.join(", "))
         )),
-        Preview::NotAsked { reason } => output
+        StepPreview::NotAsked { reason } => output
             .line(format_args!("{indent}  {WARN}guardian not asked{WARN:#}: {}", plain(reason))),
-        Preview::Each { items } => {
-            let allows = |preview: &Preview| match preview {
-                Preview::Decided { decisions } => {
+        StepPreview::Each { items } => {
+            let allows = |preview: &StepPreview| match preview {
+                StepPreview::Decided { decisions } => {
                     decisions.iter().all(|decision| decision.decision == "allow")
                 }
-                Preview::Unknown { .. } | Preview::NotAsked { .. } | Preview::Each { .. } => false,
+                StepPreview::Unknown { .. }
+                | StepPreview::NotAsked { .. }
+                | StepPreview::Each { .. } => false,
             };
             let (allowed, others): (Vec<_>, Vec<_>) =
                 items.iter().partition(|item| allows(&item.preview));
@@ -183,7 +186,7 @@ fn notes_of(step: &PlannedStep) -> String {
         notes.push_str("  ");
         notes.push_str(&text);
     };
-    if let Some(PlannedLoop { items, name, max_items, max_concurrency }) = &step.for_each {
+    if let Some(PlannedForEach { items, name, max_items, max_concurrency }) = &step.for_each {
         let beside = if *max_concurrency > 1 {
             format!(", {max_concurrency} at a time")
         } else {
@@ -200,7 +203,7 @@ fn notes_of(step: &PlannedStep) -> String {
     if let Some(timeout) = step.timeout_ms {
         note(format!("within {timeout} ms"));
     }
-    if step.on_error == Some(Handler::Continue) {
+    if step.on_error == Some(ErrorHandlerKind::Continue) {
         note("may fail".to_owned());
     }
     notes

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Handler, Iterations, Phase, Resolution, RunError,
-    WaitReason, around, loop_of,
+    Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianPhase, IterationSummary,
+    RunError, StepResolution, WaitReason, around, loop_of,
 };
 use console::truncate_str;
 use jiff::Timestamp;
@@ -42,11 +42,11 @@ struct Step {
     attempts: u32,
     /// What guardians said before and after, where it is more than yes; whether it is a plain yes.
     decisions: Vec<(String, bool)>,
-    iterations: Option<Iterations>,
+    iterations: Option<IterationSummary>,
     /// What it does just now.
     doing: Option<String>,
     warnings: Vec<String>,
-    handled: Option<Handler>,
+    handled: Option<ErrorHandlerKind>,
     /// Paths, in the order of beginning.
     below: Vec<String>,
 }
@@ -138,11 +138,11 @@ impl Tree {
                 self.end(step, State::Failed(failure(error)), Some(*duration_ms));
             }
             EventKind::StepResolved { step, decision, .. } => match decision {
-                Resolution::Repeat => self.change(step, |step| step.state = State::Running),
-                Resolution::Skip => {
+                StepResolution::Repeat => self.change(step, |step| step.state = State::Running),
+                StepResolution::Skip => {
                     self.end(step, State::Skipped("as a person decided".to_owned()), None);
                 }
-                Resolution::Set => self.end(step, State::Done, None),
+                StepResolution::Set => self.end(step, State::Done, None),
             },
             EventKind::ErrorHandled { step, by } => {
                 self.change(step, |step| step.handled = Some(*by));
@@ -288,7 +288,7 @@ impl Step {
             return format!("{mark} {DIM}{name}{DIM:#}  {}", parts.concat());
         }
         dim(self.kind.clone());
-        if let Some(Iterations { total, succeeded, failed }) = self.iterations {
+        if let Some(IterationSummary { total, succeeded, failed }) = self.iterations {
             dim(format!("{}/{total}", succeeded + failed));
             if failed > 0 {
                 parts.push(format!("{BAD}{failed} failed{BAD:#}"));
@@ -323,8 +323,8 @@ impl Step {
             _ => {}
         }
         match self.handled {
-            Some(Handler::Continue) => parts.push(format!("{WARN}ignored{WARN:#}")),
-            Some(Handler::Catch) => parts.push(format!("{WARN}caught{WARN:#}")),
+            Some(ErrorHandlerKind::Continue) => parts.push(format!("{WARN}ignored{WARN:#}")),
+            Some(ErrorHandlerKind::Catch) => parts.push(format!("{WARN}caught{WARN:#}")),
             None => {}
         }
         format!("{mark} {BOLD}{name}{BOLD:#}  {}", parts.join("  ")).trim_end().to_owned()
@@ -362,17 +362,17 @@ fn words(decision: &Decision, several: bool) -> Option<(String, bool)> {
     let name = name.map_or_else(String::new, |name| format!(" by {name}"));
     let words = format!("{}{name}{source}", decision.decision);
     match decision.phase {
-        Phase::Request => Some((words, plain_yes)),
-        Phase::Result | Phase::McpOutbound | Phase::McpInbound
+        GuardianPhase::Request => Some((words, plain_yes)),
+        GuardianPhase::Result | GuardianPhase::McpOutbound | GuardianPhase::McpInbound
             if plain_yes || decision.source == DecisionSource::Unguarded =>
         {
             None
         }
         // Before the first step.
-        Phase::Trigger | Phase::Memory => None,
-        Phase::Result => Some((format!("result {words}"), false)),
-        Phase::McpOutbound => Some((format!("MCP message {words}"), false)),
-        Phase::McpInbound => Some((format!("MCP answer {words}"), false)),
+        GuardianPhase::Trigger | GuardianPhase::Memory => None,
+        GuardianPhase::Result => Some((format!("result {words}"), false)),
+        GuardianPhase::McpOutbound => Some((format!("MCP message {words}"), false)),
+        GuardianPhase::McpInbound => Some((format!("MCP answer {words}"), false)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! A run as a person watches it: one line for each thing that happens.
 
 use a2s::api::{
-    Decision, DecisionSource, Event, EventKind, Handler, Phase, RequestPurpose, Resolution, Run,
-    RunError, RunStarted, RunStatus, TriggerEvent, WaitReason, Warning,
+    Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, GuardianPhase, RequestPurpose,
+    Run, RunError, RunStarted, RunStatus, StepResolution, TriggerEvent, WaitReason, Warning,
 };
 use serde_json::Value;
 
@@ -62,9 +62,9 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
         EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
         EventKind::StepResolved { step, decision, .. } => {
             let decided = match decision {
-                Resolution::Repeat => "is sent again",
-                Resolution::Skip => "counts as finished, without outputs",
-                Resolution::Set => "counts as finished, with the outputs that were given",
+                StepResolution::Repeat => "is sent again",
+                StepResolution::Skip => "counts as finished, without outputs",
+                StepResolution::Set => "counts as finished, with the outputs that were given",
             };
             output.line(format_args!(
                 "  {}{BOLD}{step}{BOLD:#} {WARN}{decided}{WARN:#}",
@@ -183,8 +183,8 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
         }
         EventKind::ErrorHandled { step, by } => {
             let goes_on = match by {
-                Handler::Continue => "goes on without it",
-                Handler::Catch => "caught, goes on",
+                ErrorHandlerKind::Continue => "goes on without it",
+                ErrorHandlerKind::Catch => "caught, goes on",
             };
             output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
         }
@@ -245,12 +245,12 @@ fn print_error(error: &RunError, output: &mut Output) {
 
 fn print_decision(step: &str, decision: &Decision, output: &mut Output) {
     let when = match decision.phase {
-        Phase::Request => "before",
-        Phase::Result => "after ",
-        Phase::Trigger => "event ",
-        Phase::Memory => "memory",
-        Phase::McpOutbound => "MCP out",
-        Phase::McpInbound => "MCP in ",
+        GuardianPhase::Request => "before",
+        GuardianPhase::Result => "after ",
+        GuardianPhase::Trigger => "event ",
+        GuardianPhase::Memory => "memory",
+        GuardianPhase::McpOutbound => "MCP out",
+        GuardianPhase::McpInbound => "MCP in ",
     };
     print_verdict(&format!("  {}", indent(step)), &format!("guardian {when}"), decision, output);
 }

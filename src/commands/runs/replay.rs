@@ -1,6 +1,6 @@
 //! `a2s runs replay`: where a run departs from what was recorded, when it is walked again.
 
-use a2s::api::{Difference, Drift, Replay, ReplayRequest, ReplayTarget};
+use a2s::api::{ReplayRequest, ReplayResponse, ReplayTarget, StepDiff, ValueDiff};
 use serde_json::Value;
 
 use crate::client::Client;
@@ -22,7 +22,7 @@ pub(super) async fn replay_run(
         digest: None,
     });
     let request = ReplayRequest { against };
-    let replay: Replay = client.post(&["v1", "executions", id, "replay"], &request).await?;
+    let replay: ReplayResponse = client.post(&["v1", "executions", id, "replay"], &request).await?;
     if output.is_json() {
         output.json_line(&replay);
     } else {
@@ -31,8 +31,8 @@ pub(super) async fn replay_run(
     if replay.same { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
 }
 
-fn print(replay: &Replay, output: &mut Output) {
-    let Replay { run, recorded, against, same, compared, steps, result, more } = replay;
+fn print(replay: &ReplayResponse, output: &mut Output) {
+    let ReplayResponse { run, recorded, against, same, compared, steps, result, more } = replay;
     let other = if against == recorded {
         String::new()
     } else {
@@ -44,9 +44,9 @@ fn print(replay: &Replay, output: &mut Output) {
     ));
     for step in steps {
         let drift = match step.drift {
-            Drift::Changed => String::new(),
-            Drift::New => format!(" {WARN}runs now, and did not then{WARN:#}"),
-            Drift::Gone => format!(" {WARN}ran then, and does not now{WARN:#}"),
+            StepDiff::Changed => String::new(),
+            StepDiff::New => format!(" {WARN}runs now, and did not then{WARN:#}"),
+            StepDiff::Gone => format!(" {WARN}ran then, and does not now{WARN:#}"),
         };
         output.line(format_args!("  {BOLD}{}{BOLD:#}{drift}", step.step));
         step.differences.iter().for_each(|difference| print_difference(difference, output));
@@ -69,9 +69,9 @@ fn print(replay: &Replay, output: &mut Output) {
     }
 }
 
-fn print_difference(difference: &Difference, output: &mut Output) {
+fn print_difference(difference: &ValueDiff, output: &mut Output) {
     let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), shown);
-    let Difference { at, was, is } = difference;
+    let ValueDiff { at, was, is } = difference;
     output.line(format_args!(
         "    {at} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
         value(was),

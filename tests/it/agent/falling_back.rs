@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use a2s::api::{AgentAnswer, AgentEvent, AgentRequest, AgentStatus, Consent};
+use a2s::api::{AgentEvent, AgentRequest, AgentResponse, AgentStatus, Consent};
 use a2s::{Domain, Secret};
 use a2s_cli::standin::Service;
 use agent::{Agent, Client, Executor, NoState, Outside, Registry, Source};
@@ -143,11 +143,11 @@ fn outside() -> Outside {
 }
 
 /// Takes a turn with an agent of the library, which asks the forger.
-fn take_turn(world: &World, message: &str) -> (AgentAnswer, Vec<AgentEvent>) {
+fn take_turn(world: &World, message: &str) -> (AgentResponse, Vec<AgentEvent>) {
     take(world, AgentRequest { message: message.to_owned(), ..AgentRequest::default() })
 }
 
-fn take(world: &World, request: AgentRequest) -> (AgentAnswer, Vec<AgentEvent>) {
+fn take(world: &World, request: AgentRequest) -> (AgentResponse, Vec<AgentEvent>) {
     RUNTIME.block_on(async {
         let url: Url = world.url().parse().unwrap();
         let http = crate::http::client();
@@ -207,7 +207,7 @@ fn what_is_forged_denied_or_fails_makes_room_for_the_next() {
     assert!(answer.message.contains("Knock knock."), "{answer:?}");
     // Whoever follows sees the same while it happens.
     let told = events.iter().filter_map(|event| match event {
-        AgentEvent::PassedOver(passed) => Some(passed.capability.name.as_str()),
+        AgentEvent::CandidateSkipped(passed) => Some(passed.capability.name.as_str()),
         AgentEvent::Answer(_) => Some("the answer"),
         _ => None,
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{AgentAnswer, AgentRequest};
+use a2s::api::{AgentRequest, AgentResponse};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -168,7 +168,7 @@ impl Desk {
         entry.attach(work.abort_handle());
     }
 
-    fn end_turn(&self, entry: &Entry, answer: &AgentAnswer, ending: Ending) {
+    fn end_turn(&self, entry: &Entry, answer: &AgentResponse, ending: Ending) {
         entry.note("a2s", json!({ "status": answer.status, "turn": answer.turn }));
         entry.await_run(WaitingTurn::of(answer));
         self.put_ending(entry, ending);

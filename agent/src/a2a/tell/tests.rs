@@ -8,7 +8,7 @@ fn run(output: &Value) -> Value {
     json!({"id": uuid::Uuid::nil(), "capability": pin(), "status": "succeeded", "output": output})
 }
 
-fn answer(status: &str, runs: &[Value]) -> AgentAnswer {
+fn answer(status: &str, runs: &[Value]) -> AgentResponse {
     let turn = uuid::Uuid::nil();
     let answer =
         json!({"session": "s", "turn": turn, "status": status, "message": "Words.", "runs": runs});

@@ -30,7 +30,7 @@ fn the_skill_with_the_most_words_in_common_is_chosen_and_none_without_any() {
 
 #[test]
 fn what_another_agent_gives_is_bounded() {
-    let mut delegated = Delegated {
+    let mut delegated = DelegationResult {
         agent: "A".to_owned(),
         url: String::new(),
         skill: String::new(),

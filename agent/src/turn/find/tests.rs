@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn hit(name: &str, similarity: f64) -> Hit {
+fn hit(name: &str, similarity: f64) -> SearchHit {
     serde_json::from_value(json!({
         "id": name, "score": similarity, "description": "", "usage_count": 0, "success_rate": null,
         "complexity": "low", "required_permissions": [], "name": name, "version": "1.0.0",
@@ -65,7 +65,7 @@ fn what_is_far_behind_the_best_is_not_tried() {
 
 #[test]
 fn hits_of_several_registries_are_merged_by_rank_and_each_is_there_once() {
-    let answer = |names: &[(&str, f64)]| -> SearchAnswers {
+    let answer = |names: &[(&str, f64)]| -> BatchSearchResponse {
         let hits: Vec<_> = names.iter().map(|(name, similarity)| hit(name, *similarity)).collect();
         let metadata = json!({"total_matches": 0, "search_time_ms": 1.0, "nearest": [
             {"name": "Near", "version": "1.0.0", "similarity": 0.2, "description": ""},

@@ -1,4 +1,4 @@
-use a2s::api::{Handler, WaitReason};
+use a2s::api::{ErrorHandlerKind, WaitReason};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
         }),
         (step(), any::<bool>()).prop_map(|(step, value)| EventKind::BranchTaken { step, value }),
         (step(), 0..9_usize).prop_map(|(step, items)| EventKind::ItemsTaken { step, items }),
-        (step(), prop::sample::select(&[Handler::Continue, Handler::Catch][..]))
+        (step(), prop::sample::select(&[ErrorHandlerKind::Continue, ErrorHandlerKind::Catch][..]))
             .prop_map(|(step, by)| EventKind::ErrorHandled { step, by }),
         (step(), 1..4_u32, any::<bool>()).prop_map(|(step, attempt, repeat_safe)| sending(
             &step,
@@ -71,7 +71,9 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
         step().prop_map(|step| finished(&step)),
         (
             step(),
-            prop::sample::select(&[Resolution::Repeat, Resolution::Skip, Resolution::Set][..])
+            prop::sample::select(
+                &[StepResolution::Repeat, StepResolution::Skip, StepResolution::Set][..]
+            )
         )
             .prop_map(|(step, decision)| EventKind::StepResolved {
                 step,
@@ -97,7 +99,7 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
 
 /// The beginning of a run of `Dogs` in a session: without inputs, and nobody guards it.
 pub(crate) fn started(session: &str) -> EventKind {
-    let capability = Pin {
+    let capability = CapabilityRef {
         name: a2s::CapabilityName::new("Dogs").unwrap(),
         version: "1.0.0".parse().unwrap(),
         checksum: a2s::Digest::of_bytes(b"doc"),

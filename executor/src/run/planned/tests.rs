@@ -1,8 +1,8 @@
 use super::*;
 
-fn pin(name: &str, version: &str) -> Pin {
+fn pin(name: &str, version: &str) -> CapabilityRef {
     let checksum = Digest::of_bytes(format!("{name} {version}").as_bytes());
-    Pin { name: name.parse().unwrap(), version: version.parse().unwrap(), checksum }
+    CapabilityRef { name: name.parse().unwrap(), version: version.parse().unwrap(), checksum }
 }
 
 fn basis() -> Basis {
@@ -34,9 +34,9 @@ fn basis() -> Basis {
     }
 }
 
-fn guarding(name: &str, fail: &str) -> Guarding {
+fn guarding(name: &str, fail: &str) -> GuardianInfo {
     let (guardian, fail) = (name.to_owned(), fail.to_owned());
-    Guarding { guardian, address: None, fail, fail_hooks: BTreeMap::new() }
+    GuardianInfo { guardian, address: None, fail, fail_hooks: BTreeMap::new() }
 }
 
 /// What is told of a change: all of it, and in a digest of its own.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{Difference, Drift, Event, EventKind, Pin, Replay, ReplayedStep, RunStatus};
+use a2s::api::{
+    CapabilityRef, Event, EventKind, ReplayResponse, ReplayedStep, RunStatus, StepDiff, ValueDiff,
+};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -85,12 +87,12 @@ impl Side {
 /// the replay does not take.
 pub(super) fn compare(
     run: Uuid,
-    recorded: Pin,
-    against: Pin,
+    recorded: CapabilityRef,
+    against: CapabilityRef,
     then: &Side,
     now: &Side,
     refused: &Map<String, Value>,
-) -> Replay {
+) -> ReplayResponse {
     let known: BTreeSet<&String> = then.order.iter().collect();
     let new = now.order.iter().filter(|step| !known.contains(step));
     let all: Vec<&String> = then.order.iter().chain(new).collect();
@@ -107,12 +109,12 @@ pub(super) fn compare(
         compare_questions(then.questions.get(step), now.questions.get(step), &mut found);
         compare_ends(&was, &is, &mut found);
         let drift = match (&was, &is) {
-            (Ended::NotRun, _) => Drift::New,
-            (_, Ended::NotRun) => Drift::Gone,
-            _ => Drift::Changed,
+            (Ended::NotRun, _) => StepDiff::New,
+            (_, Ended::NotRun) => StepDiff::Gone,
+            _ => StepDiff::Changed,
         };
         let differences = found.take();
-        if drift != Drift::Changed || !differences.is_empty() || found.more > before {
+        if drift != StepDiff::Changed || !differences.is_empty() || found.more > before {
             steps.push(ReplayedStep { step: step.clone(), drift, differences });
         }
     }
@@ -131,7 +133,7 @@ pub(super) fn compare(
     let result = found.take();
     let more = found.more;
     let same = more == 0 && steps.is_empty() && result.is_empty();
-    Replay { run, recorded, against, same, compared, steps, result, more }
+    ReplayResponse { run, recorded, against, same, compared, steps, result, more }
 }
 
 fn compare_questions(was: Option<&Asked>, is: Option<&Asked>, found: &mut Found) {
@@ -191,7 +193,7 @@ fn compare_values(at: &str, was: Option<&Value>, is: Option<&Value>, found: &mut
 
 /// Differences as they are found.
 struct Found {
-    list: Vec<Difference>,
+    list: Vec<ValueDiff>,
     /// How many may still be told.
     left: usize,
     /// How many were not.
@@ -204,13 +206,13 @@ impl Found {
             None => self.more += 1,
             Some(left) => {
                 self.left = left;
-                self.list.push(Difference { at, was: was.cloned(), is: is.cloned() });
+                self.list.push(ValueDiff { at, was: was.cloned(), is: is.cloned() });
             }
         }
     }
 
     /// Those that were found since this was last called.
-    fn take(&mut self) -> Vec<Difference> {
+    fn take(&mut self) -> Vec<ValueDiff> {
         std::mem::take(&mut self.list)
     }
 }

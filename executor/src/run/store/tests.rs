@@ -3,7 +3,7 @@ mod queue;
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
-use a2s::api::{EventKind, Resolution, RunError};
+use a2s::api::{EventKind, RunError, StepResolution};
 use tempfile::TempDir;
 
 use super::*;
@@ -176,7 +176,12 @@ fn sending() -> EventKind {
 
 fn resolved() -> EventKind {
     let outputs = serde_json::Map::new();
-    EventKind::StepResolved { step: "a".to_owned(), decision: Resolution::Skip, outputs, by: None }
+    EventKind::StepResolved {
+        step: "a".to_owned(),
+        decision: StepResolution::Skip,
+        outputs,
+        by: None,
+    }
 }
 
 fn step_finished() -> EventKind {

@@ -2,7 +2,7 @@
 //! Trace and Security Control. What OCSF has no place for stands under `unmapped.aos`, in the words
 //! of AOS.
 
-use a2s::api::Pin;
+use a2s::api::CapabilityRef;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -403,7 +403,7 @@ pub(super) struct Aos {
     pub(super) execution_id: Option<Uuid>,
     /// The capability that the run was started for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) root: Option<Pin>,
+    pub(super) root: Option<CapabilityRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

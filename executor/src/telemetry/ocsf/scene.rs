@@ -1,7 +1,7 @@
 //! The making of security events: what is the same for all events of a run, and what is particular.
 
 use a2s::Principal;
-use a2s::api::{Decision, DecisionSource, Phase, Pin};
+use a2s::api::{CapabilityRef, Decision, DecisionSource, GuardianPhase};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ pub(super) struct Scene<'e> {
     pub(super) principal: Option<&'e Principal>,
     pub(super) run: Uuid,
     pub(super) session: &'e str,
-    pub(super) root: Option<&'e Pin>,
+    pub(super) root: Option<&'e CapabilityRef>,
     pub(super) trace: RunTrace,
     pub(super) product: &'e Product,
 }
@@ -30,7 +30,7 @@ pub(super) struct Scene<'e> {
 pub(super) struct About<'e> {
     pub(super) operation: String,
     /// The capability that it belongs to.
-    pub(super) document: Option<&'e Pin>,
+    pub(super) document: Option<&'e CapabilityRef>,
     pub(super) step: &'e str,
     pub(super) tool: Option<String>,
     pub(super) execution_id: Option<Uuid>,
@@ -137,11 +137,11 @@ impl Scene<'_> {
             _ => "gave no usable answer, which lets pass",
         };
         let what = match decision.phase {
-            Phase::Request => "the request of",
-            Phase::Result => "the result of",
-            Phase::McpOutbound => "the MCP message of",
-            Phase::McpInbound => "the MCP answer of",
-            Phase::Trigger | Phase::Memory => "",
+            GuardianPhase::Request => "the request of",
+            GuardianPhase::Result => "the result of",
+            GuardianPhase::McpOutbound => "the MCP message of",
+            GuardianPhase::McpInbound => "the MCP answer of",
+            GuardianPhase::Trigger | GuardianPhase::Memory => "",
         };
         let title = format!("The guardian {did} {what} {}", about.operation).replace("  ", " ");
         let guardian = short(decision.guardian.as_deref().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! Calls of tools as any step: planned, guarded, resumed, replayed, and told without secrets.
 
-use a2s::api::{Replay, RunStatus};
+use a2s::api::{ReplayResponse, RunStatus};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -241,7 +241,7 @@ async fn a_call_is_planned_asked_about_and_replayed() {
     let before = (world.service.asked().len(), world.guardian.asked().len());
     let path = format!("/v1/executions/{}/replay", run.id);
     let replay = call(&app, Method::POST, &path, &[], json!({})).await;
-    let replay: Replay = serde_json::from_value(replay.body).unwrap();
+    let replay: ReplayResponse = serde_json::from_value(replay.body).unwrap();
     assert!(replay.same, "{:?}", replay.steps);
     assert_eq!((world.service.asked().len(), world.guardian.asked().len()), before);
 }

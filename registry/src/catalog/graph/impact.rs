@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{Broken, Impact, Moved};
+use a2s::api::{BrokenDependent, ChangedDependency, Impact};
 use a2s::{Dependency, Diagnostic, Listing, Shelf};
 
 use super::{Known, MOST_DOCUMENTS};
@@ -50,12 +50,12 @@ impl Catalog {
             let (before, after) =
                 (today.closure(known.dependencies()), then.closure(known.dependencies()));
             if !because.is_empty() {
-                impact.breaks.push(Broken { id: known.id(), because });
+                impact.breaks.push(BrokenDependent { id: known.id(), because });
             } else if after.iter().any(|pin| pin.checksum == checksum) {
                 impact.keeps.push(known.id());
             } else {
                 let instead = after.into_iter().filter(|pin| !before.contains(pin)).collect();
-                impact.moves.push(Moved { id: known.id(), instead });
+                impact.moves.push(ChangedDependency { id: known.id(), instead });
             }
         }
         impact.breaks.sort_by(|a, b| a.id.cmp(&b.id));

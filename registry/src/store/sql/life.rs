@@ -1,7 +1,7 @@
 //! The life of names and versions, in SQL that every engine reads alike: see [`super`], which is the
 //! engine that this is compiled for.
 
-use a2s::api::{Action, AuditEntry, OwnerChange};
+use a2s::api::{Action, AuditEntry, OwnerUpdate};
 use a2s::{CapabilityName, Subject};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -78,7 +78,7 @@ impl LifeStore for Engine {
     async fn change_owners(
         &self,
         name: &CapabilityName,
-        change: &OwnerChange,
+        change: &OwnerUpdate,
         by: &Actor,
     ) -> Result<Owned, Error> {
         let mut transaction = self.begin().await?;

@@ -1,7 +1,7 @@
 //! Counting how runs end.
 
 use a2s::Digest;
-use a2s::api::{Blame, FailureClass};
+use a2s::api::{FailureClass, FaultAttribution};
 use jiff::Timestamp;
 use sqlx::{Row as _, Sqlite as Backend, Transaction};
 
@@ -154,7 +154,7 @@ async fn count_failure(
     .bind(version)
     .bind(outcome.code.as_deref().unwrap_or_default())
     .bind(outcome.class.map_or("", FailureClass::as_str))
-    .bind(outcome.blame.map_or("", Blame::as_str))
+    .bind(outcome.blame.map_or("", FaultAttribution::as_str))
     .execute(&mut **transaction)
     .await?;
     Ok(())
