@@ -22,9 +22,9 @@ mod tokens;
 mod trust;
 
 pub use agent::{
-    AgentAction, AgentAnswer, AgentApproval, AgentEvent, AgentLink, AgentProposal, AgentQuestion,
-    AgentRequest, AgentRun, AgentStatus, Candidate, Consent, Delegated, HookDecision, PassedOver,
-    Pending,
+    AgentAction, AgentAnswer, AgentApproval, AgentDelegation, AgentEvent, AgentLink, AgentProposal,
+    AgentQuestion, AgentRequest, AgentRun, AgentStatus, Candidate, Consent, Delegated,
+    HookDecision, PassedOver, Pending,
 };
 pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
 pub use graph::{

@@ -1,7 +1,9 @@
 //! What is answered where no language model writes it. Pure.
 
 use a2s::Field;
-use a2s::api::{AgentAction, AgentApproval, AgentQuestion, AgentRun, Nearest, PassedOver, Pin};
+use a2s::api::{
+    AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, Nearest, PassedOver, Pin,
+};
 use a2s::one_line;
 use serde_json::Value;
 
@@ -90,7 +92,7 @@ fn count(items: usize) -> String {
 
 /// What the agent asks for.
 pub(super) fn question(question: &AgentQuestion) -> String {
-    let name = &question.pending.capability.name;
+    let name = question.pending.capability.as_ref().map_or("It", |pin| pin.name.as_str());
     match question.fields.as_slice() {
         [field] => {
             format!(
@@ -157,6 +159,19 @@ pub(super) fn actions(actions: &[AgentAction]) -> String {
     lines.extend(rest(actions.len(), MAX_ITEMS));
     lines.push("Shall I do it? [y/N]".to_owned());
     lines.join("\n")
+}
+
+/// Asks for a yes to a request to another agent: what will be sent, and where.
+pub(super) fn delegation(delegation: &AgentDelegation) -> String {
+    let AgentDelegation { agent, url, skill, message } = delegation;
+    let line = |text: &str| one_line(text, MAX_TEXT);
+    let (agent, url, skill) = (line(agent), line(url), line(skill));
+    format!(
+        "Nothing that is published fits this. Another agent says that it can: {agent} at {url}, \
+         with its skill {skill}. It may change something.\n  would be sent: {}\n\
+         Shall I ask it? [y/N]",
+        line(message)
+    )
 }
 
 /// What is proposed in the place of several capabilities.

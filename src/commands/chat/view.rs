@@ -115,14 +115,18 @@ impl View {
                 );
                 vec![self.say(&text)]
             }
-            AgentEvent::Unconfirmed { consent, capabilities } => {
+            AgentEvent::Unconfirmed { consent, capabilities, delegation } => {
                 let why = match consent {
                     Consent::Given => "consent was given in advance (--yes)",
                     Consent::Off => "the configuration asks for no consent",
                 };
                 let names: Vec<_> = capabilities.iter().map(|pin| pin.name.to_string()).collect();
-                let names = names.join(", ");
-                vec![self.say(&format!("{WARN}[UNCONFIRMED]{WARN:#} {names} runs unasked: {why}"))]
+                let what = match delegation {
+                    Some(delegation) => format!("{} is asked", plain(&delegation.agent)),
+                    None => format!("{} runs", names.join(", ")),
+                };
+                let text = format!("{WARN}[UNCONFIRMED]{WARN:#} {what} without your yes: {why}");
+                vec![self.say(&text)]
             }
             AgentEvent::PassedOver(PassedOver { capability, code, message, .. }) => {
                 let code = code.as_ref().map_or_else(String::new, |code| format!("{code} "));
