@@ -11,6 +11,7 @@ mod identity;
 mod keyring;
 mod linger;
 mod logs;
+mod metrics;
 mod qdrant;
 mod readiness;
 mod settings;

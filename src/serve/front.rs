@@ -17,13 +17,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use url::Url;
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::linger::read_rest;
+use super::metrics::{self, HttpMetrics};
 use crate::errors;
 use crate::failure::{BAD_HOST, NO_ROUTE};
 
@@ -76,13 +76,14 @@ impl Access {
 /// Puts metrics, description, error pages and the check of callers in front of `services`.
 pub(super) fn front(
     services: Router,
-    metrics: Registry,
+    mut registry: Registry,
     description: OpenApi,
     access: Access,
 ) -> Router {
-    let metrics = Arc::new(metrics);
+    let counted = HttpMetrics::register(&mut registry);
+    let registry = Arc::new(registry);
     let own = Router::new()
-        .route("/metrics", get(show_metrics).with_state(metrics))
+        .route("/metrics", get(metrics::show).with_state(registry))
         .route("/errors", get(async || errors::list_page()))
         .route("/errors/{code}", get(show_error))
         .route("/", get(async || Redirect::temporary("/docs/")))
@@ -92,6 +93,7 @@ pub(super) fn front(
         .fallback(no_route)
         .layer(from_fn_with_state(Arc::new(access), check_caller))
         .layer(from_fn(protect_browser))
+        .layer(from_fn_with_state(counted, metrics::count))
 }
 
 /// The policy of pages and of everything else that a browser may show: nothing is loaded.
@@ -179,15 +181,6 @@ pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Res
 
 async fn no_route(uri: Uri) -> Response {
     problem(StatusCode::NOT_FOUND, &NO_ROUTE, &format!("there is no `{}`", uri.path()))
-}
-
-async fn show_metrics(State(metrics): State<Arc<Registry>>) -> Response {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let mut text = String::new();
-    match encode(&mut text, &metrics) {
-        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
 }
 
 async fn show_error(Path(code): Path<String>) -> Response {
