@@ -73,12 +73,14 @@ impl Access {
     }
 }
 
-/// Puts metrics, description, error pages and the check of callers in front of `services`.
+/// Puts metrics, description, error pages and the check of callers in front of `services`, which are
+/// `name`: "an executor".
 pub(super) fn front(
     services: Router,
     mut registry: Registry,
     description: OpenApi,
     access: Access,
+    name: &'static str,
 ) -> Router {
     let counted = HttpMetrics::register(&mut registry);
     let registry = Arc::new(registry);
@@ -90,7 +92,7 @@ pub(super) fn front(
         .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
     services
         .merge(own)
-        .fallback(no_route)
+        .fallback(async move |uri: Uri| no_route(&uri, name))
         .layer(from_fn_with_state(Arc::new(access), check_caller))
         .layer(from_fn(protect_browser))
         .layer(from_fn_with_state(counted, metrics::count))
@@ -179,8 +181,9 @@ pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Res
     (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, axum::Json(problem)).into_response()
 }
 
-async fn no_route(uri: Uri) -> Response {
-    problem(StatusCode::NOT_FOUND, &NO_ROUTE, &format!("there is no `{}`", uri.path()))
+fn no_route(uri: &Uri, name: &str) -> Response {
+    let detail = format!("there is no `{}` here: this is {name}", uri.path());
+    problem(StatusCode::NOT_FOUND, &NO_ROUTE, &detail)
 }
 
 async fn show_error(Path(code): Path<String>) -> Response {
@@ -280,7 +283,7 @@ mod tests {
             let door = Door::new(Some(Secret::new("owner"))).with(counter.clone());
             let access = Access::new(listen.parse().unwrap(), &[], door);
             let description = OpenApi::default();
-            let app = front(services.clone(), Registry::default(), description, access);
+            let app = front(services.clone(), Registry::default(), description, access, "a test");
             let mut statuses = Vec::new();
             for (method, path) in [
                 ("GET", "/v1/executions"),
@@ -316,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_browser_is_told_what_it_may_do_with_every_response() {
         let access = access("127.0.0.1:1", &[]);
-        let app = front(Router::new(), Registry::default(), OpenApi::default(), access);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
         for (path, host, status, policy) in [
             ("/docs/", "localhost", 200, DOCS_POLICY),
             ("/docs/swagger-ui-bundle.js", "localhost", 200, DOCS_POLICY),
@@ -342,7 +345,7 @@ mod tests {
     #[tokio::test]
     async fn the_page_of_the_description_needs_no_more_than_its_policy_allows() {
         let access = access("127.0.0.1:1", &[]);
-        let app = front(Router::new(), Registry::default(), OpenApi::default(), access);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
         let request = Request::builder().uri("/docs/").header(HOST, "localhost");
         let response = app.oneshot(request.body(axum::body::Body::empty()).unwrap()).await;
         let page = axum::body::to_bytes(response.unwrap().into_body(), 1 << 20).await.unwrap();

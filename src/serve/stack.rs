@@ -192,6 +192,17 @@ impl Parts {
         self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
     }
 
+    /// The services of the process, as a sentence names them.
+    fn name(&self) -> &'static str {
+        match (&self.registry, &self.executor, &self.guardian) {
+            (Some(_), Some(_), _) => "a process with all services",
+            (Some(_), None, _) => "a registry",
+            (None, Some(_), _) => "an executor",
+            (None, None, Some(_)) => "a guardian",
+            (None, None, None) => "an agent",
+        }
+    }
+
     /// Whether there is an owner, whose token opens everything. An agent on its own has none: its
     /// callers are the registry's.
     pub(crate) fn has_owner(&self) -> bool {
@@ -316,6 +327,7 @@ impl Stack {
         let mut routes = Router::new();
 
         parts.check_tokens(&token)?;
+        let name = parts.name();
         parts.introduce(&url);
         let apart = parts.callers_apart()?;
         let elsewhere = parts.services_elsewhere()?;
@@ -385,7 +397,7 @@ impl Stack {
         );
         let access = Access::new(listen, allow_hosts, door);
         let connections = ConnectionMetrics::register(&mut metrics);
-        let router = front(routes, metrics, description, access);
+        let router = front(routes, metrics, description, access, name);
         let server = Server::new(router, limits, connections, stop.clone());
         let server = tokio::spawn(server.serve(listener));
         if let Some(mut shipping) = shipping {

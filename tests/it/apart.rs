@@ -282,6 +282,12 @@ fn ready_asks_the_other_services_when_it_is_told_to() {
         assert_eq!(lines.lines().count(), 3, "{lines}");
     }
     registry.a2s(&["ready", "--deep"]).exits(0);
+    // A command that has come to the wrong service says where it is.
+    let ran = registry.a2s(&["runs"]).exits(1);
+    assert!(
+        ran.stderr.contains("there is no `/v1/executions` here: this is a registry"),
+        "{ran:?}"
+    );
 }
 
 #[test]
