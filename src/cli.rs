@@ -136,7 +136,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// See the whole loop at work, on this machine alone
-    Demo,
+    Demo(DemoArgs),
     /// Start registry, executor and guardian on one port
     Up(Box<UpArgs>),
     /// Start one service alone
@@ -417,6 +417,13 @@ pub(crate) struct ReadyArgs {
     /// Ask the services that these work with as well: the registry, the executor, the guardians
     #[arg(long)]
     pub(crate) deep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Show every document that is published, and three hits of the search
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Args)]

@@ -148,7 +148,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Guardian { command } => {
             guardian::guardian(command, &data_dir(global), client, output).await
         }
-        Command::Demo => demo::demo(output).await,
+        Command::Demo(arguments) => demo::demo(&arguments, output).await,
         Command::Up(arguments) => Box::pin(serve::up(global, *arguments)).await,
         Command::Serve { service: Service::Registry(arguments) } => {
             Box::pin(serve::registry(global, arguments)).await

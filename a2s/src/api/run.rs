@@ -692,6 +692,38 @@ pub enum EventKind {
     },
 }
 
+impl EventKind {
+    /// The path of the step that it is about; none for the run as a whole.
+    #[must_use]
+    pub fn step(&self) -> Option<&str> {
+        match self {
+            Self::StepResolved { step, .. }
+            | Self::StepStarted { step, .. }
+            | Self::BranchTaken { step, .. }
+            | Self::ItemsTaken { step, .. }
+            | Self::Decided { step, .. }
+            | Self::Throttled { step, .. }
+            | Self::TokenRequested { step, .. }
+            | Self::SessionOpened { step, .. }
+            | Self::Requesting { step, .. }
+            | Self::Sending { step, .. }
+            | Self::Received { step, .. }
+            | Self::Warned { step, .. }
+            | Self::Retrying { step, .. }
+            | Self::StepFinished { step, .. }
+            | Self::StepSkipped { step, .. }
+            | Self::StepFailed { step, .. }
+            | Self::ErrorHandled { step, .. }
+            | Self::ApprovalRequested { step, .. } => Some(step),
+            Self::RunStarted(_)
+            | Self::RunQueued {}
+            | Self::RunResumed {}
+            | Self::RunWaiting { .. }
+            | Self::RunFinished { .. } => None,
+        }
+    }
+}
+
 /// The purpose of a request that a step needs beside its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
