@@ -163,9 +163,9 @@ async fn watch_lines(
     let is_json = output.is_json();
     let print = |event: &Event| match &event.kind {
         _ if !is_json => print_event(event, output),
-        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
-            let command = approve(id, *expires_at);
-            output.note(format_args!("{step} waits for approval: {command}"));
+        EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
+            let (about, command) = (about.words(), approve(id, *expires_at));
+            output.note(format_args!("{step} waits for approval{about}: {command}"));
         }
         _ => {}
     };
