@@ -50,10 +50,10 @@ pub use registry::{
 };
 pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
 pub use run::{
-    Change, Decision, DecisionSource, Event, EventKind, ExecutionList, ExecutionRequest, Guarding,
-    Handler, Iterations, NextAction, Phase, Pin, RequestPurpose, Resolution, ResumeRequest, Run,
-    RunError, RunStarted, RunStatus, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
-    Warning,
+    ApprovalSubject, Change, Decision, DecisionSource, Event, EventKind, ExecutionList,
+    ExecutionRequest, Guarding, Handler, Iterations, NextAction, Phase, Pin, RequestPurpose,
+    Resolution, ResumeRequest, Run, RunError, RunStarted, RunStatus, StepSummary, TraceContext,
+    TriggerEvent, TriggerRequest, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,

@@ -165,9 +165,9 @@ async fn watch_lines(
     let mut lines = EventLines::default();
     let print = |event: &Event| match &event.kind {
         _ if !is_json => lines.print(event, output),
-        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
-            let command = approve(id, *expires_at);
-            output.note(format_args!("{step} waits for approval: {command}"));
+        EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
+            let (about, command) = (about.words(), approve(id, *expires_at));
+            output.note(format_args!("{step} waits for approval{about}: {command}"));
         }
         _ => {}
     };

@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    DecisionSource, Event, Nearest, Pin, PlanAnswer, RunError, RunStatus, SearchFilters, Strategy,
+    ApprovalSubject, DecisionSource, Event, Nearest, Pin, PlanAnswer, RunError, RunStatus,
+    SearchFilters, Strategy,
 };
 use crate::checksum::Digest;
 use crate::interface::Field;
@@ -305,6 +306,9 @@ pub struct AgentRun {
 pub struct AgentApproval {
     /// Path of the step.
     pub step: String,
+    /// What is to be approved.
+    #[serde(flatten)]
+    pub about: ApprovalSubject,
     /// The id of the approval, as the guardian calls it.
     pub id: String,
     /// The guardian.

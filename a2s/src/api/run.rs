@@ -655,11 +655,14 @@ pub enum EventKind {
         /// What handled it.
         by: Handler,
     },
-    /// A guardian wants a person to approve what a step is about to send, which nothing was sent of. The
-    /// run waits for that once the steps beside this one have ended.
+    /// A guardian wants a person to approve what a step is about to send, or what it was answered. The run
+    /// waits for that once the steps beside this one have ended, and goes on at that place.
     ApprovalRequested {
         /// Path of the step.
         step: String,
+        /// What is to be approved.
+        #[serde(flatten)]
+        about: ApprovalSubject,
         /// The id that the guardian knows the question by; asked again, it is the same.
         execution_id: Uuid,
         /// The guardian.
@@ -724,6 +727,43 @@ impl EventKind {
     }
 }
 
+/// The subject of an approval that a step waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalSubject {
+    /// The request, the result, or a message of MCP. Absent for a request.
+    #[serde(default, skip_serializing_if = "Phase::is_request")]
+    pub phase: Phase,
+    /// The number of the redirect whose request it is, from 1; absent for the step's own request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<u32>,
+}
+
+impl ApprovalSubject {
+    /// The subject of this phase, or of the redirect with this number.
+    #[must_use]
+    pub const fn new(phase: Phase, redirect: Option<u32>) -> Self {
+        Self { phase, redirect }
+    }
+
+    /// Whether the step has sent something before it came to this.
+    #[must_use]
+    pub fn is_after_sending(&self) -> bool {
+        self.redirect.is_some() || matches!(self.phase, Phase::Result | Phase::McpInbound)
+    }
+
+    /// What follows "waits for approval": ` of redirect 2`. Nothing for the step's own request.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match (self.phase, self.redirect) {
+            (_, Some(number)) => format!(" of redirect {number}"),
+            (Phase::Result, None) => " of the result".to_owned(),
+            (Phase::McpInbound, None) => " of the MCP answer".to_owned(),
+            (Phase::McpOutbound, None) => " of the MCP message".to_owned(),
+            (Phase::Request | Phase::Trigger | Phase::Memory, None) => String::new(),
+        }
+    }
+}
+
 /// The purpose of a request that a step needs beside its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -758,10 +798,11 @@ pub struct Decision {
 }
 
 /// When a guardian was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before the request leaves (`steps/toolCallRequest`).
+    #[default]
     Request,
     /// Before the result is used (`steps/toolCallResult`).
     Result,
@@ -774,6 +815,14 @@ pub enum Phase {
     McpOutbound,
     /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`Phase::Result`].
     McpInbound,
+}
+
+impl Phase {
+    /// Whether it is that of a request.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        *self == Self::Request
+    }
 }
 
 /// Who decided.

@@ -213,10 +213,13 @@ pub(super) fn waits(run: &AgentRun) -> String {
     }
     let mut lines = vec![format!("{name} waits for a person to approve it: run {}.", run.id)];
     lines.extend(run.approvals.iter().take(MAX_ITEMS).map(|approval| {
-        let AgentApproval { step, id, expires_at, .. } = approval;
+        let AgentApproval { step, about, id, expires_at, .. } = approval;
         let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
         let (step, id) = (one_line(step, MAX_TEXT), one_line(id, MAX_TEXT));
-        format!("- {step}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
+        let about = about.words();
+        let about =
+            about.strip_prefix(" of ").map(|about| format!(" ({about})")).unwrap_or_default();
+        format!("- {step}{about}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
     }));
     lines.extend(rest(run.approvals.len(), MAX_ITEMS));
     lines.push("The run goes on by itself after that.".to_owned());

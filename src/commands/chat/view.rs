@@ -233,11 +233,12 @@ impl View {
                 self.note(step, text);
                 Vec::new()
             }
-            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+            EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
                 let command = approve(id, *expires_at);
                 let text = format!(
-                    "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval: {command}",
-                    plain(step)
+                    "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval{}: {command}",
+                    plain(step),
+                    about.words()
                 );
                 vec![self.say(&text)]
             }

@@ -219,10 +219,11 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             };
             output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
         }
-        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+        EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
             output.line(format_args!(
-                "  {}  {WARN}waits for approval{WARN:#}: {}",
+                "  {}  {WARN}waits for approval{}{WARN:#}: {}",
                 indent(step),
+                about.words(),
                 approve(id, *expires_at)
             ));
         }
