@@ -38,7 +38,8 @@ pub(crate) use guardian::{
 };
 pub(crate) use guarding::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
 pub(crate) use life::{
-    AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, TokensCommand,
+    AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
+    TokensCommand,
 };
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};

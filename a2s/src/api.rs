@@ -26,7 +26,9 @@ pub use agent::{
     AgentQuestion, AgentRequest, AgentRun, AgentStatus, Candidate, Consent, Delegated,
     HookDecision, PassedOver, Pending,
 };
-pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
+pub use changes::{
+    Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
+};
 pub use graph::{
     Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
 };
