@@ -3,6 +3,7 @@
 
 mod agent;
 mod changes;
+mod decision;
 mod graph;
 mod host;
 mod index;
@@ -29,6 +30,7 @@ pub use agent::{
 pub use changes::{
     Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
 };
+pub use decision::{ApprovalSubject, Change, Decision, DecisionSource, Phase};
 pub use graph::{
     Broken, CapabilityGraph, Feed, GraphEdge, GraphNode, Impact, Moved, SharedService,
 };
@@ -52,10 +54,9 @@ pub use registry::{
 };
 pub use replay::{Difference, Drift, Replay, ReplayRequest, ReplayTarget, ReplayedStep};
 pub use run::{
-    ApprovalSubject, Change, Decision, DecisionSource, Event, EventKind, ExecutionList,
-    ExecutionRequest, Guarding, Handler, Iterations, NextAction, Phase, Pin, RequestPurpose,
-    Resolution, ResumeRequest, Run, RunError, RunStarted, RunStatus, StepSummary, TraceContext,
-    TriggerEvent, TriggerRequest, Warning,
+    Event, EventKind, ExecutionList, ExecutionRequest, Guarding, Handler, Iterations, NextAction,
+    Pin, RequestPurpose, Resolution, ResumeRequest, Run, RunError, RunStarted, RunStatus,
+    StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,

@@ -1,6 +1,5 @@
 //! What is said to and by the executor, and the events of a run.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Blame, Notice, StateScope, WaitReason};
+use super::{ApprovalSubject, Blame, Decision, Notice, StateScope, WaitReason};
 use crate::access::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
@@ -727,43 +726,6 @@ impl EventKind {
     }
 }
 
-/// The subject of an approval that a step waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-pub struct ApprovalSubject {
-    /// The request, the result, or a message of MCP. Absent for a request.
-    #[serde(default, skip_serializing_if = "Phase::is_request")]
-    pub phase: Phase,
-    /// The number of the redirect whose request it is, from 1; absent for the step's own request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redirect: Option<u32>,
-}
-
-impl ApprovalSubject {
-    /// The subject of this phase, or of the redirect with this number.
-    #[must_use]
-    pub const fn new(phase: Phase, redirect: Option<u32>) -> Self {
-        Self { phase, redirect }
-    }
-
-    /// Whether the step has sent something before it came to this.
-    #[must_use]
-    pub fn is_after_sending(&self) -> bool {
-        self.redirect.is_some() || matches!(self.phase, Phase::Result | Phase::McpInbound)
-    }
-
-    /// What follows "waits for approval": ` of redirect 2`. Nothing for the step's own request.
-    #[must_use]
-    pub fn words(&self) -> String {
-        match (self.phase, self.redirect) {
-            (_, Some(number)) => format!(" of redirect {number}"),
-            (Phase::Result, None) => " of the result".to_owned(),
-            (Phase::McpInbound, None) => " of the MCP answer".to_owned(),
-            (Phase::McpOutbound, None) => " of the MCP message".to_owned(),
-            (Phase::Request | Phase::Trigger | Phase::Memory, None) => String::new(),
-        }
-    }
-}
-
 /// The purpose of a request that a step needs beside its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -772,95 +734,4 @@ pub enum RequestPurpose {
     Token,
     /// A session of MCP: opened, confirmed or ended.
     Session,
-}
-
-/// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
-/// denial is the last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Decision {
-    /// What it is about.
-    pub phase: Phase,
-    /// The guardian, as `guarding` calls it; none when nobody guards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guardian: Option<String>,
-    /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
-    pub decision: Cow<'static, str>,
-    /// Who decided.
-    pub source: DecisionSource,
-    /// The guardian's words, or why it could not be asked.
-    pub message: Cow<'static, str>,
-    /// The guardian's reasons.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reason_codes: Vec<String>,
-    /// What a `modify` changed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
-}
-
-/// When a guardian was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Before the request leaves (`steps/toolCallRequest`).
-    #[default]
-    Request,
-    /// Before the result is used (`steps/toolCallResult`).
-    Result,
-    /// Before an event starts a run (`steps/agentTrigger`).
-    Trigger,
-    /// Before what is remembered is used or written (`steps/memoryContextRetrieval`,
-    /// `steps/memoryStore`).
-    Memory,
-    /// Before an MCP message leaves (`protocols/MCP`), behind [`Phase::Request`].
-    McpOutbound,
-    /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`Phase::Result`].
-    McpInbound,
-}
-
-impl Phase {
-    /// Whether it is that of a request.
-    #[must_use]
-    pub fn is_request(&self) -> bool {
-        *self == Self::Request
-    }
-}
-
-/// Who decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DecisionSource {
-    /// The guardian answered.
-    Guardian,
-    /// It gave no answer that can be followed, and that means deny.
-    FailedClosed,
-    /// It gave none, and the configuration lets the step pass.
-    FailedOpen,
-    /// There is no guardian.
-    Unguarded,
-}
-
-impl DecisionSource {
-    /// `guardian`, `failed_closed`, `failed_open` or `unguarded`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Guardian => "guardian",
-            Self::FailedClosed => "failed_closed",
-            Self::FailedOpen => "failed_open",
-            Self::Unguarded => "unguarded",
-        }
-    }
-}
-
-/// One value that a guardian changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Change {
-    /// The dotted place: `pathParameters.city`.
-    pub name: String,
-    /// The value before.
-    #[schema(value_type = Object)]
-    pub from: Value,
-    /// The value after.
-    #[schema(value_type = Object)]
-    pub to: Value,
 }
