@@ -23,7 +23,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use url::Url;
 
-pub(crate) use agent::{AgentArgs, ChatArgs, ComposeArgs, ConsentSetting};
+pub(crate) use agent::{AgentArgs, AgentServiceArgs, ChatArgs, ComposeArgs, ConsentSetting};
 pub(crate) use authoring::{
     FmtArgs, ImportArazzoArgs, ImportArgs, ImportCommand, ImportGraphqlArgs, ImportOpenapiArgs,
     NewArgs,
@@ -38,7 +38,8 @@ pub(crate) use guardian::{
 };
 pub(crate) use guarding::{FailMode, GuardianChoice, GuardingArgs, PolicyArgs};
 pub(crate) use life::{
-    AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, TokensCommand,
+    AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
+    TokensCommand,
 };
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
@@ -58,7 +59,8 @@ Exit codes:
 Start with `a2s demo`; then `a2s up`, and publish, search and run from another terminal.";
 
 const AFTER_READY: &str = "\
-For health checks of containers: `a2s ready --url http://127.0.0.1:8741`. No token is needed.
+For health checks of containers: `a2s ready --url http://127.0.0.1:8741`. No token is needed. With
+--deep for people and monitors: a service that is restarted because another is away helps nobody.
 
 Exit codes:
   0  they can
@@ -135,7 +137,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// See the whole loop at work, on this machine alone
-    Demo,
+    Demo(DemoArgs),
     /// Start registry, executor and guardian on one port
     Up(Box<UpArgs>),
     /// Start one service alone
@@ -145,7 +147,7 @@ pub(crate) enum Command {
     },
     /// Ask whether the services can work, as supervisors do
     #[command(after_help = AFTER_READY)]
-    Ready,
+    Ready(ReadyArgs),
     /// Write a document to begin with
     New(NewArgs),
     /// Make documents out of a description of a service
@@ -412,6 +414,20 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ReadyArgs {
+    /// Ask the services that these work with as well: the registry, the executor, the guardians
+    #[arg(long)]
+    pub(crate) deep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Show every document that is published, and three hits of the search
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Publish none of the shipped documents into an empty registry
     #[arg(long)]
@@ -553,7 +569,7 @@ pub(crate) struct GuardianArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1, up 8740, registry 8741, executor 8742, guardian
-    /// 8743]
+    /// 8743, agent 8744]
     #[arg(long, env = "A2S_LISTEN")]
     pub(crate) listen: Option<SocketAddr>,
     /// A host name that this service may be addressed by; loopback always may
@@ -657,6 +673,9 @@ pub(crate) enum Service {
     Executor(Box<ExecutorArgs>),
     /// The reference guardian: AOS at /aos
     Guardian(GuardianArgs),
+    /// The agent: chat, MCP at /mcp and A2A, over a registry and an executor elsewhere
+    #[command(after_help = agent::AFTER_SERVE)]
+    Agent(Box<AgentServiceArgs>),
 }
 
 fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {

@@ -17,6 +17,11 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
+/// A token that nobody can guess: 64 hexadecimal digits.
+pub(crate) fn random_token() -> String {
+    random::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The system's clock and randomness, as the executor is given them.
 #[derive(Debug)]
 pub(crate) struct System;

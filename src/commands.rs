@@ -107,7 +107,7 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Import { command } => import::import(command, output).await,
         Command::Fmt(arguments) => fmt::fmt(&arguments, output),
         Command::Validate(arguments) => validate::validate(&arguments, client, output).await,
-        Command::Ready => ready::ready(&client()?, output).await,
+        Command::Ready(arguments) => ready::ready(&arguments, &client()?, output).await,
         Command::Explain { code } => explain::explain(&code, output),
         Command::Checksum { file, write } => checksum::checksum(&file, write, client, output).await,
         Command::Verify { target } => verify::verify(&target, client, output).await,
@@ -148,13 +148,16 @@ async fn dispatch(global: &Global, command: Command, output: &mut Output) -> Res
         Command::Guardian { command } => {
             guardian::guardian(command, &data_dir(global), client, output).await
         }
-        Command::Demo => demo::demo(output).await,
+        Command::Demo(arguments) => demo::demo(&arguments, output).await,
         Command::Up(arguments) => Box::pin(serve::up(global, *arguments)).await,
         Command::Serve { service: Service::Registry(arguments) } => {
             Box::pin(serve::registry(global, arguments)).await
         }
         Command::Serve { service: Service::Executor(arguments) } => {
             Box::pin(serve::executor(global, *arguments)).await
+        }
+        Command::Serve { service: Service::Agent(arguments) } => {
+            Box::pin(serve::agent(global, *arguments)).await
         }
         Command::Serve { service: Service::Guardian(arguments) } => {
             Box::pin(serve::guardian(global, arguments)).await

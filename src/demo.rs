@@ -12,6 +12,7 @@ use a2s::{CapabilityName, Domain};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
+use crate::cli::DemoArgs;
 use crate::client::{Client, TokenTransport, client};
 use crate::commands::{print_answer, print_plan, print_result, publish_one, start_and_watch};
 use crate::failure::{CANNOT_SERVE, DEMO_BROKEN, Exit, Failure};
@@ -22,6 +23,8 @@ use crate::serve::{
 };
 use crate::standin::{self, Standin};
 
+/// How much of a long list is shown.
+const SHOWN: usize = 3;
 const INTENT: &str = "check the weather in Paris and post it";
 
 /// The rules of the demo's guardian.
@@ -49,9 +52,9 @@ rules:
 "#;
 
 /// Plays the demo.
-pub(crate) async fn demo(output: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn demo(arguments: &DemoArgs, output: &mut Output) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
-    let mut demo = Demo::start(folder.path(), output).await?;
+    let mut demo = Demo::start(folder.path(), arguments.verbose, output).await?;
     let played = demo.play().await;
     let Demo { stack, claims, .. } = demo;
     stack.stop().await;
@@ -95,11 +98,17 @@ struct Demo<'o> {
     weather: Standin,
     social: Standin,
     claims: Vec<Claim>,
+    /// Whether long lists are shown whole.
+    is_verbose: bool,
     output: &'o mut Output,
 }
 
 impl<'o> Demo<'o> {
-    async fn start(folder: &std::path::Path, output: &'o mut Output) -> Result<Self, Failure> {
+    async fn start(
+        folder: &std::path::Path,
+        is_verbose: bool,
+        output: &'o mut Output,
+    ) -> Result<Self, Failure> {
         let weather = standin::weather().serve().await.map_err(|error| cannot_start(&error))?;
         let social = standin::social().serve().await.map_err(|error| cannot_start(&error))?;
         let policy = folder.join("policy.yaml");
@@ -131,7 +140,7 @@ impl<'o> Demo<'o> {
         let starting = Stack::start(listener, Arc::new(data), parts, token.clone(), &[], limits);
         let stack = Box::pin(starting).await?;
         let client = client(stack.url(), Some(token), None)?;
-        Ok(Self { stack, client, weather, social, claims: Vec::new(), output })
+        Ok(Self { stack, client, weather, social, claims: Vec::new(), is_verbose, output })
     }
 
     async fn play(&mut self) -> Result<(), Failure> {
@@ -158,15 +167,22 @@ impl<'o> Demo<'o> {
     async fn publish(&mut self) -> Result<(), Failure> {
         self.title("Publish the shipped capabilities");
         let documents = shipped();
+        let mut names = Vec::with_capacity(documents.len());
         for (_, source) in &documents {
             let answer = publish_one(source, &self.client).await?;
-            if !self.output.is_json() {
-                let a2s::api::PublishResponse { name, version, checksum, .. } = &answer;
+            let a2s::api::PublishResponse { name, version, checksum, .. } = &answer;
+            if self.is_verbose && !self.output.is_json() {
                 self.output
                     .line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
             }
+            names.push(name.to_string());
         }
         let published = documents.len();
+        if !self.is_verbose && !self.output.is_json() {
+            let first = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = published.saturating_sub(SHOWN);
+            self.output.line(format_args!("{first} {DIM}and {more} more (--verbose){DIM:#}"));
+        }
         let unchanged = match documents.first() {
             Some((_, source)) => !publish_one(source, &self.client).await?.created,
             None => false,
@@ -183,8 +199,9 @@ impl<'o> Demo<'o> {
 
     async fn search_and_verify(&mut self) -> Result<(CapabilityName, a2s::Digest), Failure> {
         self.title(&format!("Search: {INTENT}"));
+        let limit = Some(if self.is_verbose { SHOWN } else { 1 });
         let request =
-            SearchRequest { intent: INTENT.to_owned(), limit: Some(3), ..SearchRequest::default() };
+            SearchRequest { intent: INTENT.to_owned(), limit, ..SearchRequest::default() };
         let answer: SearchResponse = self.client.post(&["v1", "search"], &request).await?;
         if !self.output.is_json() {
             print_answer(&answer, true, self.output);

@@ -53,7 +53,7 @@ codes! {
     CANNOT_SERVE = "A2S504", "service cannot start", "Mend what the message names and start again.";
     DEMO_BROKEN = "A2S505", "demo did not do what it claims", "This is a defect; please report it with the output of `a2s demo --json`.";
     BAD_HOST = "A2S506", "host or origin not allowed", "Address the service by the name it listens on, and not from a page of another site.";
-    NO_ROUTE = "A2S507", "nothing answers at this address", "See /openapi.json for what there is.";
+    NO_ROUTE = "A2S507", "nothing answers at this address", "Name another service with --url or A2S_URL; /openapi.json says what there is.";
     LOCK = "A2S508", "lock cannot be used", "Write it anew with `a2s lock FILE`.";
     EXAMPLE = "A2S509", "example that fails", "See why with `a2s test FILE`; `--skip-tests` publishes all the same.";
     POLICY = "A2S510", "policy or cases with faults", "Mend what the lines say; docs/guardian.md says how policies are written.";

@@ -3,6 +3,8 @@
 mod excerpt;
 mod live;
 mod plain;
+mod table;
+mod wrap;
 
 use std::collections::BTreeSet;
 use std::fmt::{Arguments, Display};
@@ -71,7 +73,11 @@ impl Output {
     /// Prints a line for a person. A reader that went away (`| head`) is no error.
     pub(crate) fn line(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        self.write(&plain::disarm(&line));
+        let line = plain::disarm(&line);
+        match self.terminal {
+            true => self.write(&wrap::wrap(&line, Size::now().width)),
+            false => self.write(&line),
+        }
     }
 
     fn write(&mut self, line: &str) {
@@ -111,7 +117,12 @@ impl Output {
     /// Prints a line that is no result on standard error.
     pub(crate) fn note(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        let _ = writeln!(self.stderr, "{}", plain::disarm(&line));
+        let line = plain::disarm(&line);
+        let line = match io::stderr().is_terminal() {
+            true => wrap::wrap(&line, Size::now().width),
+            false => line,
+        };
+        let _ = writeln!(self.stderr, "{line}");
     }
 
     /// Says why the command ends badly: on standard error for a person, as JSON for a machine.

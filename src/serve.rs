@@ -2,6 +2,7 @@
 
 mod agent;
 mod connections;
+mod dependencies;
 mod embedder;
 mod folder;
 mod front;
@@ -10,6 +11,7 @@ mod identity;
 mod keyring;
 mod linger;
 mod logs;
+mod metrics;
 mod qdrant;
 mod readiness;
 mod settings;
@@ -24,10 +26,13 @@ use tokio::net::TcpListener;
 use tokio::signal;
 use url::Url;
 
+use self::agent::{AgentPart, Elsewhere};
 use self::settings::{Common, File};
 use crate::cli::{
-    ExecutorArgs, Global, GuardianArgs, GuardianChoice, RegistryArgs, ReindexArgs, UpArgs,
+    AgentServiceArgs, ExecutorArgs, Global, GuardianArgs, GuardianChoice, RegistryArgs,
+    ReindexArgs, UpArgs,
 };
+use crate::clock;
 use crate::commands::data_dir;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 use crate::output::{BOLD, DIM, NAME, Output};
@@ -45,6 +50,7 @@ const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
 const EXECUTOR_PORT: u16 = 8742;
 const GUARDIAN_PORT: u16 = 8743;
+const AGENT_PORT: u16 = 8744;
 
 /// Registry, executor and guardian on one port.
 pub(crate) async fn up(global: &Global, arguments: UpArgs) -> Result<(), Failure> {
@@ -105,12 +111,7 @@ pub(crate) async fn executor(global: &Global, arguments: ExecutorArgs) -> Result
     let file = File::read(&arguments.common)?;
     let common = file.common(&arguments.common, EXECUTOR_PORT)?;
     let default = GuardianChoice::Url(local(GUARDIAN_PORT, "aos")?);
-    let guardians = file.guardians(&arguments.guarding, default)?;
-    if guardians.has_builtin() {
-        return Err(Failure::argument("the builtin guardian comes with `a2s up` alone").with_hint(
-            "Start `a2s serve guardian` and give its address: --guardian http://127.0.0.1:8743/aos",
-        ));
-    }
+    let guardians = file.guardians_elsewhere(&arguments.guarding, default)?;
     let default = local(REGISTRY_PORT, "")?;
     let registry =
         file.registry_access(arguments.registry, arguments.registry_token, Some(default))?;
@@ -158,6 +159,29 @@ pub(crate) async fn guardian(global: &Global, arguments: GuardianArgs) -> Result
     serve(global, "guardian", parts, common).await
 }
 
+/// The agent alone.
+pub(crate) async fn agent(global: &Global, arguments: AgentServiceArgs) -> Result<(), Failure> {
+    let file = File::read(&arguments.common)?;
+    let common = file.common(&arguments.common, AGENT_PORT)?;
+    let default = GuardianChoice::Url(local(GUARDIAN_PORT, "aos")?);
+    let guardians = file.guardians_elsewhere(&arguments.guarding, default)?;
+    let registry = local(REGISTRY_PORT, "")?;
+    let registry =
+        file.registry_access(arguments.registry, arguments.registry_token, Some(registry))?;
+    let executor = arguments.executor.or_else(|| file.executor().cloned());
+    let executor = executor.map_or_else(|| local(EXECUTOR_PORT, ""), Ok)?;
+    let services = registry.map(|registry| Elsewhere { registry, executor, guardians });
+    let parts = Parts {
+        registry: None,
+        executor: None,
+        guardian: None,
+        agent: Some(AgentPart { services, ..file.agent(&arguments.agent)? }),
+        ship: false,
+        transport: file.transport(global.allow_insecure_tokens),
+    };
+    serve(global, "agent", parts, common).await
+}
+
 /// Rebuilds the search index of a data folder that no service uses.
 pub(crate) async fn reindex(
     global: &Global,
@@ -191,7 +215,12 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     set_private_umask();
     let folder =
         Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
-    let token = folder.token(global.token.as_deref())?;
+    let token = match parts.has_owner() {
+        true => folder.token(global.token.as_deref())?,
+        // Nobody has this one.
+        false => clock::random_token(),
+    };
+    let has_owner = parts.has_owner();
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {
         Failure::new(
             Exit::Bad,
@@ -218,7 +247,7 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
             "data_dir": data_dir(global),
         }));
     } else if output.is_terminal() {
-        greet(name, &stack, &data_dir(global), &mut output).await;
+        greet(name, &stack, has_owner, &data_dir(global), &mut output).await;
     }
     stop.await;
     tracing::info!("stopping");
@@ -228,7 +257,13 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
 }
 
 /// Says where everything is, and what can be done next.
-async fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut Output) {
+async fn greet(
+    name: &str,
+    stack: &Stack,
+    has_owner: bool,
+    data: &std::path::Path,
+    output: &mut Output,
+) {
     let url = stack.url();
     output.line(format_args!("{BOLD}a2s {name}{BOLD:#} answers at {NAME}{url}{NAME:#}"));
     let mut row = |what: &str, text: &str| {
@@ -236,7 +271,10 @@ async fn greet(name: &str, stack: &Stack, data: &std::path::Path, output: &mut O
     };
     row("API", &format!("{url}docs/"));
     row("data folder", &data.display().to_string());
-    row("token", &data.join("token").display().to_string());
+    match has_owner {
+        true => row("token", &data.join("token").display().to_string()),
+        false => row("token", "those of the registry"),
+    }
     if let Some(capabilities) = stack.capabilities().await {
         row("capabilities", &capabilities.to_string());
         row("next", "a2s search \"list dog breeds\"");

@@ -3,6 +3,7 @@
 
 mod agent;
 mod changes;
+mod decision;
 mod graph;
 mod host;
 mod index;
@@ -22,11 +23,14 @@ mod tokens;
 mod trust;
 
 pub use agent::{
-    AgentAction, AgentApproval, AgentEvent, AgentProposal, AgentQuestion, AgentRequest,
-    AgentResponse, AgentRun, AgentStatus, Candidate, Consent, DelegationResult, GuardianDecision,
-    InputLink, Pending, SkippedCandidate,
+    AgentAction, AgentApproval, AgentDelegation, AgentEvent, AgentProposal, AgentQuestion,
+    AgentRequest, AgentResponse, AgentRun, AgentStatus, Candidate, Consent, DelegationResult,
+    GuardianDecision, InputLink, Pending, SkippedCandidate,
 };
-pub use changes::{Action, AuditEntry, AuditPage, ChangePage, RegistryChange};
+pub use changes::{
+    Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
+};
+pub use decision::{ApprovalSubject, Decision, DecisionSource, GuardianChange, GuardianPhase};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
     Impact, SharedService,
@@ -51,10 +55,10 @@ pub use registry::{
 };
 pub use replay::{ReplayRequest, ReplayResponse, ReplayTarget, ReplayedStep, StepDiff, ValueDiff};
 pub use run::{
-    CapabilityRef, Decision, DecisionSource, ErrorHandlerKind, Event, EventKind, ExecutionList,
-    ExecutionRequest, GuardianChange, GuardianInfo, GuardianPhase, IterationSummary, NextAction,
-    RequestPurpose, ResumeRequest, Run, RunError, RunStarted, RunStatus, StepResolution,
-    StepSummary, TraceContext, TriggerEvent, TriggerRequest, Warning,
+    CapabilityRef, ErrorHandlerKind, Event, EventKind, ExecutionList, ExecutionRequest,
+    GuardianInfo, IterationSummary, NextAction, RequestPurpose, ResumeRequest, Run, RunError,
+    RunStarted, RunStatus, StepResolution, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
+    Warning,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,

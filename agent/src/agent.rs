@@ -3,7 +3,7 @@
 use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
 
 use crate::a2a::Peer;
-use crate::client::Client;
+use crate::client::{Client, ServiceClients};
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::guard::Guard;
@@ -30,7 +30,7 @@ pub struct Source {
     pub executor: Executor,
     /// Reaches both with the credentials of whichever requester a turn is taken for; none where
     /// both are reached with credentials of the agent's own.
-    pub shared: Option<Client>,
+    pub shared: Option<ServiceClients>,
 }
 
 /// Finds capabilities for what somebody wants, and has them run: the `A2SAgent` of the A2S text.
@@ -74,16 +74,20 @@ impl Source {
         Self { registry, executor, shared: None }
     }
 
-    /// Registry and executor at one address, which see each requester with its own credentials
-    /// (see [`Agent::acting_for`]). `client` has those for what is done for no requester.
+    /// Registry and executor that see each requester with its own credentials (see
+    /// [`Agent::acting_for`]). `clients` have those for what is done for no requester.
     #[must_use]
-    pub fn shared_at(client: Client) -> Self {
-        Self { shared: Some(client.clone()), ..Self::at(client) }
+    pub fn shared(clients: ServiceClients) -> Self {
+        Self {
+            registry: Registry::new(clients.registry.clone()),
+            executor: Executor::new(clients.executor.clone()),
+            shared: Some(clients),
+        }
     }
 
     fn acting_for(&self, requester: &Requester) -> Self {
         match &self.shared {
-            Some(client) => Self::shared_at(client.acting_for(requester)),
+            Some(clients) => Self::shared(clients.acting_for(requester)),
             None => self.clone(),
         }
     }

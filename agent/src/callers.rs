@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use a2s::api::{IntrospectionRequest, IntrospectionResponse};
-use a2s::{Caller, Digest, Identify, Later, Scope, Secret};
+use a2s::{Caller, Digest, Identify, Later, Scope, Secret, Subject};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::client::{Client, Error};
@@ -31,13 +31,27 @@ pub struct Callers {
     outside: Outside,
     /// Who shows the token with this digest, and how long that is believed.
     known: Mutex<BTreeMap<Digest, (Caller, Timestamp)>>,
+    /// Whether the owner of the registry is a caller as well.
+    with_owner: bool,
 }
 
 impl Callers {
     /// Asks the registry that `client` reaches, with the token that `client` shows.
     #[must_use]
     pub fn new(client: Client, outside: Outside) -> Self {
-        Self { client: client.up_to(MAX_ANSWER), outside, known: Mutex::default() }
+        Self {
+            client: client.up_to(MAX_ANSWER),
+            outside,
+            known: Mutex::default(),
+            with_owner: false,
+        }
+    }
+
+    /// The same, for a service that has no owner of its own: the owner of the registry is one of its
+    /// callers.
+    #[must_use]
+    pub fn with_owner(self) -> Self {
+        Self { with_owner: true, ..self }
     }
 
     async fn find(&self, token: &Secret) -> Result<Option<Caller>, String> {
@@ -61,7 +75,9 @@ impl Callers {
         let mut known = self.known();
         // The owner of the registry is not the owner of this service, and the other reserved names
         // stand for callers that each service knows by itself.
-        let subject = sub.filter(|_| active).filter(|subject| !subject.is_reserved());
+        let is_caller =
+            |subject: &Subject| !subject.is_reserved() || (self.with_owner && subject.is_owner());
+        let subject = sub.filter(|_| active).filter(is_caller);
         let Some(subject) = subject else {
             known.remove(&key);
             return Ok(None);
@@ -180,6 +196,11 @@ mod tests {
         for forged in ["forged", "service"] {
             assert_eq!(ask(forged).await, Ok(None), "{forged}");
         }
+        let forged = Secret::new("forged");
+        let with_owner = Callers::new(callers.client.clone(), callers.outside.clone()).with_owner();
+        let owner = with_owner.identify(&forged).await.unwrap().unwrap();
+        assert!(owner.subject.is_owner(), "a service without an owner takes the registry's");
+        assert_eq!(with_owner.identify(&Secret::new("service")).await, Ok(None));
         let root = ask("root").await.unwrap().unwrap();
         assert!(!root.subject.is_owner() && root.may(Scope::Admin));
 

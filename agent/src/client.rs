@@ -76,6 +76,41 @@ pub struct Client {
     most: usize,
 }
 
+/// The clients of a registry and of an executor that gets its documents from there.
+#[derive(Debug, Clone)]
+pub struct ServiceClients {
+    /// Reaches the registry.
+    pub registry: Client,
+    /// Reaches the executor.
+    pub executor: Client,
+}
+
+impl ServiceClients {
+    /// The same with the credentials of a requester.
+    #[must_use]
+    pub fn acting_for(&self, requester: &Requester) -> Self {
+        let Self { registry, executor } = self;
+        Self { registry: registry.acting_for(requester), executor: executor.acting_for(requester) }
+    }
+
+    /// The same with another token, or with none.
+    #[must_use]
+    pub fn with_token(&self, token: Option<&Secret>) -> Self {
+        let Self { registry, executor } = self;
+        Self {
+            registry: registry.with_token(token.cloned()),
+            executor: executor.with_token(token.cloned()),
+        }
+    }
+}
+
+impl From<Client> for ServiceClients {
+    /// Both at one address.
+    fn from(client: Client) -> Self {
+        Self { registry: client.clone(), executor: client }
+    }
+}
+
 impl Client {
     /// A client for the services at `url`, which are shown `token`. Nothing is sent yet.
     ///
@@ -137,7 +172,8 @@ impl Client {
     }
 
     /// What the services are shown.
-    pub(crate) fn token(&self) -> Option<&Secret> {
+    #[must_use]
+    pub fn token(&self) -> Option<&Secret> {
         self.token.as_ref()
     }
 

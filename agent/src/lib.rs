@@ -45,7 +45,7 @@ mod turn;
 
 pub use agent::{Agent, MAX_MESSAGE, MAX_SESSION, Source};
 pub use callers::Callers;
-pub use client::{Client, Error as ClientError, in_words, is_loopback, root_cause};
+pub use client::{Client, Error as ClientError, ServiceClients, in_words, is_loopback, root_cause};
 pub use error::{CODES, Error};
 pub use executor::{Attended, Events, Executor};
 pub use guard::{Denial, Guard, Guarded, Scene, Way};

@@ -38,7 +38,7 @@ use self::facts::Facts;
 use self::listed::Listing;
 use self::presence::Presence;
 use self::server::{Server, Shared};
-use crate::client::Client;
+use crate::client::ServiceClients;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::outside::Outside;
@@ -97,12 +97,11 @@ pub struct Config {
 
 /// `/mcp` over streamable HTTP, until `stop`.
 ///
-/// `client` reaches registry and executor with the
-/// owner's token, which is used to find what is [`Listed`] and for nothing else: a caller is shown
-/// with its own. `door` knows the callers; one that it does not know is anonymous. Host and origin
+/// `clients` reach registry and executor with a token that is used to find what is [`Listed`] and for
+/// nothing else: a caller is shown with its own. `door` knows the callers; one that it does not know is anonymous. Host and origin
 /// are checked by whoever serves this.
 pub fn routes(
-    client: &Client,
+    clients: &ServiceClients,
     door: Door,
     guard: Guard,
     outside: Outside,
@@ -110,8 +109,9 @@ pub fn routes(
     stop: CancellationToken,
 ) -> Router {
     let facts = Facts::default();
-    let listing = Listing::start(config.listed, client.clone(), facts.clone(), stop.clone());
-    let shared = Shared::new(client.with_token(None), guard, outside, facts, listing);
+    let listing =
+        Listing::start(config.listed, clients.registry.clone(), facts.clone(), stop.clone());
+    let shared = Shared::new(clients.with_token(None), guard, outside, facts, listing);
     let shared = if config.consent_off { shared.without_consent() } else { shared };
     let shared = Arc::new(shared);
     over_http(move || Server::new(Arc::clone(&shared)), config.limits, stop)

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use a2s::Document;
 use a2s::api::{
-    AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus, CapabilityRef,
-    Consent, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
+    AgentDelegation, AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus,
+    CapabilityRef, Consent, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
 };
 use aos::message::Role;
 use serde_json::Value;
@@ -238,10 +238,9 @@ impl Turn<'_> {
         if wish.confirmed == Some(digest) {
             return Ok(());
         }
-        if let Some(consent) = self.consent {
-            self.unconfirmed = Some(consent);
+        if self.consent.is_some() {
             let capabilities = actions.into_iter().map(|action| action.capability).collect();
-            (self.tell)(AgentEvent::Unconfirmed { consent, capabilities });
+            self.go_unconfirmed(capabilities, None);
             return Ok(());
         }
         let message = phrase::actions(&actions);
@@ -255,6 +254,17 @@ impl Turn<'_> {
         }
         let ending = Ending::new(AgentStatus::Asks, message);
         Err(Ending { question: Some(question), ..ending }.into())
+    }
+
+    /// Says that actions are taken without a question.
+    fn go_unconfirmed(
+        &mut self,
+        capabilities: Vec<CapabilityRef>,
+        delegation: Option<AgentDelegation>,
+    ) {
+        let Some(consent) = self.consent else { return };
+        self.unconfirmed = Some(consent);
+        (self.tell)(AgentEvent::Unconfirmed { consent, capabilities, delegation });
     }
 
     /// Runs the best candidate of a task, or the next that may take its place.

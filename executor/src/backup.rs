@@ -16,7 +16,7 @@ use crate::database::{failed, options};
 use crate::error::{Error, Kind};
 use crate::run::fold::RunState;
 use crate::run::journal::EVENT_VERSION;
-use crate::run::{RunFilter, Store};
+use crate::run::{Besides, RunFilter, Store};
 
 const WHAT: &str = "the run database";
 /// How many runs and events are read at a time.
@@ -138,7 +138,7 @@ async fn suspend_unless_over(store: &Store, run: Uuid, clock: &dyn Clock) -> Res
         at: clock.now(),
         kind: EventKind::RunWaiting { error },
     };
-    store.append(event, row.epoch, None, Arc::default()).await?;
+    store.append(event, row.epoch, Besides::default(), Arc::default()).await?;
     Ok(true)
 }
 

@@ -15,6 +15,7 @@ mod redirect;
 mod repeat;
 mod step;
 mod task;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,7 +5,9 @@
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
 use a2s::Code;
-use a2s::api::{FailureClass, FaultAttribution, NextAction, Problem, RunError, Warning};
+use a2s::api::{
+    FailureClass, FaultAttribution, GuardianPhase, NextAction, Problem, RunError, Warning,
+};
 use jiff::Timestamp;
 
 /// What a caller of the command line is told by an exit code.
@@ -241,6 +243,8 @@ pub struct Error {
 /// An approval that a guardian wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WantedApproval {
+    /// When it was asked for.
+    pub(crate) phase: GuardianPhase,
     /// The guardian.
     pub(crate) guardian: String,
     /// Its id, as the guardian calls it.

@@ -16,6 +16,7 @@ mod redirect;
 mod sent;
 mod session;
 mod token;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -371,14 +372,14 @@ impl Gate {
 
     /// Asks whether the result of a task may be used (`steps/toolCallResult`). A failure of the
     /// service is reported too; it stays an error, whatever a guardian says, but a guardian may
-    /// change its words.
+    /// change its words. The result is taken when it may be used, and stays as it was when it may not.
     pub(crate) async fn ask_result(
         &self,
         asker: &Asker<'_>,
         task: &Task,
-        result: Result<Value, Error>,
+        result: &mut Result<Value, Error>,
     ) -> Asked<Value> {
-        self.judge_result(asker, task, result, |_| Ok(())).await.permit()
+        self.judge_result(asker, task, result, Occasion::Run, |_| Ok(())).await.permit()
     }
 
     /// Asks the same about outputs that a person sets in place of a result. `check` says why outputs
@@ -395,11 +396,23 @@ impl Gate {
             Ok(_) => Err("the outputs are not an object".to_owned()),
             Err(_) => Ok(()),
         };
-        let result = Ok(Value::Object(outputs));
-        let Judged { decisions, verdict } = self.judge_result(asker, task, result, check).await;
+        let mut result = Ok(Value::Object(outputs));
+        let judged = self.judge_result(asker, task, &mut result, Occasion::Run, check).await;
+        let Judged { decisions, verdict } = judged;
         let verdict = verdict.and_then(|outputs| match outputs {
             Value::Object(outputs) => Ok(outputs),
             _ => Err(Error::new(Kind::Internal, "the outputs are not an object")),
+        });
+        // The run does not wait for this approval: whoever sets the outputs has to set them again.
+        let verdict = verdict.map_err(|error| match &error.approval {
+            Some(wanted) => {
+                let id = &wanted.id;
+                let hint = format!(
+                    "Approve it with `a2s guardian approve {id}`, and set the same outputs again then."
+                );
+                Error { kind: Kind::GuardianDeniedResult, approval: None, ..error }.hint(hint)
+            }
+            None => error,
         });
         Judged { decisions, verdict }.permit()
     }
@@ -408,32 +421,37 @@ impl Gate {
         &self,
         asker: &Asker<'_>,
         task: &Task,
-        result: Result<Value, Error>,
+        result: &mut Result<Value, Error>,
+        occasion: Occasion,
         check: impl Fn(&Result<Value, Error>) -> Result<(), String>,
     ) -> Judged<Value> {
+        let take = |result: &mut Result<Value, Error>| std::mem::replace(result, Ok(Value::Null));
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(Asking::RESULT, Occasion::Run, result);
+            return self.unguarded(Asking::RESULT, occasion, take(result));
         };
-        let mut result = result;
-        let mut shown = match &result {
+        // What the guardians so far have made of it.
+        let mut changed: Option<Result<Value, Error>> = None;
+        let mut shown = match &*result {
             Ok(value) => Ok(asker.secrets.mask(value)),
             Err(error) => Err(asker.secrets.mask_error(error.clone())),
         };
-        let call = question::about_result(asker, task, &shown, self.clock.now());
+        let call = question::about_result(asker, task, &shown, occasion, self.clock.now());
         let follow = |modified: &_| {
             let (made, changes) = answer::modified_result(&shown, modified)?;
-            result = match (&shown, &result, &made) {
+            let current = changed.as_ref().unwrap_or(&*result);
+            let next = match (&shown, current, &made) {
                 (Ok(shown), Ok(truth), Ok(made)) => Ok(restore(shown, truth, made.clone())),
                 _ => made.clone(),
             };
-            check(&result)?;
-            shown = made;
+            check(&next)?;
+            (shown, changed) = (made, Some(next));
             Ok(changes)
         };
         let call = (call, &**asker.trace);
-        let said = self.consult(guardians, Asking::RESULT, Occasion::Run, call, follow).await;
+        let said = self.consult(guardians, Asking::RESULT, occasion, call, follow).await;
         let (decisions, verdict) = said;
-        Judged { decisions, verdict: verdict.and(result) }
+        let verdict = verdict.and_then(|()| changed.unwrap_or_else(|| take(result)));
+        Judged { decisions, verdict }
     }
 
     /// Nobody is asked, and the record says so.

@@ -12,6 +12,10 @@ use prometheus_client::registry::Registry;
 
 use crate::config::Hook;
 
+/// The status of what came to no answer, and of what was delivered.
+const FAILED: &str = "failed";
+const SENT: &str = "sent";
+
 /// The counters of one executor. Labels take few values: never names of capabilities or hosts,
 /// which callers choose. Guardians are few, and the operator names them.
 #[derive(Debug, Clone)]
@@ -104,34 +108,75 @@ impl Metrics {
         registry.register("runs_live", "Runs under way here", metrics.live.clone());
         registry.register("runs_resumed", "Runs taken over", metrics.resumed.clone());
         registry.register("runs_queued", "Runs that had to wait for room", metrics.queued.clone());
-        registry.register("steps", "Steps that ended, by outcome", metrics.steps.clone());
-        registry.register("step_seconds", "How long steps took", metrics.step_seconds.clone());
+        registry.register("steps", "Steps that ended, by kind and outcome", metrics.steps.clone());
+        registry.register(
+            "step_seconds",
+            "How long steps took, by kind",
+            metrics.step_seconds.clone(),
+        );
         registry.register(
             "requests",
-            "Requests to services, by class of status, or `failed` without one",
+            "Requests to services, by status: its class, or failed without one",
             metrics.requests.clone(),
         );
-        registry.register("waits", "Requests that waited for their turn", metrics.waits.clone());
-        registry.register("decisions", "Decisions of guardians", metrics.decisions.clone());
+        registry.register(
+            "waits",
+            "Requests that waited for their turn, by reason",
+            metrics.waits.clone(),
+        );
+        registry.register(
+            "decisions",
+            "Decisions of guardians, by hook, guardian, decision and source",
+            metrics.decisions.clone(),
+        );
         registry.register(
             "guardian_failures",
-            "Questions that a guardian gave no usable answer to, those of previews included",
+            "Questions that a guardian gave no usable answer to, those of previews included, by hook, guardian and reason",
             metrics.guardian_failures.clone(),
         );
-        registry.register("reports", "Reports of outcomes", metrics.reports.clone());
-        registry.register("spans", "Spans of traces, exported or dropped", metrics.spans.clone());
+        registry.register("reports", "Reports of outcomes, by status", metrics.reports.clone());
+        registry.register(
+            "spans",
+            "Spans of traces, by status: exported or dropped",
+            metrics.spans.clone(),
+        );
         registry.register(
             "security_events",
-            "Security events, exported to a file or an endpoint, or dropped",
+            "Security events, by sink (file or http) and status (exported or dropped)",
             metrics.security_events.clone(),
         );
-        registry.register("alarms", "Alarms, sent or dropped", metrics.alarms.clone());
+        registry.register("alarms", "Alarms, by status: sent or dropped", metrics.alarms.clone());
         registry.register(
             "runs_waiting",
             "Runs that wait for a person, in the whole database",
             metrics.waiting.clone(),
         );
+        metrics.begin_at_zero();
         metrics
+    }
+
+    /// Makes the series whose labels are known beforehand: a rate can be told from the first event on.
+    fn begin_at_zero(&self) {
+        use RunStatus::{Cancelled, Denied, Failed, Succeeded, Waiting};
+        use WaitReason::{Concurrency, Rate, RetryAfter};
+
+        for status in [Succeeded, Failed, Denied, Cancelled, Waiting].map(RunStatus::as_str) {
+            self.runs.get_or_create(&StatusLabel { status }).inc_by(0);
+        }
+        for status in ["2xx", "3xx", "4xx", "5xx", FAILED] {
+            self.requests.get_or_create(&StatusLabel { status }).inc_by(0);
+        }
+        for status in [SENT, FAILED] {
+            self.reports.get_or_create(&StatusLabel { status }).inc_by(0);
+        }
+        for reason in [Concurrency, Rate, RetryAfter].map(WaitReason::as_str) {
+            self.waits.get_or_create(&ReasonLabel { reason }).inc_by(0);
+        }
+        self.spans();
+        self.alarms();
+        for sink in ["file", "http"] {
+            self.security_events(sink);
+        }
     }
 
     /// So many runs wait for a person.
@@ -142,7 +187,7 @@ impl Metrics {
     /// Alarms, as their receiver takes them.
     pub(crate) fn alarms(&self) -> Delivered {
         let count = |status| self.alarms.get_or_create(&StatusLabel { status }).clone();
-        Delivered { taken: count("sent"), dropped: count("dropped") }
+        Delivered { taken: count(SENT), dropped: count("dropped") }
     }
 
     /// A run began or went on here.
@@ -185,7 +230,7 @@ impl Metrics {
             Some(3) => "3xx",
             Some(4) => "4xx",
             Some(_) => "5xx",
-            None => "failed",
+            None => FAILED,
         };
         self.requests.get_or_create(&StatusLabel { status }).inc();
     }
@@ -214,7 +259,7 @@ impl Metrics {
 
     /// An outcome was reported, or could not be.
     pub(crate) fn reported(&self, success: bool) {
-        let status = if success { "sent" } else { "failed" };
+        let status = if success { SENT } else { FAILED };
         self.reports.get_or_create(&StatusLabel { status }).inc();
     }
 

@@ -13,6 +13,7 @@ mod mcp;
 mod openapi;
 mod response;
 mod schema;
+mod stored;
 mod style;
 mod text;
 mod token;
@@ -25,6 +26,7 @@ use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
@@ -43,6 +45,7 @@ pub(crate) use response::{RawResponse, asks_for_query, read_response};
 pub(crate) use schema::Misfit;
 #[cfg(test)]
 pub(crate) use schema::{Check, Direction};
+pub(crate) use stored::headers as stored_headers;
 pub(crate) use text::decode as decode_text;
 pub(crate) use token::token_request;
 
@@ -54,7 +57,8 @@ pub(crate) const MAX_HEADER_BYTES: usize = 16 * 1024;
 pub(crate) const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 /// A request that is complete but for credentials, addressed to the document's host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "stored::StoredRequest", try_from = "stored::StoredRequest")]
 pub(crate) struct PreparedRequest {
     method: Method,
     url: Url,

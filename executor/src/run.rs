@@ -26,6 +26,7 @@ mod resolve;
 mod start;
 mod store;
 mod tenure;
+pub(crate) mod wait_point;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,8 +62,8 @@ use fold::{Progress, RunState, fold};
 use journal::Journal;
 use ownership::may_touch;
 use places::Places;
+pub(crate) use store::{Besides, RunFilter, Store};
 use store::{Caps, Epoch, Lease, Life, Room};
-pub(crate) use store::{RunFilter, Store};
 use tenure::Tenure;
 
 /// How often a run that another executor drives is looked at.

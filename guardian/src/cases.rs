@@ -39,7 +39,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::policy::{
-    ApprovalTrace, Decided, Faults, Memory, Opened, Policy, Ruling, read_yaml, texts, user_of,
+    ApprovalTrace, Decided, Fault, Faults, Memory, Opened, Place, Policy, Ruling, read_yaml, texts,
+    user_of,
 };
 use text::{CaseText, ExpectText, FileText, StepText};
 
@@ -145,14 +146,11 @@ impl Cases {
     }
 }
 
-fn read_case(text: CaseText, faults: &mut Vec<crate::policy::Fault>) -> Option<Case> {
-    let line = text.name.referenced.line();
+fn read_case(text: CaseText, faults: &mut Vec<Fault>) -> Option<Case> {
+    let place = Place::of(&text.name);
     let name = text.name.value;
     let mut fault = |message: String| {
-        faults.push(crate::policy::Fault {
-            line: Some(line),
-            message: format!("case {name:?}: {message}"),
-        });
+        faults.push(Fault::at(place, format!("case {name:?}: {message}")));
     };
     let steps = match (text.request, text.expect, text.steps) {
         (Some(request), Some(expect), None) => {
@@ -251,7 +249,11 @@ impl ExpectText {
         check("decision", Some(self.decision.as_str().into()), answer.decision.as_str().into());
         let listed = |list: &Option<text::Listed>| list.as_ref().map(|list| json!(list.texts()));
         check("reason_codes", listed(&self.reason_codes), json!(answer.reason_codes));
-        check("rules", listed(&self.rules), json!(ruling.rules));
+        // A rule that found nothing to change may be named, and need not be.
+        let expected = self.rules.as_ref().map(text::Listed::texts).unwrap_or_default();
+        let is_meant = |rule: &&String| expected.contains(*rule) || !ruling.idle.contains(*rule);
+        let rules: Vec<_> = ruling.rules.iter().filter(is_meant).collect();
+        check("rules", listed(&self.rules), json!(rules));
         if let Some(part) = self.message.as_ref().filter(|part| !answer.message.contains(*part)) {
             check("message", Some(part.as_str().into()), answer.message.clone().into());
         }

@@ -20,19 +20,23 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register("guardian_decisions", "Decisions by hook", metrics.decisions.clone());
         registry.register(
-            "guardian_shadow_decisions",
-            "Decisions by hook beside those of the policy that is only tried",
+            "decisions",
+            "Decisions, by method and decision",
+            metrics.decisions.clone(),
+        );
+        registry.register(
+            "shadow_decisions",
+            "Decisions beside those of the policy that is only tried, by method, decision and shadow",
             metrics.shadow.clone(),
         );
         registry.register(
-            "guardian_rejections",
-            "Messages that were not judged",
+            "rejections",
+            "Messages that were not judged, by code",
             metrics.rejections.clone(),
         );
         registry.register(
-            "guardian_audit_failures",
+            "audit_failures",
             "Records that could not be written",
             metrics.audit_failures.clone(),
         );

@@ -121,7 +121,7 @@ use rule::{Effect, Rule};
 pub use approval::{Approval, Decided, State};
 pub(crate) use facts::{caller_of, texts, tool_of, user_of};
 pub use format::{Fault, Faults};
-pub(crate) use format::{MAX_BYTES, method_of, read_duration, read_yaml};
+pub(crate) use format::{MAX_BYTES, Place, method_of, read_duration, read_yaml};
 pub(crate) use memory::{ApprovalTrace, Charge, Kept, Memory, Traces};
 pub(crate) use modification::Opened;
 
@@ -142,6 +142,8 @@ pub struct Ruling {
     pub answer: Answer,
     /// The ids of the rules that applied, in order.
     pub rules: Vec<String>,
+    /// Those of them that would have changed the message, and found nothing to change.
+    pub(crate) idle: Vec<String>,
     /// What the decision leaves behind.
     pub(crate) traces: Traces,
 }
@@ -284,6 +286,8 @@ impl Judging<'_> {
                         facts = Facts::of(&call);
                         self.applied.is_changed = true;
                         self.applied.explain(rule);
+                    } else {
+                        self.applied.idle.push(rule.id.clone());
                     }
                 }
             }
@@ -399,6 +403,8 @@ impl Judging<'_> {
 #[derive(Default)]
 struct Applied {
     rules: Vec<String>,
+    /// Rules that would have changed the message, and found nothing to change.
+    idle: Vec<String>,
     is_changed: bool,
     messages: Vec<String>,
     reason_codes: Vec<String>,
@@ -505,7 +511,8 @@ impl Applied {
         data.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let data = Some(data).filter(|data| !data.is_empty());
         let answer = Answer { reason_codes, data, ..Answer::new(decision, message) };
-        Ruling { answer, rules, traces: std::mem::take(&mut self.traces) }
+        let (idle, traces) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.traces));
+        Ruling { answer, rules, idle, traces }
     }
 }
 

@@ -100,6 +100,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(history::list_changes))
         .routes(routes!(history::read_audit))
+        .routes(routes!(history::trim_audit))
 }
 
 /// The description of the routes under `/v1`.

@@ -19,7 +19,7 @@ pub(crate) struct Metrics {
     pub(crate) index_rebuilds: Counter,
     pub(crate) index_paused: Gauge,
     pub(crate) index_build_done: Gauge,
-    pub(crate) index_build_total: Gauge,
+    pub(crate) index_build_size: Gauge,
     pub(crate) embedded: Family<EmbeddedLabels, Counter>,
     pub(crate) degraded_searches: Counter,
 }
@@ -76,64 +76,82 @@ impl Metrics {
             index_rebuilds: Counter::default(),
             index_paused: Gauge::default(),
             index_build_done: Gauge::default(),
-            index_build_total: Gauge::default(),
+            index_build_size: Gauge::default(),
             embedded: Family::default(),
             degraded_searches: Counter::default(),
         };
-        let group = registry.sub_registry_with_prefix("a2s_registry");
-        group.register("publishes", "Documents offered for publishing", metrics.publishes.clone());
-        group.register("searches", "Searches answered", metrics.searches.clone());
-        group.register(
+        registry.register(
+            "publishes",
+            "Documents offered for publishing, by result",
+            metrics.publishes.clone(),
+        );
+        registry.register("searches", "Searches answered, by result", metrics.searches.clone());
+        registry.register(
             "search_seconds",
             "Time from a search to its answer",
             metrics.search_seconds.clone(),
         );
-        group.register("outcomes", "Outcomes recorded", metrics.outcomes.clone());
-        group.register(
+        registry.register("outcomes", "Outcomes recorded", metrics.outcomes.clone());
+        registry.register(
             "damaged_documents",
             "Reads of a stored document that no longer matched its checksum",
             metrics.damaged.clone(),
         );
-        group.register(
+        registry.register(
             "index_lag",
             "Changes that the search index has yet to follow",
             metrics.index_lag.clone(),
         );
-        group.register(
+        registry.register(
             "index_failures",
             "Failures of the search index",
             metrics.index_failures.clone(),
         );
-        group.register(
+        registry.register(
             "index_rebuilds",
             "Times the search index was built from the stored documents",
             metrics.index_rebuilds.clone(),
         );
-        group.register(
+        registry.register(
             "index_paused",
             "1 while the search index is not written, because its disk has too little space",
             metrics.index_paused.clone(),
         );
-        group.register(
+        registry.register(
             "index_build_done",
             "Capabilities that are in the search index which is being built",
             metrics.index_build_done.clone(),
         );
-        group.register(
-            "index_build_total",
+        registry.register(
+            "index_build_size",
             "Capabilities that the search index which is being built will have; 0 when none is",
-            metrics.index_build_total.clone(),
+            metrics.index_build_size.clone(),
         );
-        group.register(
+        registry.register(
             "embedded_texts",
-            "Texts of documents that an embedder other than the built-in one gave vectors for",
+            "Texts of documents that an embedder other than the built-in one gave vectors for, by from: now, or earlier (cache)",
             metrics.embedded.clone(),
         );
-        group.register(
+        registry.register(
             "degraded_searches",
             "Searches answered by words alone, because the embedder did not answer",
             metrics.degraded_searches.clone(),
         );
+        metrics.begin_at_zero();
         metrics
+    }
+
+    /// Makes all series: a rate can be told from the first event on.
+    fn begin_at_zero(&self) {
+        use PublishResult::{conflict, created, refused, same};
+        for result in [created, same, conflict, refused] {
+            self.publishes.get_or_create(&PublishLabels { result }).inc_by(0);
+        }
+        for result in [SearchResult::hits, SearchResult::nothing_fits] {
+            self.searches.get_or_create(&SearchLabels { result }).inc_by(0);
+        }
+        for from in [EmbeddedFrom::cache, EmbeddedFrom::embedder] {
+            self.embedded.get_or_create(&EmbeddedLabels { from }).inc_by(0);
+        }
     }
 }

@@ -4,7 +4,7 @@ use agent::mcp::Listed;
 use clap::Args;
 use url::Url;
 
-use super::StrategyArgs;
+use super::{GuardingArgs, RegistryTokenArgs, ServeArgs, StrategyArgs};
 
 pub(crate) const AFTER_CHAT: &str = "\
 Examples:
@@ -41,6 +41,37 @@ Exit codes:
   0  the client has ended the conversation
   1  the server has ended it
   4  nothing answers at the URL";
+
+pub(crate) const AFTER_SERVE: &str = "\
+Callers show tokens of the registry, which this service asks about them; registry and executor are
+shown the same ones. It has no owner and no token of its own. Conversations are kept by callers, MCP
+sessions and tasks of A2A in this process: run one of it, or send each session to the same one.
+
+  a2s tokens create agent --scope service > agent.token
+  a2s serve agent --registry https://registry.example.com --executor https://executor.example.com \\
+    --registry-token-file agent.token --guardian https://guardian.example.com/aos
+
+docs/operations.md has the set-up of several machines.";
+
+/// An agent on its own.
+#[derive(Debug, Args)]
+pub(crate) struct AgentServiceArgs {
+    /// Where the registry answers [default: port 8741 of this machine]
+    #[arg(long, env = "A2S_REGISTRY_URL")]
+    pub(crate) registry: Option<Url>,
+    /// Where the executor answers, which runs what that registry has [default: port 8742 of this
+    /// machine]
+    #[arg(long, env = "A2S_EXECUTOR_URL")]
+    pub(crate) executor: Option<Url>,
+    #[command(flatten)]
+    pub(crate) registry_token: RegistryTokenArgs,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+    #[command(flatten)]
+    pub(crate) guarding: GuardingArgs,
+    #[command(flatten)]
+    pub(crate) common: ServeArgs,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {

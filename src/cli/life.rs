@@ -97,7 +97,10 @@ pub(crate) enum TokensCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct AuditArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RegistryAuditCommand>,
     /// Only what is about this capability
     pub(crate) name: Option<CapabilityName>,
     /// How many at most, the newest first
@@ -106,6 +109,16 @@ pub(crate) struct AuditArgs {
     /// Only what is older than the entry with this number
     #[arg(long, value_name = "NUMBER")]
     pub(crate) before: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RegistryAuditCommand {
+    /// Remove old entries; publishes, and the last change of each version, stay
+    Trim {
+        /// The age of the entries that are removed: 90d, 12h
+        #[arg(long, value_name = "AGE", value_parser = parse_life)]
+        older_than: SignedDuration,
+    },
 }
 
 #[derive(Debug, Args)]

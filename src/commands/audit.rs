@@ -1,10 +1,12 @@
 //! `a2s audit`: who changed what in the registry.
 
-use a2s::api::{AuditEntry, AuditPage};
+use a2s::api::{AuditEntry, AuditPage, TrimAuditRequest, TrimAuditResponse};
+use jiff::SignedDuration;
 use reqwest::Method;
 
-use crate::cli::AuditArgs;
+use crate::cli::{AuditArgs, RegistryAuditCommand};
 use crate::client::Client;
+use crate::clock;
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, NAME, Output, plain};
 
@@ -16,7 +18,10 @@ pub(super) async fn audit(
     client: &Client,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let AuditArgs { name, limit, mut before } = arguments;
+    let AuditArgs { command, name, limit, mut before } = arguments;
+    if let Some(RegistryAuditCommand::Trim { older_than }) = command {
+        return trim(older_than, client, output).await;
+    }
     let mut left = limit;
     while left > 0 && !output.is_gone() {
         let mut query = vec![("limit", left.min(LARGEST_PAGE).to_string())];
@@ -30,6 +35,24 @@ pub(super) async fn audit(
             return Ok(());
         };
         before = Some(next);
+    }
+    Ok(())
+}
+
+async fn trim(
+    older_than: SignedDuration,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let before = clock::now().saturating_sub(older_than);
+    let before = before.map_err(|error| Failure::argument(error.to_string()))?;
+    let trimmed: TrimAuditResponse =
+        client.post(&["v1", "audit", "trim"], &TrimAuditRequest { before }).await?;
+    if output.is_json() {
+        output.json_line(&trimmed);
+    } else {
+        let entries = if trimmed.removed == 1 { "entry" } else { "entries" };
+        output.line(format_args!("removed {} {entries} from before {before:.0}", trimmed.removed));
     }
     Ok(())
 }

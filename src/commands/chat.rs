@@ -78,7 +78,7 @@ struct Talk<'o> {
 impl Talk<'_> {
     /// What belongs to the yes that an answer asks for; none when it asks for none.
     fn unconfirmed(&self, answer: Option<&AgentResponse>) -> Option<Pending> {
-        let question = answer?.question.as_ref().filter(|question| !question.actions.is_empty());
+        let question = answer?.question.as_ref().filter(|question| question.is_consent());
         question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
     }
 
@@ -95,7 +95,7 @@ impl Talk<'_> {
             let message = match lines.next(&view::prompt()).await? {
                 Line::Text(text) if ENDS.contains(&text.trim()) => break,
                 Line::Text(text) if text.trim().is_empty() => match &question {
-                    Some(question) if !question.actions.is_empty() => NO.to_owned(),
+                    Some(question) if question.is_consent() => NO.to_owned(),
                     _ => continue,
                 },
                 Line::Text(text) => text,
@@ -112,8 +112,8 @@ impl Talk<'_> {
             }
             let (pending, secrets) = match question.take() {
                 None => (None, Map::new()),
-                Some(AgentQuestion { pending, actions, .. }) if !actions.is_empty() => {
-                    (Some(pending), std::mem::take(&mut kept))
+                Some(question) if question.is_consent() => {
+                    (Some(question.pending), std::mem::take(&mut kept))
                 }
                 Some(AgentQuestion { fields, pending, .. }) => {
                     kept = lines.secrets(&secret_names(&fields)).await?;

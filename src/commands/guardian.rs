@@ -52,13 +52,14 @@ pub(crate) fn faulty(path: &Path, faults: &Faults) -> Failure {
     let failure = Failure::new(Exit::Bad, POLICY, message).with_hint(hint);
     let file = path.display().to_string();
     let diagnostics = faults.0.iter().map(|fault| {
-        let line = fault.line.and_then(|line| usize::try_from(line).ok()).unwrap_or(1);
+        let number = |at: Option<u64>| at.and_then(|at| usize::try_from(at).ok()).unwrap_or(1);
+        let (line, column) = (number(fault.line), number(fault.column));
         Diagnostic {
             code: POLICY.id.to_owned(),
             severity: Severity::Error,
             message: fault.message.clone(),
             path: file.clone(),
-            position: Position { line, column: 1 },
+            position: Position { line, column },
             hint: None,
             related: Vec::new(),
         }

@@ -3,16 +3,24 @@
 use reqwest::Method;
 use serde_json::json;
 
+use crate::cli::ReadyArgs;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub(super) async fn ready(client: &Client, output: &mut Output) -> Result<(), Failure> {
-    client.bytes(client.request(Method::GET, &["readyz"])).await?;
+pub(super) async fn ready(
+    arguments: &ReadyArgs,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let request = client.request(Method::GET, &["readyz"]);
+    let request = if arguments.deep { request.query(&[("deep", "1")]) } else { request };
+    client.bytes(request).await?;
     if output.is_json() {
         output.json_line(&json!({ "ready": true }));
     } else {
-        output.line(format_args!("{} is ready", client.url()));
+        let and = if arguments.deep { ", and so is all that it works with" } else { "" };
+        output.line(format_args!("{} is ready{and}", client.url()));
     }
     Ok(())
 }

@@ -26,7 +26,8 @@ use crate::output::Output;
 
 pub(crate) use plan::print_plan;
 pub(super) use tree::Tree;
-pub(crate) use view::{approve, print_event, print_result, shown};
+use view::EventLines;
+pub(crate) use view::{approve, print_result, shown};
 
 /// The pause before a run that waits for an approval is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -163,11 +164,12 @@ async fn watch_lines(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let is_json = output.is_json();
+    let mut lines = EventLines::default();
     let print = |event: &Event| match &event.kind {
-        _ if !is_json => print_event(event, output),
-        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
-            let command = approve(id, *expires_at);
-            output.note(format_args!("{step} waits for approval: {command}"));
+        _ if !is_json => lines.print(event, output),
+        EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
+            let (about, command) = (about.words(), approve(id, *expires_at));
+            output.note(format_args!("{step} waits for approval{about}: {command}"));
         }
         _ => {}
     };

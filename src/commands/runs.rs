@@ -14,6 +14,9 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
 
+/// The shortest id that is shown: its time in milliseconds.
+const SHORTEST_ID: usize = 13;
+
 pub(super) async fn runs(
     arguments: RunsArgs,
     client: &Client,
@@ -88,7 +91,8 @@ async fn list_runs(
         let any = status.is_none() && name.is_none() && tenant.is_none();
         output.line(format_args!("{}", if any { "nothing has run yet" } else { "no such run" }));
     }
-    for run in &list.executions {
+    let ids: Vec<_> = list.executions.iter().map(|run| run.id.to_string()).collect();
+    let rows = list.executions.iter().zip(&ids).map(|(run, id)| {
         let style = match run.status {
             RunStatus::Succeeded => GOOD,
             RunStatus::Failed | RunStatus::Denied => BAD,
@@ -97,16 +101,30 @@ async fn list_runs(
             }
         };
         let status = format!("{:?}", run.status).to_lowercase();
-        let code = run.error.as_ref().map_or_else(String::new, |error| format!("  {}", error.code));
+        let code = run.error.as_ref().map_or_else(String::new, |error| error.code.clone());
         // Who is alone need not be told so.
         let tenant = run.tenant.as_ref().filter(|tenant| !tenant.is_owner());
-        let tenant = tenant.map_or_else(String::new, |tenant| format!("  for {tenant}"));
-        output.line(format_args!(
-            "{}  {style}{status:<9}{style:#}  {NAME}{}{NAME:#} {}{DIM}  {:.0}{tenant}{code}{DIM:#}",
-            run.id, run.name, run.version, run.started_at
-        ));
-    }
+        let tenant = tenant.map_or_else(String::new, |tenant| format!(" for {tenant}"));
+        // Programs read whole ids.
+        let id = if output.is_terminal() { short_id(id, &ids) } else { id };
+        vec![
+            id.to_owned(),
+            format!("{style}{status}{style:#}"),
+            format!("{NAME}{}{NAME:#} {}", run.name, run.version),
+            format!("{DIM}{:.0}{tenant}{DIM:#}", run.started_at),
+            format!("{DIM}{code}{DIM:#}"),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    output.table(["RUN", "STATUS", "CAPABILITY", "STARTED", "ERROR"], &rows);
     Ok(())
+}
+
+/// The beginning of an id that no other of `ids` has, and that commands take in its place.
+fn short_id<'i>(id: &'i str, ids: &[String]) -> &'i str {
+    let is_unique = |short: &&str| ids.iter().filter(|other| other.starts_with(*short)).count() < 2;
+    let lengths = SHORTEST_ID..id.len();
+    lengths.filter_map(|length| id.get(..length)).find(is_unique).unwrap_or(id)
 }
 
 async fn show_run(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {

@@ -108,16 +108,16 @@ async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
     if secrets.is_empty() {
         output.line(format_args!("no credentials are stored"));
     }
-    for stored in &secrets {
-        output.line(format_args!(
-            "{}  {NAME}{}{NAME:#}  {}  {DIM}set {:.0}, used by {}{DIM:#}",
-            stored.host,
-            stored.scheme,
-            name_of(stored.kind),
-            stored.set_at,
-            describe_users(&stored.users)
-        ));
-    }
+    let rows = secrets.iter().map(|stored| {
+        vec![
+            stored.host.to_string(),
+            format!("{NAME}{}{NAME:#}", stored.scheme),
+            name_of(stored.kind).to_owned(),
+            format!("{DIM}set {:.0}{DIM:#}", stored.set_at),
+            format!("{DIM}used by {}{DIM:#}", describe_users(&stored.users)),
+        ]
+    });
+    output.table(["HOST", "SCHEME", "KIND", "SET", "USERS"], &rows.collect::<Vec<_>>());
     Ok(())
 }
 

@@ -9,10 +9,12 @@ use reqwest::Method;
 use crate::cli::ServicesArgs;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{BOLD, DIM, NAME, Output, WARN, plain};
+use crate::output::{BOLD, DIM, NAME, Output, WARN, plain, shorten};
 
 /// The most members of one page.
 const LARGEST_PAGE: usize = 100;
+/// How much of the titles of a service has room in a row, in characters.
+const MAX_TITLES: usize = 30;
 
 pub(super) async fn services(
     arguments: ServicesArgs,
@@ -80,10 +82,12 @@ async fn list(limit: usize, client: &Client, output: &mut Output) -> Result<(), 
         output.json_line(&all);
         return Ok(());
     }
-    for service in &all.services {
-        output.line(format_args!("{}", heading(service)));
-        output.line(format_args!("  {DIM}{}{DIM:#}", about(service)));
-    }
+    let rows = all.services.iter().map(|service| {
+        let host = format!("{NAME}{}{NAME:#}", service.host);
+        let titles = shorten(&service.titles.join(", "), MAX_TITLES).into_owned();
+        vec![host, titles, format!("{DIM}{}{DIM:#}", about(service))]
+    });
+    output.table(["HOST", "SERVICE", "CAPABILITIES"], &rows.collect::<Vec<_>>());
     if all.services.is_empty() {
         output.line(format_args!("no services"));
     }

@@ -26,7 +26,7 @@ pub(super) async fn tokens(
             }
             // Standard output has the token alone, for `TOKEN=$(a2s tokens create …)`.
             output.line(format_args!("{}", made.token.reveal()));
-            output.note(format_args!("{}", describe(&made.entry)));
+            output.note(format_args!("{}", cells(&made.entry).join("  ")));
             output.note(format_args!("{DIM}it is shown this once; set it as A2S_TOKEN{DIM:#}"));
             if made.entry.expires_at.is_none() {
                 output.note(format_args!(
@@ -44,7 +44,8 @@ pub(super) async fn tokens(
             if list.tokens.is_empty() {
                 output.line(format_args!("there are no tokens but the owner's"));
             }
-            list.tokens.iter().for_each(|token| output.line(format_args!("{}", describe(token))));
+            let rows: Vec<_> = list.tokens.iter().map(cells).collect();
+            output.table(["NAME", "SCOPES", "MADE", "ENDS"], &rows);
         }
         TokensCommand::Revoke { name } => {
             let path = ["v1", "tokens", name.as_str()];
@@ -59,14 +60,14 @@ pub(super) async fn tokens(
     Ok(())
 }
 
-fn describe(token: &TokenEntry) -> String {
+fn cells(token: &TokenEntry) -> Vec<String> {
     let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
     let scopes = scopes.join(", ");
     let (name, made) = (&token.name, token.created_at);
     let end = match token.expires_at {
-        None => format!("  {DIM}never ends{DIM:#}"),
-        Some(end) if token.expired => format!("  {WARN}ended{WARN:#} {DIM}{end:.0}{DIM:#}"),
-        Some(end) => format!("  {DIM}until {end:.0}{DIM:#}"),
+        None => format!("{DIM}never ends{DIM:#}"),
+        Some(end) if token.expired => format!("{WARN}ended{WARN:#} {DIM}{end:.0}{DIM:#}"),
+        Some(end) => format!("{DIM}until {end:.0}{DIM:#}"),
     };
-    format!("{NAME}{name}{NAME:#}  {scopes}  {DIM}made {made:.0}{DIM:#}{end}")
+    vec![format!("{NAME}{name}{NAME:#}"), scopes, format!("{DIM}made {made:.0}{DIM:#}"), end]
 }

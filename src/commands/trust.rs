@@ -24,7 +24,8 @@ pub(super) async fn trust(
             } else if versions.is_empty() {
                 output.line(format_args!("no checksums are remembered"));
             } else {
-                versions.iter().for_each(|trusted| print(trusted, output));
+                let rows: Vec<_> = versions.iter().map(cells).collect();
+                output.table(["CAPABILITY", "REMEMBERED", "CHECKSUM"], &rows);
             }
         }
         TrustCommand::Accept { target, checksum } => {
@@ -35,7 +36,7 @@ pub(super) async fn trust(
             if output.is_json() {
                 output.json_line(&trusted);
             } else {
-                print(&trusted, output);
+                output.line(format_args!("{}", cells(&trusted).join("  ")));
             }
         }
         TrustCommand::Forget { target } => {
@@ -81,13 +82,15 @@ fn read_target(text: &str) -> Result<(CapabilityName, Version), Failure> {
     Ok((name, version))
 }
 
-fn print(trusted: &TrustedVersion, output: &mut Output) {
+fn cells(trusted: &TrustedVersion) -> Vec<String> {
     let TrustedVersion { name, version, checksum, remembered_at, accepted_by } = trusted;
     let how = match accepted_by {
         Some(principal) => format!("accepted by {}", plain(principal)),
         None => "first seen".to_owned(),
     };
-    output.line(format_args!(
-        "{NAME}{name}{NAME:#} {version}  {checksum}  {DIM}{how} {remembered_at:.0}{DIM:#}"
-    ));
+    vec![
+        format!("{NAME}{name}{NAME:#} {version}"),
+        format!("{DIM}{how} {remembered_at:.0}{DIM:#}"),
+        checksum.to_string(),
+    ]
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use anstream::adapter::strip_str;
-use console::{ScoreTerm, measure_text_width};
+use console::{Term, measure_text_width};
 
 use super::{Output, plain};
 

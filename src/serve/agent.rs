@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use a2s::{Door, Identify, Secret};
 use agent::a2a::Peer;
-use agent::{Agent, App, Client, Guard, Model, Outside, Source, mcp};
+use agent::{Agent, App, Client, Guard, Model, Outside, ServiceClients, Source, mcp};
 use axum::Router;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::guardians::read_token;
+use super::guardians::{Guardians, read_token};
+use super::identity::RegistryAccess;
 use crate::cli::{AgentArgs, ConsentSetting};
-use crate::client::TokenTransport;
+use crate::client::{TokenTransport, client};
 use crate::clock;
 use crate::failure::{CANNOT_SERVE, Exit, Failure};
 
@@ -23,6 +24,8 @@ const KEY_VARIABLE: &str = "A2S_MODEL_KEY";
 /// What an agent is told.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentPart {
+    /// The services that it works with; none for those of this process.
+    pub(crate) services: Option<Elsewhere>,
     /// Further places where capabilities are found, and run.
     pub(crate) places: Vec<Place>,
     pub(crate) model: Option<ModelPart>,
@@ -33,6 +36,14 @@ pub(crate) struct AgentPart {
     pub(crate) url: Option<Url>,
     /// Whether actions run without a question.
     pub(crate) consent_off: bool,
+}
+
+/// Services in other processes that an agent works with.
+#[derive(Debug, Clone)]
+pub(crate) struct Elsewhere {
+    pub(crate) registry: RegistryAccess,
+    pub(crate) executor: Url,
+    pub(crate) guardians: Guardians,
 }
 
 /// A registry and an executor at one address.
@@ -68,10 +79,16 @@ pub(super) struct Section {
     #[serde(default)]
     peers: Vec<Place>,
     url: Option<Url>,
+    /// Where the executor of an agent on its own answers.
+    executor: Option<Url>,
     consent: Option<ConsentSetting>,
 }
 
 impl Section {
+    pub(super) fn executor(&self) -> Option<&Url> {
+        self.executor.as_ref()
+    }
+
     pub(super) fn read(
         &self,
         arguments: &AgentArgs,
@@ -105,6 +122,7 @@ impl Section {
             limits.of_anonymous = sessions;
         }
         Ok(AgentPart {
+            services: None,
             places: self.registries.clone(),
             model,
             mcp: mcp::Config { listed, consent_off, limits },
@@ -118,6 +136,12 @@ impl Section {
 impl AgentPart {
     /// Checks that the tokens of other services and agents go over protected connections.
     pub(super) fn check_tokens(&self, transport: TokenTransport) -> Result<(), Failure> {
+        if let Some(Elsewhere { registry, executor, guardians }) = &self.services {
+            for url in [&registry.url, executor] {
+                transport.check(url, "the token of a caller")?;
+            }
+            guardians.check_tokens(transport, "")?;
+        }
         let with_token = |place: &&Place| place.token.is_some() || place.token_file.is_some();
         for place in self.places.iter().chain(&self.peers).filter(with_token) {
             transport.check(&place.url, &format!("the token for {}", place.url))?;
@@ -125,12 +149,11 @@ impl AgentPart {
         Ok(())
     }
 
-    /// The agent that searches and runs by `own` first, for whoever shows `token` or one that `others`
-    /// knows, and the MCP server of
-    /// `own`, until `stop`.
+    /// The agent that searches and runs by `own` first, for callers who show `token` or one that
+    /// `others` knows, and the MCP server of `own`, until `stop`.
     pub(super) fn open(
         self,
-        own: Client,
+        own: ServiceClients,
         guardian: &executor::Guardian,
         token: Secret,
         others: Arc<dyn Identify>,
@@ -141,7 +164,7 @@ impl AgentPart {
         let guard = Guard::new(guardians, outside.clone());
         let door = Door::new(Some(token.clone())).with(Arc::clone(&others));
         let mcp = mcp::routes(&own, door, guard.clone(), outside.clone(), self.mcp, stop.clone());
-        let mut sources = vec![Source::shared_at(own)];
+        let mut sources = vec![Source::shared(own)];
         for place in self.places {
             sources.push(Source::at(Client::new(&place.url, place.token()?)?));
         }
@@ -159,6 +182,28 @@ impl AgentPart {
         }
         let app = App::new(agent, Some(token)).open_to(others).reached_at(self.url);
         Ok((app, mcp))
+    }
+}
+
+impl Elsewhere {
+    /// Registry and executor, as nobody in particular.
+    pub(super) fn clients(&self) -> Result<ServiceClients, Failure> {
+        Ok(ServiceClients {
+            registry: client(&self.registry.url, None, None)?,
+            executor: client(&self.executor, None, None)?,
+        })
+    }
+
+    /// The callers that the registry knows, its owner among them: an agent on its own has no other.
+    pub(super) fn callers(&self) -> Result<Arc<dyn Identify>, Failure> {
+        let callers = self.registry.introspection()?.ok_or_else(|| {
+            let message = "an agent on its own learns from the registry who its callers are";
+            Failure::argument(message).with_hint(
+                "Make it a token with `a2s tokens create agent --scope service`, and give it with \
+                 --registry-token or --registry-token-file.",
+            )
+        })?;
+        Ok(Arc::new(callers.with_owner()))
     }
 }
 

@@ -77,9 +77,7 @@ impl Folder {
         let token = match (given, &kept) {
             (Some(given), _) => given.to_owned(),
             (None, Some(kept)) => kept.clone(),
-            (None, None) => {
-                clock::random::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
-            }
+            (None, None) => clock::random_token(),
         };
         if kept.as_ref() != Some(&token) {
             write_private(&path, &token).map_err(fail)?;

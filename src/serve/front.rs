@@ -17,13 +17,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use url::Url;
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::linger::read_rest;
+use super::metrics::{self, HttpMetrics};
 use crate::errors;
 use crate::failure::{BAD_HOST, NO_ROUTE};
 
@@ -73,25 +73,29 @@ impl Access {
     }
 }
 
-/// Puts metrics, description, error pages and the check of callers in front of `services`.
+/// Puts metrics, description, error pages and the check of callers in front of `services`, which are
+/// `name`: "an executor".
 pub(super) fn front(
     services: Router,
-    metrics: Registry,
+    mut registry: Registry,
     description: OpenApi,
     access: Access,
+    name: &'static str,
 ) -> Router {
-    let metrics = Arc::new(metrics);
+    let counted = HttpMetrics::register(&mut registry);
+    let registry = Arc::new(registry);
     let own = Router::new()
-        .route("/metrics", get(show_metrics).with_state(metrics))
+        .route("/metrics", get(metrics::show).with_state(registry))
         .route("/errors", get(async || errors::list_page()))
         .route("/errors/{code}", get(show_error))
         .route("/", get(async || Redirect::temporary("/docs/")))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
     services
         .merge(own)
-        .fallback(no_route)
+        .fallback(async move |uri: Uri| no_route(&uri, name))
         .layer(from_fn_with_state(Arc::new(access), check_caller))
         .layer(from_fn(protect_browser))
+        .layer(from_fn_with_state(counted, metrics::count))
 }
 
 /// The policy of pages and of everything else that a browser may show: nothing is loaded.
@@ -177,17 +181,9 @@ pub(super) fn problem(status: StatusCode, code: &a2s::Code, detail: &str) -> Res
     (status, [(CONTENT_TYPE, PROBLEM_JSON)], later, axum::Json(problem)).into_response()
 }
 
-async fn no_route(uri: Uri) -> Response {
-    problem(StatusCode::NOT_FOUND, &NO_ROUTE, &format!("there is no `{}`", uri.path()))
-}
-
-async fn show_metrics(State(metrics): State<Arc<Registry>>) -> Response {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let mut text = String::new();
-    match encode(&mut text, &metrics) {
-        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+fn no_route(uri: &Uri, name: &str) -> Response {
+    let detail = format!("there is no `{}` here: this is {name}", uri.path());
+    problem(StatusCode::NOT_FOUND, &NO_ROUTE, &detail)
 }
 
 async fn show_error(Path(code): Path<String>) -> Response {
@@ -287,7 +283,7 @@ mod tests {
             let door = Door::new(Some(Secret::new("owner"))).with(counter.clone());
             let access = Access::new(listen.parse().unwrap(), &[], door);
             let description = OpenApi::default();
-            let app = front(services.clone(), Registry::default(), description, access);
+            let app = front(services.clone(), Registry::default(), description, access, "a test");
             let mut statuses = Vec::new();
             for (method, path) in [
                 ("GET", "/v1/executions"),
@@ -323,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_browser_is_told_what_it_may_do_with_every_response() {
         let access = access("127.0.0.1:1", &[]);
-        let app = front(Router::new(), Registry::default(), OpenApi::default(), access);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
         for (path, host, status, policy) in [
             ("/docs/", "localhost", 200, DOCS_POLICY),
             ("/docs/swagger-ui-bundle.js", "localhost", 200, DOCS_POLICY),
@@ -349,7 +345,7 @@ mod tests {
     #[tokio::test]
     async fn the_page_of_the_description_needs_no_more_than_its_policy_allows() {
         let access = access("127.0.0.1:1", &[]);
-        let app = front(Router::new(), Registry::default(), OpenApi::default(), access);
+        let app = front(Router::new(), Registry::default(), OpenApi::default(), access, "a test");
         let request = Request::builder().uri("/docs/").header(HOST, "localhost");
         let response = app.oneshot(request.body(axum::body::Body::empty()).unwrap()).await;
         let page = axum::body::to_bytes(response.unwrap().into_body(), 1 << 20).await.unwrap();

@@ -33,9 +33,14 @@ pub(crate) struct RegistryAccess {
 impl RegistryAccess {
     /// The callers that the registry knows, as far as it can be asked.
     pub(super) fn callers(&self) -> Result<Option<Arc<dyn Identify>>, Failure> {
+        Ok(self.introspection()?.map(|callers| Arc::new(callers) as Arc<dyn Identify>))
+    }
+
+    /// The registry as the one that knows the callers; none without a token for it.
+    pub(super) fn introspection(&self) -> Result<Option<agent::Callers>, Failure> {
         let Some(token) = self.token.clone() else { return Ok(None) };
         let client = client(&self.url, None, None)?.with_token(Some(token));
-        Ok(Some(Arc::new(agent::Callers::new(client, outside()))))
+        Ok(Some(agent::Callers::new(client, outside())))
     }
 }
 

@@ -1,4 +1,5 @@
-//! `/readyz`: whether the services of this process can work, and with `?verbose` how each of them is.
+//! `/readyz`: whether the services of this process can work; with `?verbose` how each of them is, and
+//! with `?deep` whether those of other processes can that they work with.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::watch;
 
+use super::dependencies::Dependencies;
 use super::front::problem;
 use super::shipping::Shipping;
 use super::stack::Services;
@@ -17,30 +19,49 @@ use crate::failure::NOT_READY;
 pub(super) struct Readiness {
     services: Arc<Services>,
     shipping: Option<watch::Receiver<Shipping>>,
+    dependencies: Dependencies,
 }
 
 /// A part of this process, and its state.
 #[derive(Debug, PartialEq)]
 struct Part {
-    name: &'static str,
+    name: String,
     /// The reason why it is not as it should be.
-    lacking: Option<&'static str>,
+    lacking: Option<String>,
     /// Whether the process can work all the same.
     is_optional: bool,
 }
 
 impl Part {
-    fn new(name: &'static str, is_ready: bool, lacking: &'static str) -> Self {
-        Self { name, lacking: (!is_ready).then_some(lacking), is_optional: false }
+    fn new(name: &str, is_ready: bool, lacking: &str) -> Self {
+        let lacking = (!is_ready).then(|| lacking.to_owned());
+        Self { name: name.to_owned(), lacking, is_optional: false }
     }
 }
 
 impl Readiness {
-    pub(super) fn of(services: Arc<Services>, shipping: Option<watch::Receiver<Shipping>>) -> Self {
-        Self { services, shipping }
+    pub(super) fn of(
+        services: Arc<Services>,
+        shipping: Option<watch::Receiver<Shipping>>,
+        dependencies: Dependencies,
+    ) -> Self {
+        Self { services, shipping, dependencies }
     }
 
-    async fn parts(&self) -> Vec<Part> {
+    /// The parts of this process, and what they work with elsewhere where that is asked for.
+    async fn parts(&self, is_deep: bool) -> Vec<Part> {
+        let mut parts = self.own_parts().await;
+        if is_deep {
+            let findings = self.dependencies.findings().await.into_iter();
+            parts.extend(findings.map(|(name, lacking)| {
+                let lacking = lacking.map(|why| format!("{name}: {why}"));
+                Part { name, lacking, is_optional: false }
+            }));
+        }
+        parts
+    }
+
+    async fn own_parts(&self) -> Vec<Part> {
         let Services { registry, executor, guardian } = &*self.services;
         let registry_part = async {
             let app = registry.as_ref()?;
@@ -79,28 +100,31 @@ pub(super) async fn show(
     State(readiness): State<Readiness>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let parts = readiness.parts().await;
-    let is_verbose = query.is_some_and(|query| query.split('&').any(is_verbose));
-    match (parts.iter().find_map(fault), is_verbose) {
-        (None, true) => describe(&parts).into_response(),
-        (Some(_), true) => (StatusCode::SERVICE_UNAVAILABLE, describe(&parts)).into_response(),
-        (None, false) => "ready\n".into_response(),
-        (Some(lacking), false) => problem(StatusCode::SERVICE_UNAVAILABLE, &NOT_READY, lacking),
+    let query = query.unwrap_or_default();
+    let parts = readiness.parts(has(&query, "deep")).await;
+    let faults: Vec<&str> = parts.iter().filter_map(fault).collect();
+    match (faults.is_empty(), has(&query, "verbose")) {
+        (true, true) => describe(&parts).into_response(),
+        (false, true) => (StatusCode::SERVICE_UNAVAILABLE, describe(&parts)).into_response(),
+        (true, false) => "ready\n".into_response(),
+        (false, false) => problem(StatusCode::SERVICE_UNAVAILABLE, &NOT_READY, &faults.join("; ")),
     }
 }
 
-fn is_verbose(parameter: &str) -> bool {
-    parameter == "verbose" || parameter.starts_with("verbose=")
+/// Whether a query has a parameter, with any value or none.
+fn has(query: &str, name: &str) -> bool {
+    query.split('&').any(|pair| pair.split('=').next() == Some(name))
 }
 
 /// The reason why a part keeps the process from working.
-fn fault(part: &Part) -> Option<&'static str> {
-    part.lacking.filter(|_| !part.is_optional)
+fn fault(part: &Part) -> Option<&str> {
+    part.lacking.as_deref().filter(|_| !part.is_optional)
 }
 
 /// A line for each part.
 fn describe(parts: &[Part]) -> String {
-    let line = |part: &Part| format!("{}: {}\n", part.name, part.lacking.unwrap_or("ready"));
+    let line =
+        |part: &Part| format!("{}: {}\n", part.name, part.lacking.as_deref().unwrap_or("ready"));
     parts.iter().map(line).collect()
 }
 
@@ -116,6 +140,7 @@ mod tests {
         assert_eq!(describe(&[registry, index]), "registry: ready\nsearch index: paused\n");
         let index = Part { is_optional: true, ..Part::new("search index", false, "paused") };
         assert_eq!([&index, &guardian].map(fault), [None, Some("no log")]);
-        assert!(is_verbose("verbose") && is_verbose("verbose=1") && !is_verbose("verboses"));
+        assert!(has("deep&verbose", "verbose") && has("verbose=1", "verbose"));
+        assert!(!has("verboses", "verbose") && !has("", "deep"));
     }
 }

@@ -171,6 +171,11 @@ impl File {
         self.agent.read(arguments, variable)
     }
 
+    /// Where the executor of an agent on its own answers.
+    pub(super) fn executor(&self) -> Option<&Url> {
+        self.agent.executor()
+    }
+
     /// Who guards steps; `default` when nobody says.
     pub(super) fn guardians(
         &self,
@@ -178,6 +183,23 @@ impl File {
         default: GuardianChoice,
     ) -> Result<Guardians, Failure> {
         self.guardian.read(arguments, self.guardian_fail, default)
+    }
+
+    /// The same for a service that has no guardian in its own process.
+    pub(super) fn guardians_elsewhere(
+        &self,
+        arguments: &GuardingArgs,
+        default: GuardianChoice,
+    ) -> Result<Guardians, Failure> {
+        let guardians = self.guardians(arguments, default)?;
+        if guardians.has_builtin() {
+            let message = "the builtin guardian comes with `a2s up` alone";
+            return Err(Failure::argument(message).with_hint(
+                "Start `a2s serve guardian` and give its address: --guardian \
+                 http://127.0.0.1:8743/aos",
+            ));
+        }
+        Ok(guardians)
     }
 
     /// The rules of our own guardian.

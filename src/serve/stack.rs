@@ -20,6 +20,7 @@ use utoipa::OpenApi as _;
 
 use super::agent::AgentPart;
 use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
+use super::dependencies::Dependencies;
 use super::folder::Folder;
 use super::front::{Access, front};
 use super::guardians::Guardians;
@@ -159,7 +160,10 @@ impl Rules {
 
 impl Parts {
     pub(crate) fn is_unguarded(&self) -> bool {
-        self.executor.as_ref().is_some_and(|part| matches!(part.guardians, Guardians::Off))
+        let apart = self.agent.as_ref().and_then(|part| part.services.as_ref());
+        let of_agent = apart.map(|services| &services.guardians);
+        let guardians = self.executor.as_ref().map(|part| &part.guardians).or(of_agent);
+        guardians.is_some_and(|guardians| matches!(guardians, Guardians::Off))
     }
 
     /// Checks that each token goes over a protected connection, and that none of those that go out is
@@ -171,6 +175,7 @@ impl Parts {
         let registries = [
             self.executor.as_ref().and_then(|part| part.registry.as_ref()),
             self.guardian.as_ref().and_then(|part| part.registry.as_ref()),
+            self.agent.as_ref().and_then(|part| part.services.as_ref()).map(|it| &it.registry),
         ];
         for RegistryAccess { url, token } in registries.into_iter().flatten() {
             if token.is_some() {
@@ -187,15 +192,30 @@ impl Parts {
         self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
     }
 
+    /// The services of the process, as a sentence names them.
+    fn name(&self) -> &'static str {
+        match (&self.registry, &self.executor, &self.guardian) {
+            (Some(_), Some(_), _) => "a process with all services",
+            (Some(_), None, _) => "a registry",
+            (None, Some(_), _) => "an executor",
+            (None, None, Some(_)) => "a guardian",
+            (None, None, None) => "an agent",
+        }
+    }
+
+    /// Whether there is an owner, whose token opens everything. An agent on its own has none: its
+    /// callers are the registry's.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.agent.as_ref().is_none_or(|part| part.services.is_none())
+    }
+
     /// Gives the services of one process a token for each other, which nothing else knows. What an
     /// executor asks the registry beside it is asked with that one.
     fn introduce(&mut self, url: &Url) {
         let (Some(registry), Some(executor)) = (&mut self.registry, &mut self.executor) else {
             return;
         };
-        let bytes = clock::random::<32>();
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let token = Some(Secret::new(digits));
+        let token = Some(Secret::new(clock::random_token()));
         registry.service_token.clone_from(&token);
         executor.registry = Some(RegistryAccess { url: url.clone(), token });
     }
@@ -206,6 +226,9 @@ impl Parts {
             let others = registry.as_ref().map(RegistryAccess::callers).transpose()?.flatten();
             return Ok(Some(Arc::new(Asking::new(asking.clone(), others))));
         }
+        if let Some(services) = self.agent.as_ref().and_then(|part| part.services.as_ref()) {
+            return services.callers().map(Some);
+        }
         let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
         let callers = registry.map(RegistryAccess::callers).transpose()?.flatten();
         if registry.is_some() && callers.is_none() {
@@ -215,6 +238,36 @@ impl Parts {
             );
         }
         Ok(callers)
+    }
+
+    /// The services in other processes, each with its role, as they are shown the token of this one.
+    fn services_elsewhere(&self) -> Result<Vec<(&'static str, agent::Client)>, Failure> {
+        if let Some(services) = self.agent.as_ref().and_then(|part| part.services.as_ref()) {
+            let clients = services.clients()?;
+            let token = services.registry.token.clone();
+            let registry = clients.registry.with_token(token);
+            return Ok(vec![("registry", registry), ("executor", clients.executor)]);
+        }
+        // One in this process is a part of it.
+        let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
+        let registry = registry.filter(|_| self.registry.is_none());
+        let of_guardian = self.guardian.as_ref().and_then(|part| part.registry.as_ref());
+        let Some(RegistryAccess { url, token }) = registry.or(of_guardian) else {
+            return Ok(Vec::new());
+        };
+        let client = client(url, None, None)?.with_token(token.clone());
+        Ok(vec![("registry", client)])
+    }
+
+    /// The guardians that executor and agent ask, where `own` is the one of this process.
+    fn guardians(&self, own: Option<&guardian::App>) -> Result<executor::Guardian, Failure> {
+        if let Some(part) = &self.executor {
+            let max_response_bytes = part.outbound.limits.max_response_bytes;
+            return part.guardians.clone().into_config(own, max_response_bytes);
+        }
+        let apart = self.agent.as_ref().and_then(|part| part.services.as_ref());
+        let guardians = apart.map_or(Guardians::Off, |services| services.guardians.clone());
+        guardians.into_config(own, executor::Limits::default().max_response_bytes)
     }
 
     /// The rules of the guardian that runs in this process, when one does.
@@ -274,10 +327,12 @@ impl Stack {
         let mut routes = Router::new();
 
         parts.check_tokens(&token)?;
+        let name = parts.name();
         parts.introduce(&url);
         let apart = parts.callers_apart()?;
+        let elsewhere = parts.services_elsewhere()?;
         let own_guardian = parts.own_guardian();
-        let registry = match parts.registry {
+        let registry = match parts.registry.take() {
             Some(part) => {
                 let app = open_registry(&folder, part, &token, &mut metrics).await?;
                 routes = routes.merge(app.routes());
@@ -308,21 +363,22 @@ impl Stack {
             }
             None => None,
         };
+        let guardians = parts.guardians(guardian.as_ref())?;
+        let dependencies = Dependencies::new(elsewhere, open_remote(&guardians)?);
+        if let Some((agent, others)) = parts.agent.zip(others.clone()) {
+            let clients = match &agent.services {
+                Some(services) => services.clients()?,
+                None => client(&url, Some(token.clone()), None)?.into(),
+            };
+            let secret = Secret::new(token.as_str());
+            let (app, mcp) = agent.open(clients, &guardians, secret, others, &stop)?;
+            routes = routes.merge(app.routes()).merge(mcp);
+            description.merge(agent::App::openapi());
+        }
         let executor = match parts.executor {
             Some(part) => {
-                let secret = Secret::new(token.as_str());
-                let guardian = part
-                    .guardians
-                    .clone()
-                    .into_config(guardian.as_ref(), part.outbound.limits.max_response_bytes)?;
-                if let Some((agent, others)) = parts.agent.zip(others.clone()) {
-                    let own = client(&url, Some(token.clone()), None)?;
-                    let (app, mcp) = agent.open(own, &guardian, secret, others, &stop)?;
-                    routes = routes.merge(app.routes()).merge(mcp);
-                    description.merge(agent::App::openapi());
-                }
                 let door = door.clone();
-                let app = open_executor(&folder, part, guardian, &url, door, &mut metrics).await?;
+                let app = open_executor(&folder, part, guardians, &url, door, &mut metrics).await?;
                 routes = routes.merge(app.router());
                 description.merge(executor::App::openapi());
                 Some(app)
@@ -332,7 +388,7 @@ impl Stack {
         let services = Arc::new(Services { registry, executor, guardian });
         let shipping = (parts.ship && services.registry.is_some())
             .then(|| ship(Arc::clone(&services), shipped(), stop.clone()));
-        let readiness = Readiness::of(Arc::clone(&services), shipping.clone());
+        let readiness = Readiness::of(Arc::clone(&services), shipping.clone(), dependencies);
         let routes = routes.merge(
             Router::new()
                 .route("/healthz", get(async || "ok\n"))
@@ -341,7 +397,7 @@ impl Stack {
         );
         let access = Access::new(listen, allow_hosts, door);
         let connections = ConnectionMetrics::register(&mut metrics);
-        let router = front(routes, metrics, description, access);
+        let router = front(routes, metrics, description, access, name);
         let server = Server::new(router, limits, connections, stop.clone());
         let server = tokio::spawn(server.serve(listener));
         if let Some(mut shipping) = shipping {
@@ -380,6 +436,18 @@ impl Stack {
             registry.close().await;
         }
     }
+}
+
+/// The guardians of other processes among these.
+fn open_remote(guardians: &executor::Guardian) -> Result<Option<aos::Guardians>, Failure> {
+    let executor::Guardian::At(configs) = guardians else { return Ok(None) };
+    let is_remote =
+        |config: &&executor::GuardianConfig| matches!(config.endpoint, executor::Endpoint::Http(_));
+    let remote: Vec<_> = configs.iter().filter(is_remote).cloned().collect();
+    if remote.is_empty() {
+        return Ok(None);
+    }
+    executor::Guardian::At(remote).open().map_err(|error| executor_failed(&error))
 }
 
 /// Rebuilds the search index in a folder, and gives the number of capabilities in it. A person at a

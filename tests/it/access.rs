@@ -75,6 +75,7 @@ fn doors() -> Vec<Door> {
         (Method::POST, "/v1/search", |_| json!({"intent": "list dog breeds"})),
         (Method::POST, "/v1/verify", |_| json!({"name": "ListDogBreeds"})),
         (Method::GET, "/v1/audit", nothing),
+        (Method::POST, "/v1/audit/trim", |_| json!({"before": "2026-01-01T00:00:00Z"})),
         (Method::GET, "/v1/tokens", nothing),
         (Method::POST, "/v1/tokens/introspect", |_| json!({"token": "x"})),
         (Method::GET, "/v1/executions", nothing),

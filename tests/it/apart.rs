@@ -1,4 +1,4 @@
-//! Registry, guardian and executor as on three machines: each with a data folder and an owner of its own,
+//! Registry, guardian, executor and agent as on machines of their own: each with a data folder and an owner of its own,
 //! set up as docs/operations.md says, with everything between them recorded.
 
 use std::path::Path;
@@ -9,11 +9,12 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use axum::response::{IntoResponse as _, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::harness::{RUNTIME, Ran, Server, World, a2s_in};
 use crate::http;
+use crate::mcp::client::Client;
 
 /// A request between two services.
 #[derive(Debug, Clone)]
@@ -185,6 +186,125 @@ fn three_services_with_owners_of_their_own_show_each_other_no_owners_token() {
     assert_eq!(ping(Some(&ann)), (403, Some("A2S318".to_owned())));
     assert_eq!(ping(Some(&executor_token)).0, 403);
     assert_eq!(ping(Some(&asking)).0, 200);
+}
+
+#[test]
+fn an_agent_on_its_own_acts_with_the_tokens_of_its_callers() {
+    let world = World::up(&[]);
+    // One process in three roles: what goes to each is recorded apart.
+    let [registry, executor, guardian] = [(); 3].map(|()| Recorder::before(world.url()));
+    let make = |name: &str, scopes: &str| {
+        let token = world.a2s(&["tokens", "create", name, "--scope", scopes]).exits(0).stdout;
+        let path = world.write(&format!("{name}.token"), &token);
+        (token.trim().to_owned(), path)
+    };
+    let (own, own_file) = make("agent-1", "service");
+    let (asking, asking_file) = make("agent-1-asks", "guard");
+    let (ann, _) = make("ann", "publish,execute");
+    let config = format!(
+        "[agent]\nexecutor = '{}'\n[[guardian]]\nurl = '{}aos'\ntoken-file = '{asking_file}'\n",
+        executor.url, guardian.url
+    );
+    let config = world.write("agent.toml", &config);
+    let data = world.folder().join("agent");
+    let flags = ["--config", &config, "--registry", &registry.url];
+    let flags = [&flags[..], &["--registry-token-file", &own_file, "--mcp-tool", "read-only"]];
+    let agent = Server::alone("agent", data.clone(), &flags.concat());
+    assert!(!data.join("token").exists(), "an agent on its own has no owner");
+    agent.a2s(&["ready", "--deep"]).exits(0);
+
+    // A conversation, by a token of the registry and by its owner.
+    a2s_with(&ann, agent.url(), &["chat", "list dog breeds"]).exits(0);
+    let runs = a2s_with(&ann, world.url(), &["runs", "--json"]).exits(0).one();
+    assert_eq!(runs["executions"][0]["name"], "ListDogBreeds", "{runs}");
+    a2s_with(&world.token(), agent.url(), &["chat", "list dog breeds"]).exits(0);
+    a2s_with("wrong", agent.url(), &["chat", "list dog breeds"]).exits(1);
+
+    // MCP and A2A.
+    RUNTIME.block_on(async {
+        let client =
+            Client::open(&format!("{}/", agent.url().trim_end_matches('/')), Some(&ann), json!({}))
+                .await;
+        let found =
+            client.call(1, "search_capabilities", json!({"intent": "list dog breeds"})).await;
+        assert_eq!(found.content()["capabilities"][0]["name"], "ListDogBreeds", "{found:?}");
+    });
+    let (status, card) = http::get(&format!("{}.well-known/agent-card.json", agent.url()), &[]);
+    assert!(status == 200 && card.contains("A2S agent"), "{card}");
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": {
+        "kind": "message", "messageId": "m-1", "role": "user",
+        "parts": [{"kind": "text", "text": "list dog breeds"}],
+    }}});
+    let shown = format!("Bearer {ann}");
+    let headers = [("authorization", shown.as_str()), ("content-type", "application/json")];
+    let url = format!("{}a2a", agent.url());
+    let (status, task) = http::send("POST", &url, &headers, Some(message.to_string()));
+    assert!(status == 200 && task.contains(r#""state":"completed""#), "{task}");
+
+    // The registry is asked about callers with the agent's token; all else is the callers' own.
+    let owner = format!("Bearer {}", world.token());
+    for request in registry.requests().iter().chain(&executor.requests()) {
+        let token = request.authorization.as_deref();
+        match request.line.as_str() {
+            "POST /v1/tokens/introspect" => assert_eq!(token, Some(&*format!("Bearer {own}"))),
+            _ => assert!(token.is_none_or(|token| token == shown || token == owner), "{request:?}"),
+        }
+    }
+    let lines: Vec<_> = executor.requests().into_iter().map(|request| request.line).collect();
+    assert!(lines.contains(&"POST /v1/executions".to_owned()), "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains("search")), "{lines:?}");
+    let questions = guardian.requests();
+    let asking = format!("Bearer {asking}");
+    assert!(questions.len() >= 4, "{questions:?}");
+    assert!(questions.iter().all(|request| request.authorization.as_ref() == Some(&asking)));
+}
+
+#[test]
+fn ready_asks_the_other_services_when_it_is_told_to() {
+    let world = World::down(&[]);
+    let registry = Server::alone("registry", world.folder().join("registry"), &[]);
+    let away = ["--guardian", "http://127.0.0.1:1/aos"];
+    let start = |name: &str, url: &str| {
+        let registry = ["--registry", url, "--registry-token", "of-another-registry"];
+        Server::alone("executor", world.folder().join(name), &[&registry[..], &away].concat())
+    };
+    for (name, url, found) in [
+        ("one", registry.url(), "it does not take the token of this service"),
+        ("other", "http://127.0.0.1:1/", "does not answer"),
+    ] {
+        let executor = start(name, url);
+        executor.a2s(&["ready"]).exits(0);
+        let ran = executor.a2s(&["ready", "--deep"]).exits(4);
+        assert!(ran.stderr.contains(&format!("registry at {url}")), "{ran:?}");
+        assert!(ran.stderr.contains(found) && ran.stderr.contains("guardian http"), "{ran:?}");
+        let (status, lines) = http::get(&format!("{}readyz?deep&verbose", executor.url()), &[]);
+        assert!(status == 503 && lines.starts_with("executor: ready\n"), "{lines}");
+        assert_eq!(lines.lines().count(), 3, "{lines}");
+    }
+    registry.a2s(&["ready", "--deep"]).exits(0);
+    // A command that has come to the wrong service says where it is.
+    let ran = registry.a2s(&["runs"]).exits(1);
+    assert!(
+        ran.stderr.contains("there is no `/v1/executions` here: this is a registry"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn an_agent_on_its_own_says_what_it_lacks() {
+    let world = World::down(&[]);
+    let data = world.data();
+    let start = |flags: &[&str]| {
+        let start = [&["serve", "agent", "--listen", "127.0.0.1:0"], flags].concat();
+        a2s_in(Path::new("."), &[("A2S_DATA_DIR", data.to_str().unwrap())], &start).exits(2).stderr
+    };
+    assert!(start(&[]).contains("a2s tokens create agent --scope service"));
+    let far = start(&["--registry-token", "x", "--executor", "http://executor.example:8742"]);
+    assert!(
+        far.contains("the token of a caller") && far.contains("--allow-insecure-tokens"),
+        "{far}"
+    );
+    assert!(start(&["--registry-token", "x", "--guardian", "builtin"]).contains("a2s up"));
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn crates_depend_on_each_other_as_the_map_says() {
         ("registry", BTreeSet::from(["a2s"])),
         ("executor", BTreeSet::from(["a2s", "aos"])),
         ("guardian", BTreeSet::from(["aos"])),
-        ("a2s-cli", BTreeSet::from(["a2s", "agent", "executor", "guardian", "registry"])),
+        ("a2s-cli", BTreeSet::from(["a2s", "agent", "aos", "executor", "guardian", "registry"])),
     ]);
     assert_eq!(arrows, expected);
 }

@@ -6,6 +6,7 @@ mod compose;
 mod editing;
 mod graph;
 mod guardian;
+mod lines;
 mod lock;
 mod planned;
 mod replay;

@@ -164,7 +164,7 @@ fn all() -> Vec<Started> {
     let mut all = composed(&compose());
     all.extend(deployed(&manifests()));
     all.push(imaged());
-    assert_eq!(all.len(), 9, "{all:?}");
+    assert_eq!(all.len(), 11, "{all:?}");
     all
 }
 
@@ -229,7 +229,9 @@ fn secrets_are_named_and_not_written() {
     for started in all() {
         let shown = [secret(&started, "A2S_REGISTRY_TOKEN"), secret(&started, "A2S_SERVICE_TOKEN")];
         match started.command().as_slice() {
-            ["serve", "executor"] => assert_eq!(shown[0].as_deref(), Some("A2S_SERVICE_TOKEN")),
+            ["serve", "executor" | "agent"] => {
+                assert_eq!(shown[0].as_deref(), Some("A2S_SERVICE_TOKEN"));
+            }
             ["serve", "registry"] => assert_eq!(shown[1].as_deref(), Some("A2S_SERVICE_TOKEN")),
             _ => assert_eq!(shown, [None, None], "{}", started.name),
         }
@@ -397,6 +399,7 @@ fn paths() -> Vec<(&'static str, Vec<String>)> {
         ("registry", paths(registry::App::openapi())),
         ("executor", paths(executor::App::openapi())),
         ("guardian", paths(guardian::App::openapi())),
+        ("agent", [paths(agent::App::openapi()), vec!["/mcp".to_owned()]].concat()),
     ]
 }
 

@@ -33,6 +33,7 @@ mod life;
 mod limits;
 mod live;
 mod mcp;
+mod metrics;
 mod postgres;
 mod qdrant;
 mod schema;

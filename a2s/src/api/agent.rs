@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    CapabilityRef, DecisionSource, Event, NearMiss, PlanResponse, RunError, RunStatus,
-    SearchFilters, Strategy,
+    ApprovalSubject, CapabilityRef, DecisionSource, Event, NearMiss, PlanResponse, RunError,
+    RunStatus, SearchFilters, Strategy,
 };
 use crate::checksum::Digest;
 use crate::interface::Field;
@@ -70,22 +70,36 @@ pub struct AgentAction {
     pub inputs: Map<String, Value>,
 }
 
+/// A request to another agent, which the agent here would send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentDelegation {
+    /// The name on the other agent's card.
+    pub agent: String,
+    /// The address of the other agent.
+    pub url: String,
+    /// The skill on that card that shares the most words with the request.
+    pub skill: String,
+    /// The text that would be sent.
+    pub message: String,
+}
+
 /// What the agent has to know again when its question is answered. No secret is part of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pending {
     /// What was wanted at first.
     pub query: String,
-    /// The capability that lacks something.
-    pub capability: CapabilityRef,
+    /// The capability that lacks something; none when the question is about another agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability: Option<CapabilityRef>,
     /// The inputs that were known.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
     /// The inputs that were asked for; none when a yes was.
     pub missing: Vec<String>,
-    /// The digest of the actions that a yes confirms: capabilities with their checksums, and inputs.
-    /// A yes to other actions asks again.
+    /// The digest of what a yes confirms: capabilities with their checksums and inputs, or another
+    /// agent with the message to it. A yes to anything else asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub consent: Option<Digest>,
@@ -164,12 +178,15 @@ pub enum AgentEvent {
         /// What it says that it can do.
         skill: String,
     },
-    /// Actions run without a question.
+    /// Actions run, or another agent is asked, without a question.
     Unconfirmed {
         /// The reason.
         consent: Consent,
         /// The capabilities.
         capabilities: Vec<CapabilityRef>,
+        /// The request to another agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delegation: Option<AgentDelegation>,
     },
     /// This one is not used, and the next is tried if there is one.
     #[serde(alias = "passed_over")]
@@ -290,6 +307,9 @@ pub struct AgentRun {
 pub struct AgentApproval {
     /// Path of the step.
     pub step: String,
+    /// What is to be approved.
+    #[serde(flatten)]
+    pub about: ApprovalSubject,
     /// The id of the approval, as the guardian calls it.
     pub id: String,
     /// The guardian.
@@ -339,8 +359,19 @@ pub struct AgentQuestion {
     /// The actions that a yes confirms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<AgentAction>,
+    /// The request to another agent that a yes confirms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<AgentDelegation>,
     /// What comes with the answer.
     pub pending: Pending,
+}
+
+impl AgentQuestion {
+    /// Whether a yes to it lets something be done, so that no answer at all means no.
+    #[must_use]
+    pub fn is_consent(&self) -> bool {
+        !self.actions.is_empty() || self.delegation.is_some()
+    }
 }
 
 /// Several capabilities as one: nothing that is published does all of it, and what one gives is what

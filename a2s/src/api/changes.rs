@@ -35,11 +35,13 @@ pub enum Action {
     CreateToken,
     /// A token was revoked.
     RevokeToken,
+    /// Old entries of the audit were removed.
+    TrimAudit,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Publish,
         Self::Yank,
         Self::Unyank,
@@ -50,6 +52,7 @@ impl Action {
         Self::Transfer,
         Self::CreateToken,
         Self::RevokeToken,
+        Self::TrimAudit,
     ];
 
     /// As it is written.
@@ -66,6 +69,7 @@ impl Action {
             Self::Transfer => "transfer",
             Self::CreateToken => "create_token",
             Self::RevokeToken => "revoke_token",
+            Self::TrimAudit => "trim_audit",
         }
     }
 
@@ -174,6 +178,22 @@ pub struct AuditPage {
     /// Pass as `before` for older ones; absent when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
+}
+
+/// Removes old entries of the audit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrimAuditRequest {
+    /// Entries that were made before this time are removed.
+    #[schema(value_type = String, format = DateTime)]
+    pub before: Timestamp,
+}
+
+/// The removed entries of the audit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TrimAuditResponse {
+    /// How many were removed.
+    pub removed: u64,
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What is said to and by the executor, and the events of a run.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{FaultAttribution, RunNotice, StateScope, WaitReason};
+use super::{ApprovalSubject, Decision, FaultAttribution, RunNotice, StateScope, WaitReason};
 use crate::access::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
@@ -655,11 +654,14 @@ pub enum EventKind {
         /// What handled it.
         by: ErrorHandlerKind,
     },
-    /// A guardian wants a person to approve what a step is about to send, which nothing was sent of. The
-    /// run waits for that once the steps beside this one have ended.
+    /// A guardian wants a person to approve what a step is about to send, or what it was answered. The run
+    /// waits for that once the steps beside this one have ended, and goes on at that place.
     ApprovalRequested {
         /// Path of the step.
         step: String,
+        /// What is to be approved.
+        #[serde(flatten)]
+        about: ApprovalSubject,
         /// The id that the guardian knows the question by; asked again, it is the same.
         execution_id: Uuid,
         /// The guardian.
@@ -692,6 +694,38 @@ pub enum EventKind {
     },
 }
 
+impl EventKind {
+    /// The path of the step that it is about; none for the run as a whole.
+    #[must_use]
+    pub fn step(&self) -> Option<&str> {
+        match self {
+            Self::StepResolved { step, .. }
+            | Self::StepStarted { step, .. }
+            | Self::BranchTaken { step, .. }
+            | Self::ItemsTaken { step, .. }
+            | Self::Decided { step, .. }
+            | Self::Throttled { step, .. }
+            | Self::TokenRequested { step, .. }
+            | Self::SessionOpened { step, .. }
+            | Self::Requesting { step, .. }
+            | Self::Sending { step, .. }
+            | Self::Received { step, .. }
+            | Self::Warned { step, .. }
+            | Self::Retrying { step, .. }
+            | Self::StepFinished { step, .. }
+            | Self::StepSkipped { step, .. }
+            | Self::StepFailed { step, .. }
+            | Self::ErrorHandled { step, .. }
+            | Self::ApprovalRequested { step, .. } => Some(step),
+            Self::RunStarted(_)
+            | Self::RunQueued {}
+            | Self::RunResumed {}
+            | Self::RunWaiting { .. }
+            | Self::RunFinished { .. } => None,
+        }
+    }
+}
+
 /// The purpose of a request that a step needs beside its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -700,86 +734,4 @@ pub enum RequestPurpose {
     Token,
     /// A session of MCP: opened, confirmed or ended.
     Session,
-}
-
-/// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
-/// denial is the last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Decision {
-    /// What it is about.
-    pub phase: GuardianPhase,
-    /// The guardian, as `guarding` calls it; none when nobody guards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guardian: Option<String>,
-    /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
-    pub decision: Cow<'static, str>,
-    /// Who decided.
-    pub source: DecisionSource,
-    /// The guardian's words, or why it could not be asked.
-    pub message: Cow<'static, str>,
-    /// The guardian's reasons.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reason_codes: Vec<String>,
-    /// What a `modify` changed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<GuardianChange>,
-}
-
-/// When a guardian was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GuardianPhase {
-    /// Before the request leaves (`steps/toolCallRequest`).
-    Request,
-    /// Before the result is used (`steps/toolCallResult`).
-    Result,
-    /// Before an event starts a run (`steps/agentTrigger`).
-    Trigger,
-    /// Before what is remembered is used or written (`steps/memoryContextRetrieval`,
-    /// `steps/memoryStore`).
-    Memory,
-    /// Before an MCP message leaves (`protocols/MCP`), behind [`Phase::Request`].
-    McpOutbound,
-    /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`Phase::Result`].
-    McpInbound,
-}
-
-/// Who decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DecisionSource {
-    /// The guardian answered.
-    Guardian,
-    /// It gave no answer that can be followed, and that means deny.
-    FailedClosed,
-    /// It gave none, and the configuration lets the step pass.
-    FailedOpen,
-    /// There is no guardian.
-    Unguarded,
-}
-
-impl DecisionSource {
-    /// `guardian`, `failed_closed`, `failed_open` or `unguarded`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Guardian => "guardian",
-            Self::FailedClosed => "failed_closed",
-            Self::FailedOpen => "failed_open",
-            Self::Unguarded => "unguarded",
-        }
-    }
-}
-
-/// One value that a guardian changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct GuardianChange {
-    /// The dotted place: `pathParameters.city`.
-    pub name: String,
-    /// The value before.
-    #[schema(value_type = Object)]
-    pub from: Value,
-    /// The value after.
-    #[schema(value_type = Object)]
-    pub to: Value,
 }

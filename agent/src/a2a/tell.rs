@@ -78,8 +78,9 @@ pub(super) fn progress(event: &AgentEvent) -> Option<String> {
             format!("{} is passed over: {}", passed.capability.name, passed.message)
         }
         AgentEvent::Step { event } => match &event.kind {
-            EventKind::ApprovalRequested { step, id, .. } => {
-                format!("{step} waits for approval: `a2s guardian approve {id}`")
+            EventKind::ApprovalRequested { step, about, id, .. } => {
+                let about = about.words();
+                format!("{step} waits for approval{about}: `a2s guardian approve {id}`")
             }
             _ => return None,
         },

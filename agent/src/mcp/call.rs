@@ -104,8 +104,8 @@ impl<'a> Turn<'a> {
     ) -> Self {
         let mut turn = Self {
             shared,
-            registry: Registry::new(caller.client.clone()),
-            executor: Executor::new(caller.client.clone()),
+            registry: Registry::new(caller.clients.registry.clone()),
+            executor: Executor::new(caller.clients.executor.clone()),
             context,
             exchange,
             session: caller.session.clone(),

@@ -36,7 +36,8 @@ pub(super) async fn list(
     if cursor.is_some_and(|cursor| CapabilityName::new(cursor).is_err()) {
         return Err(ErrorData::invalid_params("the cursor is none of this server's", None));
     }
-    let page = Registry::new(caller.client.clone()).list(cursor).await.map_err(refused)?;
+    let page =
+        Registry::new(caller.clients.registry.clone()).list(cursor).await.map_err(refused)?;
     let resources = page.capabilities.into_iter().map(|capability| {
         Resource::new(
             uri_of(capability.name.as_str(), &capability.version),
@@ -65,7 +66,7 @@ pub(super) async fn read(caller: &Caller, uri: &str) -> Result<ReadResourceResul
     let (name, version) =
         uri.strip_prefix(PREFIX).and_then(|rest| rest.split_once('@')).ok_or_else(unknown)?;
     let name = CapabilityName::new(name).map_err(|_| unknown())?;
-    let registry = Registry::new(caller.client.clone());
+    let registry = Registry::new(caller.clients.registry.clone());
     let (_, source) =
         registry.document(&name, version, None).await.map_err(|error| match &error {
             ClientError::Refused { problem } if problem.status < 500 => unknown(),
@@ -150,7 +151,7 @@ pub(super) async fn complete(
 }
 
 async fn names(caller: &Caller, typed: &str) -> Result<Vec<String>, ClientError> {
-    let registry = Registry::new(caller.client.clone());
+    let registry = Registry::new(caller.clients.registry.clone());
     let typed = typed.to_ascii_lowercase();
     let mut names = Vec::new();
     let mut after = None;
@@ -168,7 +169,7 @@ async fn names(caller: &Caller, typed: &str) -> Result<Vec<String>, ClientError>
 
 async fn versions(caller: &Caller, name: &str, typed: &str) -> Result<Vec<String>, ClientError> {
     let Ok(name) = CapabilityName::new(name) else { return Ok(Vec::new()) };
-    match Registry::new(caller.client.clone()).versions(&name).await {
+    match Registry::new(caller.clients.registry.clone()).versions(&name).await {
         Ok(known) => {
             let versions = known.versions.iter().map(|version| version.version.to_string());
             Ok(versions.filter(|version| version.starts_with(typed)).collect())

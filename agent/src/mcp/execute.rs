@@ -380,8 +380,9 @@ fn progress_in_words(event: &EventKind) -> Option<String> {
         EventKind::Throttled { step, host, .. } => format!("{step}: waits for {host}"),
         EventKind::Retrying { step, reason, .. } => format!("{step}: tries again: {reason}"),
         EventKind::StepFinished { step, .. } => format!("{step}: finished"),
-        EventKind::ApprovalRequested { step, id, .. } => {
-            format!("{step}: waits for approval: a2s guardian approve {id}")
+        EventKind::ApprovalRequested { step, about, id, .. } => {
+            let about = about.words();
+            format!("{step}: waits for approval{about}: a2s guardian approve {id}")
         }
         EventKind::StepSkipped { step, .. } => format!("{step}: skipped"),
         EventKind::StepFailed { step, error, .. } => format!("{step}: failed: {}", error.message),

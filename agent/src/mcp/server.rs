@@ -25,7 +25,7 @@ use super::guarded::Exchange;
 use super::listed::Listing;
 use super::presence::{CallUnderWay, Session};
 use super::tools;
-use crate::client::Client;
+use crate::client::ServiceClients;
 use crate::guard::Guard;
 use crate::outside::Outside;
 use crate::requester::Requester;
@@ -61,7 +61,7 @@ where something is changed. Answers carry data from services: it is never an ins
 /// What all sessions share.
 pub(super) struct Shared {
     /// Registry and executor, as nobody in particular.
-    client: Client,
+    clients: ServiceClients,
     pub(super) guard: Guard,
     pub(super) outside: Outside,
     pub(super) facts: Facts,
@@ -74,7 +74,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(
-        client: Client,
+        clients: ServiceClients,
         guard: Guard,
         outside: Outside,
         facts: Facts,
@@ -83,7 +83,7 @@ impl Shared {
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
         let everybody = Arc::default();
         let asks_consent = true;
-        Self { client, guard, outside, facts, listing, at_once, everybody, asks_consent }
+        Self { clients, guard, outside, facts, listing, at_once, everybody, asks_consent }
     }
 
     /// The same without a question to clients that have no forms.
@@ -103,7 +103,7 @@ pub(super) struct Server {
 /// Whoever calls.
 pub(super) struct Caller {
     /// Registry and executor, with the caller's own token.
-    pub(super) client: Client,
+    pub(super) clients: ServiceClients,
     /// The session, when the transport has one.
     pub(super) session: Option<String>,
     /// The guardians, who see the caller as the user.
@@ -120,7 +120,7 @@ impl Caller {
         let known = parts.and_then(|parts| parts.extensions.get::<Requester>());
         let requester = known.cloned().unwrap_or_default();
         Self {
-            client: shared.client.acting_for(&requester),
+            clients: shared.clients.acting_for(&requester),
             guard: shared.guard.acting_for(&requester),
             session: header("mcp-session-id").map(str::to_owned),
             presence: parts.and_then(|parts| parts.extensions.get::<Arc<Session>>()).cloned(),

@@ -63,7 +63,7 @@ impl Prepared {
         let actions: Vec<AgentAction> = self.action.iter().cloned().collect();
         let mut pending = pending(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
         pending.consent = Some(consent::digest(&actions));
-        AgentQuestion { fields: Vec::new(), proposal: None, actions, pending }
+        AgentQuestion { fields: Vec::new(), proposal: None, actions, delegation: None, pending }
     }
 }
 
@@ -159,6 +159,7 @@ impl Turn<'_> {
             fields: missing,
             proposal: None,
             actions: Vec::new(),
+            delegation: None,
             pending,
         })))
     }
@@ -326,6 +327,7 @@ fn pending(
     wish: &Wish,
 ) -> Pending {
     inputs.retain(|name, _| !secrets.contains(name));
+    let capability = Some(capability);
     Pending { query: wish.query.clone(), capability, inputs, missing, consent: None }
 }
 

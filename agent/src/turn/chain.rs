@@ -37,9 +37,10 @@ impl Turn<'_> {
             fields: Vec::new(),
             proposal: Some(told),
             actions: Vec::new(),
+            delegation: None,
             pending: Pending {
                 query: wish.query.clone(),
-                capability: pin,
+                capability: Some(pin),
                 inputs: Map::new(),
                 missing: Vec::new(),
                 consent: None,

@@ -1,6 +1,6 @@
 //! Consent to actions: what is not known to be read-only is run on a yes to exactly that. Pure.
 
-use a2s::api::{AgentAction, PlanResponse, PlannedStep, PlannedStepKind};
+use a2s::api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedStepKind};
 use a2s::{Action, Digest, Document};
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,13 @@ pub(super) fn action(
 pub(super) fn digest(actions: &[AgentAction]) -> Digest {
     let actions = actions.iter().map(|action| json!([action.capability, sorted(&action.inputs)]));
     Digest::of_bytes(Value::Array(actions.collect()).to_string().as_bytes())
+}
+
+/// The digest that binds a yes to a request to another agent: address, name, skill and text.
+pub(super) fn delegation_digest(delegation: &AgentDelegation) -> Digest {
+    let AgentDelegation { agent, url, skill, message } = delegation;
+    let request = json!({ "delegation": [url, agent, skill, message] });
+    Digest::of_bytes(request.to_string().as_bytes())
 }
 
 /// The members of an object by name, at every depth: their order does not count.
@@ -98,6 +105,24 @@ mod tests {
             vec![],
         ] {
             assert_ne!(digest(&other), said, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_yes_to_another_agent_is_bound_to_where_and_what() {
+        let delegation = |[agent, url, skill, message]: [&str; 4]| AgentDelegation {
+            agent: agent.to_owned(),
+            url: url.to_owned(),
+            skill: skill.to_owned(),
+            message: message.to_owned(),
+        };
+        let parts = ["Hotels", "https://hotels.example.com/", "Book", "book a room"];
+        let said = delegation_digest(&delegation(parts));
+        assert_eq!(said, delegation_digest(&delegation(parts)));
+        for at in 0..parts.len() {
+            let mut other = parts;
+            other[at] = "other";
+            assert_ne!(delegation_digest(&delegation(other)), said, "{other:?}");
         }
     }
 }

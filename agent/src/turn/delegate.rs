@@ -1,13 +1,15 @@
-//! What nothing that is published fits: another agent is asked, where one says that it can.
+//! Delegation: when no published capability fits, another agent with a matching skill is asked.
 
 use std::collections::BTreeSet;
 
-use a2s::api::{AgentEvent, AgentStatus, DelegationResult};
+use a2s::api::{
+    AgentDelegation, AgentEvent, AgentQuestion, AgentStatus, DelegationResult, Pending,
+};
 use a2s::{one_line, split_name};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::wish::Wish;
-use super::{Ending, Turn};
+use super::{Ending, Turn, consent, phrase};
 use crate::a2a::{
     A2aClient, A2aError, Artifact, Message, Part, Reply, Skill, Status, Task, TaskState, Update,
     Version,
@@ -28,8 +30,8 @@ const EMPTY: [&str; 52] = [
 ];
 
 impl Turn<'_> {
-    /// Asks the first of the peers whose card has a skill that shares words with the wish; none when
-    /// there is no such peer.
+    /// Asks the first of the peers whose card has a skill that shares words with the wish, once the
+    /// caller has confirmed it; none when there is no such peer.
     pub(super) async fn delegate(&mut self, wish: &Wish) -> Option<Ending> {
         let agent = self.agent;
         for peer in &agent.peers {
@@ -51,6 +53,15 @@ impl Turn<'_> {
                 data: Vec::new(),
                 decisions: Vec::new(),
             };
+            let delegation = AgentDelegation {
+                agent: delegated.agent.clone(),
+                url: delegated.url.clone(),
+                skill: delegated.skill.clone(),
+                message: wish.query.clone(),
+            };
+            if let Some(question) = self.confirm_delegation(delegation, wish) {
+                return Some(question);
+            }
             (self.tell)(AgentEvent::Delegated {
                 agent: delegated.agent.clone(),
                 url: delegated.url.clone(),
@@ -63,6 +74,35 @@ impl Turn<'_> {
             return Some(ending);
         }
         None
+    }
+
+    /// The question whether another agent may be asked: nothing tells that it would change nothing.
+    /// None when the wish comes with a yes to this request, or no yes is wanted.
+    fn confirm_delegation(&mut self, delegation: AgentDelegation, wish: &Wish) -> Option<Ending> {
+        let digest = consent::delegation_digest(&delegation);
+        if wish.confirmed == Some(digest) {
+            return None;
+        }
+        if self.consent.is_some() {
+            self.go_unconfirmed(Vec::new(), Some(delegation));
+            return None;
+        }
+        let message = phrase::delegation(&delegation);
+        let question = AgentQuestion {
+            fields: Vec::new(),
+            proposal: None,
+            actions: Vec::new(),
+            delegation: Some(delegation),
+            pending: Pending {
+                query: wish.query.clone(),
+                capability: None,
+                inputs: Map::new(),
+                missing: Vec::new(),
+                consent: Some(digest),
+            },
+        };
+        let ending = Ending::new(AgentStatus::Asks, message);
+        Some(Ending { question: Some(question), ..ending })
     }
 }
 

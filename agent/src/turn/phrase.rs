@@ -2,7 +2,8 @@
 
 use a2s::Field;
 use a2s::api::{
-    AgentAction, AgentApproval, AgentQuestion, AgentRun, CapabilityRef, NearMiss, SkippedCandidate,
+    AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
+    SkippedCandidate,
 };
 use a2s::one_line;
 use serde_json::Value;
@@ -92,7 +93,7 @@ fn count(items: usize) -> String {
 
 /// What the agent asks for.
 pub(super) fn question(question: &AgentQuestion) -> String {
-    let name = &question.pending.capability.name;
+    let name = question.pending.capability.as_ref().map_or("It", |pin| pin.name.as_str());
     match question.fields.as_slice() {
         [field] => {
             format!(
@@ -161,6 +162,19 @@ pub(super) fn actions(actions: &[AgentAction]) -> String {
     lines.join("\n")
 }
 
+/// Asks for a yes to a request to another agent: what will be sent, and where.
+pub(super) fn delegation(delegation: &AgentDelegation) -> String {
+    let AgentDelegation { agent, url, skill, message } = delegation;
+    let line = |text: &str| one_line(text, MAX_TEXT);
+    let (agent, url, skill) = (line(agent), line(url), line(skill));
+    format!(
+        "Nothing that is published fits this. Another agent says that it can: {agent} at {url}, \
+         with its skill {skill}. It may change something.\n  would be sent: {}\n\
+         Shall I ask it? [y/N]",
+        line(message)
+    )
+}
+
 /// What is proposed in the place of several capabilities.
 pub(super) fn proposal(proposal: &Proposal) -> String {
     let names: Vec<_> = proposal.capabilities.iter().map(|pin| pin.name.as_str()).collect();
@@ -200,10 +214,13 @@ pub(super) fn waits(run: &AgentRun) -> String {
     }
     let mut lines = vec![format!("{name} waits for a person to approve it: run {}.", run.id)];
     lines.extend(run.approvals.iter().take(MAX_ITEMS).map(|approval| {
-        let AgentApproval { step, id, expires_at, .. } = approval;
+        let AgentApproval { step, about, id, expires_at, .. } = approval;
         let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
         let (step, id) = (one_line(step, MAX_TEXT), one_line(id, MAX_TEXT));
-        format!("- {step}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
+        let about = about.words();
+        let about =
+            about.strip_prefix(" of ").map(|about| format!(" ({about})")).unwrap_or_default();
+        format!("- {step}{about}: `a2s guardian approve {id}` or `a2s guardian reject {id}`{until}")
     }));
     lines.extend(rest(run.approvals.len(), MAX_ITEMS));
     lines.push("The run goes on by itself after that.".to_owned());

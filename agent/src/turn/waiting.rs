@@ -38,11 +38,12 @@ impl OpenApprovals {
         match event {
             // Steps that still need an approval ask for it anew.
             EventKind::RunResumed {} => self.0.clear(),
-            EventKind::ApprovalRequested { step, guardian, id, expires_at, .. }
+            EventKind::ApprovalRequested { step, about, guardian, id, expires_at, .. }
                 if self.0.len() < MAX_APPROVALS =>
             {
                 let approval = AgentApproval {
                     step: step.clone(),
+                    about: *about,
                     id: id.clone(),
                     guardian: guardian.clone(),
                     expires_at: *expires_at,

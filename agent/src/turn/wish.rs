@@ -42,7 +42,7 @@ impl Wish {
                 for (name, value) in pending.inputs {
                     given.entry(name).or_insert(value);
                 }
-                (pending.query, Some(pending.capability), Some((heard, pending.missing)))
+                (pending.query, pending.capability, Some((heard, pending.missing)))
             }
         };
         let intents = intents(&query, split_requests(&query));

@@ -2,9 +2,11 @@
 
 use a2s::{Output, OutputSource};
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Kind};
+use crate::request::stored_headers;
 
 /// What outputs are taken from.
 #[derive(Debug, Clone)]
@@ -16,11 +18,12 @@ pub(crate) struct Answer {
 }
 
 /// Status and headers, as they were received: a guardian that modifies a result modifies the body.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// HTTP status.
     pub(crate) status: u16,
     /// The headers.
+    #[serde(with = "stored_headers")]
     pub(crate) headers: HeaderMap,
 }
 

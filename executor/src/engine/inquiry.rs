@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Gate, Inputs, is_approval_required, is_failed_closed};
 use crate::request::Contract;
+use crate::run::wait_point::WaitPoint;
 
 /// A walk that asks what guardians say now, and sends nothing.
 #[derive(Debug)]
@@ -39,33 +40,33 @@ impl Inquiry {
         self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks about one step. One that the run does not wait at is not begun.
+    /// Asks about one step, at the place where it waits. One that the run does not wait at is not begun.
     pub(super) async fn ask(
         &self,
         gate: &Gate,
         asker: &Asker<'_>,
         contract: &Contract,
         inputs: Inputs<'_>,
+        wait_point: Option<&WaitPoint>,
     ) {
         if !self.steps.contains(asker.step) {
             return;
         }
+        let (decisions, verdict) =
+            gate.ask_again(asker, contract, inputs, wait_point, self.is_late).await;
         let standing = if self.is_late {
-            match gate.preview_request(asker, contract, inputs).await {
-                Ok(decisions) => match decisions.last() {
-                    Some(last) if is_approval_required(last) => Standing::Pending(None),
-                    Some(last) if is_failed_closed(last) => Standing::Silent,
-                    _ => Standing::Changed,
-                },
-                Err(_) => Standing::Changed,
+            match decisions.last() {
+                Some(last) if is_approval_required(last) => Standing::Pending(None),
+                Some(last) if is_failed_closed(last) => Standing::Silent,
+                _ => Standing::Changed,
             }
         } else {
-            match gate.ask_request(asker, contract, inputs).await.verdict {
+            match verdict {
                 Err(Error { kind: Kind::ApprovalRequired, approval, .. }) => {
                     Standing::Pending(approval.map(|wanted| wanted.id))
                 }
                 Err(Error { kind: Kind::GuardianUnreachable, .. }) => Standing::Silent,
-                Ok(_) | Err(_) => Standing::Changed,
+                Ok(()) | Err(_) => Standing::Changed,
             }
         };
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,16 +3,19 @@
 
 use std::sync::atomic::Ordering;
 
-use a2s::Digest;
 use a2s::api::EventKind;
+use a2s::{Digest, Retry};
 use uuid::Uuid;
 
+use super::task::Sent;
+use super::waiting::JudgedAttempt;
 use super::{Engine, Halt, Question, Stop, Way};
 use crate::clock::{milliseconds_between, redirect_id};
 use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
 use crate::outbound::{Authorization, Failure, MAX_REDIRECTS, Reply, Turn, authority};
 use crate::request::{Hop, PreparedRequest, RawResponse};
+use crate::run::wait_point::{RedirectPoint, WaitPoint};
 
 /// A call of which one request is sent after the other.
 pub(super) struct Chain<'c, 'a> {
@@ -36,6 +39,25 @@ pub(super) struct Departure<'d> {
     /// Whether all requests of the attempt so far are safe to repeat, with this one.
     pub(super) repeat_safe: bool,
     pub(super) redirect: Option<u32>,
+}
+
+/// How far a chain of redirects has come.
+pub(super) struct ChainPlace {
+    /// The last request that was sent.
+    request: Permitted<PreparedRequest>,
+    reply: Reply,
+    /// The number of the redirect that led to it; zero for the first request.
+    number: u32,
+    /// Whether everything that was sent so far is safe to repeat.
+    repeat_safe: bool,
+}
+
+impl ChainPlace {
+    /// The first request was sent.
+    pub(super) fn first(request: &Permitted<PreparedRequest>, reply: Reply) -> Self {
+        let repeat_safe = request.repeat_safe();
+        Self { request: request.clone(), reply, number: 0, repeat_safe }
+    }
 }
 
 /// A redirect that a guardian has allowed.
@@ -106,18 +128,49 @@ impl<'r> Engine<'r> {
         Ok(outcome)
     }
 
-    /// Goes from the reply to `first` to the answer, through at most [`MAX_REDIRECTS`] redirects.
-    /// `verdicts` has those of earlier attempts: a redirect to the same request shares one.
+    /// Goes on at a redirect at which the step has waited for an approval; nothing before it is sent again. None
+    /// when no usable response came and the step begins anew, which everything that was sent allows.
+    pub(super) async fn resume_redirect(
+        &self,
+        way: Way<'_>,
+        asker: &Asker<'_>,
+        question: &Question<'_>,
+        point: &RedirectPoint,
+        retry: Option<&Retry>,
+        halt: &Halt,
+    ) -> Result<Option<Sent>, Stop> {
+        let RedirectPoint { attempt, number, repeat_safe, .. } = *point;
+        let recall = |sealed| Permitted::recall(asker, question.contract, sealed);
+        let first = recall(&point.first);
+        // A step whose address holds a secret follows no redirect, so it waits at none.
+        let chain = Chain { way, asker, question, attempt, hides_address: false, halt };
+        let place = ChainPlace {
+            request: recall(&point.redirected),
+            reply: Reply::Redirect(point.response.clone(), Box::new(point.hop.clone())),
+            number: number.saturating_sub(1),
+            repeat_safe,
+        };
+        let mut verdicts = Vec::new();
+        let followed = self.follow_redirects(&chain, &first, place, &mut verdicts);
+        let outcome = Box::pin(followed).await?;
+        let retries = way.retries.for_step(retry);
+        let (now, random) = (self.clock.now(), self.ids.random());
+        let pause = retries.pause(repeat_safe, attempt, outcome.as_ref(), now, random);
+        let Some(pause) = pause else { return Ok(Some((outcome, attempt))) };
+        self.rest(asker.step, attempt, pause, halt).await?;
+        Ok(None)
+    }
+
+    /// Goes from a place in a chain, which begins with `first`, to the answer, through at most
+    /// [`MAX_REDIRECTS`] redirects. `verdicts` has those of earlier attempts: a redirect to the same request shares one.
     pub(super) async fn follow_redirects(
         &self,
         chain: &Chain<'_, '_>,
         first: &Permitted<PreparedRequest>,
-        mut reply: Reply,
+        place: ChainPlace,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Result<RawResponse, Failure>, Stop> {
-        let mut number = 0;
-        let mut request = first.clone();
-        let mut repeat_safe = first.repeat_safe();
+        let ChainPlace { mut request, mut reply, mut number, mut repeat_safe } = place;
         loop {
             let (response, hop) = match reply {
                 Reply::Answer(response) => {
@@ -129,8 +182,16 @@ impl<'r> Engine<'r> {
             if let Err(reason) = check_hop(&request, &hop, number, chain.hides_address) {
                 return Ok(Err(refused(&reason)));
             }
-            request =
-                self.admit_redirect(chain, &request, (&hop, number), &response, verdicts).await?;
+            let point = RedirectPoint {
+                attempt: chain.attempt,
+                number,
+                first: (**first).clone(),
+                redirected: request.clone().into_inner(),
+                response,
+                hop: *hop,
+                repeat_safe,
+            };
+            request = self.admit_redirect(chain, &request, point, verdicts).await?;
             repeat_safe &= request.repeat_safe();
             let sent = self.send_redirect(chain, first, &request, (number, repeat_safe)).await?;
             reply = match sent {
@@ -146,11 +207,11 @@ impl<'r> Engine<'r> {
         &self,
         chain: &Chain<'_, '_>,
         request: &Permitted<PreparedRequest>,
-        (hop, number): (&Hop, u32),
-        response: &RawResponse,
+        point: RedirectPoint,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Permitted<PreparedRequest>, Stop> {
         let Chain { way, asker, question, attempt, halt, .. } = chain;
+        let (hop, number) = (&point.hop, point.number);
         let digest = request.redirected(hop).digest();
         if let Some(known) = verdicts.iter().find(|known| known.digest == digest) {
             return Ok(known.request.clone());
@@ -163,10 +224,16 @@ impl<'r> Engine<'r> {
             why = halt.halted() => return Err(Stop::Halted(why)),
         };
         self.record_decisions(&asker, asked.decisions);
-        let request = asked.verdict.map_err(|error| {
-            let error = error.at(format_args!("redirect {number}"));
-            self.failed_at(asker.step, error, Some(*attempt), Some(response.status))
-        })?;
+        let request = match asked.verdict {
+            Ok(request) => request,
+            Err(error) => {
+                let status = Some(point.response.status);
+                let judged = JudgedAttempt { attempt: Some(*attempt), status };
+                let error = error.at(format_args!("redirect {number}"));
+                let waits = Some(WaitPoint::Redirect(Box::new(point)));
+                return Err(self.refused(&asker, error, judged, waits).await);
+            }
+        };
         verdicts.push(Verdict { digest, request: request.clone() });
         Ok(request)
     }

@@ -10,11 +10,12 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::answer::{Answer, Head};
-use super::redirect::{Chain, Departure};
+use super::redirect::{Chain, ChainPlace, Departure};
+use super::waiting::JudgedAttempt;
 use super::{Engine, Halt, Question, Services, Stop, Way, Why};
 use crate::clock::execution_id;
 use crate::config::CheckAnswers;
-use crate::error::{Error, Kind, WantedApproval};
+use crate::error::{Error, Kind};
 use crate::gate::{Asker, Permitted};
 use crate::outbound::{Announce, Failure, Fetch, NoSession, Opening, Pause, Reply, Wait};
 use crate::plan::{Filled, Unit};
@@ -24,6 +25,7 @@ use crate::request::{
 };
 use crate::run::exchange::{Asked, Exchange, Kept};
 use crate::run::journal::Journal;
+use crate::run::wait_point::WaitPoint;
 use crate::scope::Scope;
 
 /// Records the requests that a step needs beside its own, before they leave.
@@ -48,6 +50,18 @@ impl Announce for Announcer<'_> {
         };
         Box::pin(self.journal.commit(requesting))
     }
+}
+
+/// The outcome of an attempt, and its number.
+pub(super) type Sent = (Result<RawResponse, Failure>, u32);
+
+/// What came of the request of a step, before the guardians were asked about it.
+struct Came {
+    attempt: u32,
+    /// The value of the response, or the failure.
+    answer: Result<Value, Error>,
+    /// Status and headers, if there was a response.
+    head: Option<Head>,
 }
 
 impl<'r> Engine<'r> {
@@ -127,22 +141,29 @@ impl<'r> Engine<'r> {
             secrets: self.secrets,
             trace: &trace,
         };
+        let wait_point = self.wait_point(path);
         if let Some(inquiry) = way.inquiry {
-            inquiry.ask(way.gate, &asker, contract, given).await;
+            inquiry.ask(way.gate, &asker, contract, given, wait_point).await;
             return Err(Stop::Halted(Why::Suspended));
         }
-        let asked = tokio::select! {
-            asked = way.gate.ask_request(&asker, contract, given) => asked,
-            why = halt.halted() => return Err(Stop::Halted(why)),
+        let (outcome, attempt) = match wait_point {
+            Some(WaitPoint::Result { attempt, answer, head }) => {
+                let answer = answer.clone().map_err(Error::from);
+                let came = Came { attempt: *attempt, answer, head: head.clone() };
+                return self.use_answer(way, &asker, unit, step, task, came, halt).await;
+            }
+            Some(WaitPoint::McpAnswer { attempt, response }) => (Ok(response.clone()), *attempt),
+            Some(WaitPoint::Redirect(point)) => {
+                let retry = step.control.retry.as_ref();
+                let resumed = self.resume_redirect(way, &asker, &question, point, retry, halt);
+                match Box::pin(resumed).await? {
+                    Some(sent) => sent,
+                    None => self.ask_and_send(way, &asker, step, &question, filled, halt).await?,
+                }
+            }
+            None => self.ask_and_send(way, &asker, step, &question, filled, halt).await?,
         };
-        self.record_decisions(&asker, asked.decisions);
-        let request = asked.verdict.map_err(|error| self.refused(&asker, error))?;
-
-        let address = filled.hides_address.then(|| request::address(task).1);
-        let retry = step.control.retry.as_ref();
-        let sent = self.send(way, &asker, &question, &request, address, retry, halt).await;
-        let (outcome, attempt) = sent?;
-        let (answer, mut head) = match outcome {
+        let (answer, head) = match outcome {
             Err(failure) => (Err(failure.error), None),
             Ok(response) => {
                 let admitted = self.admit(way, &asker, unit, step, task, response, attempt, halt);
@@ -154,37 +175,74 @@ impl<'r> Engine<'r> {
                 (answer, Some(Head { status: response.status, headers: response.headers }))
             }
         };
-        let answer = match answer {
+        let came = Came { attempt, answer, head };
+        self.use_answer(way, &asker, unit, step, task, came, halt).await
+    }
+
+    /// Asks the guardians about the request of a step, and sends it.
+    async fn ask_and_send(
+        &self,
+        way: Way<'_>,
+        asker: &Asker<'_>,
+        step: &'r Step,
+        question: &Question<'_>,
+        filled: &Filled,
+        halt: &Halt,
+    ) -> Result<Sent, Stop> {
+        let (contract, inputs) = (question.contract, question.inputs);
+        let asked = tokio::select! {
+            asked = way.gate.ask_request(asker, contract, inputs) => asked,
+            why = halt.halted() => return Err(Stop::Halted(why)),
+        };
+        self.record_decisions(asker, asked.decisions);
+        let request = match asked.verdict {
+            Ok(request) => request,
+            Err(error) => {
+                return Err(self.refused(asker, error, JudgedAttempt::default(), None).await);
+            }
+        };
+        let address = filled.hides_address.then(|| request::address(contract.task()).1);
+        let retry = step.control.retry.as_ref();
+        self.send(way, asker, question, &request, address, retry, halt).await
+    }
+
+    /// Asks the guardians about what came of a step, once what is secret in it is learnt, and gives what may
+    /// be used.
+    #[expect(clippy::too_many_arguments, reason = "an answer, and whose it is")]
+    async fn use_answer(
+        &self,
+        way: Way<'_>,
+        asker: &Asker<'_>,
+        unit: &'r Unit,
+        step: &'r Step,
+        task: &Task,
+        Came { attempt, answer, mut head }: Came,
+        halt: &Halt,
+    ) -> Result<Answer, Stop> {
+        let mut answer = match answer {
             Ok(body) => {
                 let (outputs, answer) = (step.action.outputs(), Answer { body, head });
-                let answer = self.learn_outputs(path, unit, outputs, answer, halt).await?;
+                let answer = self.learn_outputs(asker.step, unit, outputs, answer, halt).await?;
                 head = answer.head;
                 Ok(answer.body)
             }
             Err(error) => Err(error),
         };
         // Not cut short by a halt: the request had its effect, and what came of it is recorded.
-        let asked = way.gate.ask_result(&asker, task, answer).await;
-        self.record_decisions(&asker, asked.decisions);
-        let status = head.as_ref().map(|head| head.status);
-        let body = asked.verdict.map(Permitted::into_inner);
-        let body = body.map_err(|error| self.failed_at(path, error, Some(attempt), status))?;
-        Ok(Answer { body, head })
-    }
-
-    /// Why a request that was asked about is not sent: it waits for a person, or fails.
-    fn refused(&self, asker: &Asker<'_>, mut error: Error) -> Stop {
-        let Some(wanted) = error.approval.take() else { return self.failed(asker.step, error) };
-        let WantedApproval { guardian, id, expires_at } = *wanted;
-        self.journal.note(EventKind::ApprovalRequested {
-            step: asker.step.to_owned(),
-            execution_id: asker.execution_id,
-            guardian,
-            id,
-            expires_at,
-        });
-        let error = self.secrets.mask_error(error);
-        Stop::Waiting(error.to_run_error(Some(asker.step), None, self.is_repeat_safe()))
+        let asked = way.gate.ask_result(asker, task, &mut answer).await;
+        self.record_decisions(asker, asked.decisions);
+        match asked.verdict {
+            Ok(body) => Ok(Answer { body: body.into_inner(), head }),
+            Err(error) => {
+                let status = head.as_ref().map(|head| head.status);
+                let waits = error.approval.is_some().then(|| {
+                    let answer = answer.map_err(Into::into);
+                    WaitPoint::Result { attempt, answer, head }
+                });
+                let judged = JudgedAttempt { attempt: Some(attempt), status };
+                Err(self.refused(asker, error, judged, waits).await)
+            }
+        }
     }
 
     /// Asks the guardians about the message that a server of MCP has answered with, before it is
@@ -211,10 +269,16 @@ impl<'r> Engine<'r> {
         }
         let asked = way.gate.ask_message(asker, task, message).await;
         self.record_decisions(asker, asked.decisions);
-        let message = asked.verdict.map(Permitted::into_inner).map_err(|error| {
-            self.failed_at(asker.step, error, Some(attempt), Some(response.status))
-        })?;
-        Ok(response.with_message(&message))
+        match asked.verdict {
+            Ok(message) => Ok(response.with_message(&message)),
+            Err(error) => {
+                let judged =
+                    JudgedAttempt { attempt: Some(attempt), status: Some(response.status) };
+                let waits = error.approval.is_some();
+                let waits = waits.then_some(WaitPoint::McpAnswer { attempt, response });
+                Err(self.refused(asker, error, judged, waits).await)
+            }
+        }
     }
 
     /// Holds an answer to what its operation declares, as far as that is wanted.
@@ -285,7 +349,7 @@ impl<'r> Engine<'r> {
         address: Option<String>,
         retry: Option<&Retry>,
         halt: &Halt,
-    ) -> Result<(Result<RawResponse, Failure>, u32), Stop> {
+    ) -> Result<Sent, Stop> {
         let path = asker.step;
         let Way { outbound, retries, .. } = way;
         let retries = retries.for_step(retry);
@@ -389,7 +453,8 @@ impl<'r> Engine<'r> {
             let outcome = match reply {
                 Ok(Reply::Answer(response)) => Ok(response),
                 Ok(reply) => {
-                    let followed = self.follow_redirects(&chain, request, reply, &mut verdicts);
+                    let place = ChainPlace::first(request, reply);
+                    let followed = self.follow_redirects(&chain, request, place, &mut verdicts);
                     Box::pin(followed).await?
                 }
                 Err(failure) => Err(failure),
@@ -436,7 +501,13 @@ impl<'r> Engine<'r> {
     }
 
     /// Pauses before another attempt.
-    async fn rest(&self, path: &str, attempt: u32, pause: Pause, halt: &Halt) -> Result<(), Stop> {
+    pub(super) async fn rest(
+        &self,
+        path: &str,
+        attempt: u32,
+        pause: Pause,
+        halt: &Halt,
+    ) -> Result<(), Stop> {
         self.journal.note(EventKind::Retrying {
             step: path.to_owned(),
             attempt,

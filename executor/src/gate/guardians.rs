@@ -257,7 +257,7 @@ fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Ou
     };
     let words = one_line(&outcome.message, MAX_WORDS);
     let whose = name.map_or_else(String::new, |name| format!(" (guardian `{name}`)"));
-    let wanted = wanted_approval(guardian, outcome);
+    let wanted = wanted_approval(phase, guardian, outcome);
     match &outcome.origin {
         Origin::FailedClosed(Failure::Modification(_)) => {
             Error::new(Kind::GuardianModification, format!("{words}{whose}"))
@@ -265,7 +265,7 @@ fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Ou
         Origin::FailedClosed(_) | Origin::FailedOpen(_) => {
             Error::new(Kind::GuardianUnreachable, format!("{words}{whose}, {effect}"))
         }
-        Origin::Guardian if kind == Kind::GuardianDeniedRequest && wanted.is_some() => {
+        Origin::Guardian if wanted.is_some() => {
             needs_approval(asked_for, whose.as_str(), &words, wanted)
         }
         Origin::Guardian => {
@@ -276,7 +276,15 @@ fn denial(phase: GuardianPhase, guardian: &str, name: Option<&str>, outcome: &Ou
 }
 
 /// The approval that a denial asks for: `approval_required`, with `data.approval` beside it.
-fn wanted_approval(guardian: &str, outcome: &Outcome) -> Option<WantedApproval> {
+fn wanted_approval(
+    phase: GuardianPhase,
+    guardian: &str,
+    outcome: &Outcome,
+) -> Option<WantedApproval> {
+    // Before a run begins there is nothing that could wait.
+    if matches!(phase, GuardianPhase::Trigger | GuardianPhase::Memory) {
+        return None;
+    }
     if !outcome.reason_codes.iter().any(|code| code == APPROVAL_REQUIRED) {
         return None;
     }
@@ -291,7 +299,7 @@ fn wanted_approval(guardian: &str, outcome: &Outcome) -> Option<WantedApproval> 
         return None;
     }
     let expires_at = approval.get("expiresAt").and_then(|at| at.as_str()?.parse().ok());
-    Some(WantedApproval { guardian: guardian.to_owned(), id: id.to_owned(), expires_at })
+    Some(WantedApproval { phase, guardian: guardian.to_owned(), id: id.to_owned(), expires_at })
 }
 
 /// The error of a step that a person has to approve.

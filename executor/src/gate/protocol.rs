@@ -71,15 +71,25 @@ impl Gate {
         task: &Task,
         message: Message,
     ) -> Asked<Message> {
+        self.judge_answer(asker, task, message, Occasion::Run).await.permit()
+    }
+
+    pub(super) async fn judge_answer(
+        &self,
+        asker: &Asker<'_>,
+        task: &Task,
+        message: Message,
+        occasion: Occasion,
+    ) -> Judged<Message> {
         let asking = Asking::MCP_INBOUND;
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(asking, Occasion::Run, Ok(message)).permit();
+            return self.unguarded(asking, occasion, Ok(message));
         };
         let mut truth = Value::Object(message);
         let mut shown = asker.secrets.mask(&truth);
         let asked = shown.as_object().cloned().unwrap_or_default();
         let now = self.clock.now();
-        let call = question::about_message(asker, task, asked, None, Occasion::Run, now);
+        let call = question::about_message(asker, task, asked, None, occasion, now);
         let follow = |modified: &_| {
             let made = Value::Object(modified_answer(&shown, modified)?);
             let mut changes = Vec::new();
@@ -89,13 +99,13 @@ impl Gate {
             Ok(changes)
         };
         let call = (call, &**asker.trace);
-        let said = self.consult(guardians, asking, Occasion::Run, call, follow).await;
+        let said = self.consult(guardians, asking, occasion, call, follow).await;
         let (decisions, verdict) = said;
         let message = match truth {
             Value::Object(message) => message,
             _ => Map::new(),
         };
-        Judged { decisions, verdict: verdict.map(|()| message) }.permit()
+        Judged { decisions, verdict: verdict.map(|()| message) }
     }
 }
 

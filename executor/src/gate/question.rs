@@ -71,6 +71,7 @@ pub(super) fn about_result(
     asker: &Asker<'_>,
     task: &Task,
     result: &Result<Value, Error>,
+    occasion: Occasion,
     now: Timestamp,
 ) -> Call {
     let (text, is_error) = match result {
@@ -78,9 +79,12 @@ pub(super) fn about_result(
         Err(error) => (error.message.clone(), true),
     };
     let result = ToolResult::new(vec![TextPart::new(text)], is_error);
-    let context = context(asker, task, Occasion::Run, now);
+    let context = context(asker, task, occasion, now);
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
-    step.reasoning = Some(reasoning(asker));
+    step.reasoning = Some(match occasion {
+        Occasion::Run => reasoning(asker),
+        Occasion::Preview => format!("Preview, nothing is used. {}", reasoning(asker)),
+    });
     step.tool_id = Some(tool_id(&asker.capability.name, asker.step));
     step.into()
 }

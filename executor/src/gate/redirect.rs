@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::sent::describe_request;
 use super::{Asked, Asker, Asking, Gate, Inputs, Judged, Occasion, Permitted, answer, question};
-use crate::error::{Error, Kind};
 use crate::request::{self, Contract, Hop, PreparedRequest};
 
 impl Gate {
@@ -19,12 +18,25 @@ impl Gate {
         contract: &Contract,
         inputs: Inputs<'_>,
         request: &Permitted<PreparedRequest>,
-        (hop, number): (&Hop, u32),
+        hop: (&Hop, u32),
     ) -> Asked<PreparedRequest> {
-        let (task, occasion) = (contract.task(), Occasion::Run);
+        let occasion = Occasion::Run;
+        self.judge_redirect(asker, contract, inputs, request, hop, occasion).await.permit()
+    }
+
+    pub(super) async fn judge_redirect(
+        &self,
+        asker: &Asker<'_>,
+        contract: &Contract,
+        inputs: Inputs<'_>,
+        request: &PreparedRequest,
+        (hop, number): (&Hop, u32),
+        occasion: Occasion,
+    ) -> Judged<PreparedRequest> {
+        let task = contract.task();
         let next = request.redirected(hop);
         let Some(guardians) = self.guardians() else {
-            return self.unguarded(Asking::REQUEST, occasion, Ok(next)).permit();
+            return self.unguarded(Asking::REQUEST, occasion, Ok(next));
         };
         // Only whether secrets were taken out counts of the true inputs here.
         let shown = request.shown_inputs().unwrap_or(inputs.shown);
@@ -56,15 +68,7 @@ impl Gate {
             (_, judged) => judged,
         };
         let Judged { decisions, verdict } = judged;
-        // A run cannot wait in the middle of its redirects.
-        let verdict = verdict.map(|()| next).map_err(|error| match error.kind {
-            Kind::ApprovalRequired => {
-                let hint = Kind::GuardianDeniedRequest.code().remedy;
-                Error { kind: Kind::GuardianDeniedRequest, approval: None, ..error }.hint(hint)
-            }
-            _ => error,
-        });
-        Judged { decisions, verdict }.permit()
+        Judged { decisions, verdict: verdict.map(|()| next) }
     }
 }
 

@@ -452,7 +452,7 @@ async fn without_a_guardian_steps_pass_and_the_record_says_so() {
     let (seen, ..) = service.pass(&gate).await;
     check_sent(&seen, "unguarded", DecisionSource::Unguarded, AS_ASKED, "off");
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
-    let asked = gate.ask_result(&asker(&capability, &root), &task(), Ok(json!(1))).await;
+    let asked = gate.ask_result(&asker(&capability, &root), &task(), &mut Ok(json!(1))).await;
     assert_eq!(only(asked.decisions).decision, "unguarded");
     assert_eq!(asked.verdict.unwrap().into_inner(), json!(1));
 }
@@ -478,9 +478,9 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
     let asker = Asker { permissions: &permissions, ..asker(&capability, &root) };
     gate.ask_request(&asker, &contract(), open(&given())).await.verdict.unwrap();
     let value = json!({"temperature": 21});
-    gate.ask_result(&asker, &task(), Ok(value.clone())).await.verdict.unwrap();
+    gate.ask_result(&asker, &task(), &mut Ok(value.clone())).await.verdict.unwrap();
     let failure = Error::new(Kind::StatusError, "the service answered with status 500");
-    gate.ask_result(&asker, &task(), Err(failure.clone())).await.verdict.unwrap_err();
+    gate.ask_result(&asker, &task(), &mut Err(failure.clone())).await.verdict.unwrap_err();
     let asked = asked.lock().unwrap();
     let [request, result, failed] = asked.as_slice() else { panic!("three questions") };
 
@@ -548,13 +548,13 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
 /// Asks about a result, and gives the record and what may be used.
 async fn pass_result(
     fail: FailMode,
-    result: Result<Value, Error>,
+    mut result: Result<Value, Error>,
     answer: impl Fn(Value) -> Response + Clone + Send + Sync + 'static,
 ) -> (Decision, Result<Value, Error>) {
     let (config, _) = start_guardian(answer).await;
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let gate = gate(config, fail);
-    let asked = gate.ask_result(&asker(&capability, &root), &task(), result).await;
+    let asked = gate.ask_result(&asker(&capability, &root), &task(), &mut result).await;
     (only(asked.decisions), asked.verdict.map(Permitted::into_inner))
 }
 

@@ -6,12 +6,13 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::contract::declaration_of;
 use super::excerpt::{one_line, start_of};
 use super::mcp::{MESSAGE_TYPE, Message, read_mcp};
+use super::stored::StoredResponse;
 use super::text::decode;
 use crate::error::{Error, Kind};
 
@@ -21,7 +22,8 @@ pub(super) const EXCERPT_CHARS: usize = 200;
 const SHOWN_ERRORS: usize = 3;
 
 /// An answer as it came, within the limits of the connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "StoredResponse", from = "StoredResponse")]
 pub(crate) struct RawResponse {
     /// HTTP status.
     pub(crate) status: u16,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{Event, EventKind, RunStatus};
+use a2s::api::{ApprovalSubject, Event, EventKind, GuardianPhase, RunStatus};
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::registry::Registry;
@@ -116,14 +116,24 @@ pub(super) fn is_wait_for_approval(kind: &EventKind) -> bool {
     Kind::of_code(&error.code) == Some(Kind::ApprovalRequired)
 }
 
-/// The approvals that a run waits for, by step: the id and the end of the time for each.
-fn wanted(events: &[Event]) -> BTreeMap<&str, (&str, Option<Timestamp>)> {
+/// An approval that a step waits for.
+#[derive(Debug, Clone, Copy)]
+struct OpenApproval<'e> {
+    id: &'e str,
+    about: ApprovalSubject,
+    /// The end of the time for it.
+    expires_at: Option<Timestamp>,
+}
+
+/// The approvals that a run waits for, by step.
+fn wanted(events: &[Event]) -> BTreeMap<&str, OpenApproval<'_>> {
     let mut wanted = BTreeMap::new();
     for event in events {
         match &event.kind {
             EventKind::RunResumed {} => wanted.clear(),
-            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
-                wanted.insert(step.as_str(), (id.as_str(), *expires_at));
+            EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
+                let approval = OpenApproval { id, about: *about, expires_at: *expires_at };
+                wanted.insert(step.as_str(), approval);
             }
             _ => {}
         }
@@ -203,7 +213,7 @@ impl Runs {
         }
         let state = RunState::of(&events).ok_or_else(|| not_found(run))?;
         let now = self.clock.now();
-        let ends = |(_, at): &(&str, Option<Timestamp>)| *at;
+        let ends = |approval: &OpenApproval<'_>| approval.expires_at;
         let is_late = wanted(&events).values().filter_map(ends).any(|at| at <= now);
         let found = self.ask_guardians(run, &row, &mut events, is_late).await?;
 
@@ -217,7 +227,7 @@ impl Runs {
             };
             match (standing, known) {
                 (Standing::Silent, _) => is_silent = true,
-                (Standing::Pending(Some(id)), Some((same, _))) if id == *same => {}
+                (Standing::Pending(Some(id)), Some(same)) if id == same.id => {}
                 // What is asked for anew has taken the place of one whose time is over.
                 (Standing::Pending(Some(_)), Some(_)) if is_over(CLOCK_SKEW) => {
                     self.expire(state, row.epoch, &events, &step).await?;
@@ -251,8 +261,8 @@ impl Runs {
     ) -> Result<Vec<(String, Standing)>, Error> {
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
-        reveal(events, &sealed, &self.vault, &secrets)?;
-        let progress = Progress::of(events);
+        let wait_points = reveal(events, &sealed, &self.vault, &secrets)?;
+        let progress = Progress::with_wait_points(events, wait_points);
         let start = Start::of(events).ok_or_else(|| not_found(run))?;
         let plan = self.recall_plan(&start, &row.choices).await?;
         let journal = Journal::listed(run, Arc::clone(&self.clock), Arc::clone(&secrets));
@@ -322,11 +332,19 @@ impl Runs {
     ) -> Result<(), Error> {
         let (run, started_at) = (state.id(), state.to_run().started_at);
         let wanted = wanted(events);
-        let (id, expires_at) = wanted.get(step).copied().unwrap_or_default();
-        let until = expires_at.map_or_else(String::new, |at| format!(" until {at:.0}"));
-        let message = format!("the guardian's approval `{id}` was not given{until}");
+        let wanted = wanted.get(step).copied();
+        let until = wanted.and_then(|approval| approval.expires_at);
+        let until = until.map_or_else(String::new, |at| format!(" until {at:.0}"));
+        let id = wanted.map_or("", |approval| approval.id);
+        let about = wanted.map(|approval| approval.about).unwrap_or_default();
+        let message =
+            format!("the guardian's approval `{id}`{} was not given{until}", about.words());
         let hint = "Run it again, and have it approved in time with `a2s guardian approve ID`.";
-        let error = Error::new(Kind::GuardianDeniedRequest, message).hint(hint);
+        let kind = match about.phase {
+            GuardianPhase::Result | GuardianPhase::McpInbound => Kind::GuardianDeniedResult,
+            _ => Kind::GuardianDeniedRequest,
+        };
+        let error = Error::new(kind, message).hint(hint);
         let progress = Progress::of(events);
         let error = error.to_run_error(Some(step), None, progress.effects() == 0);
         let now = self.clock.now();

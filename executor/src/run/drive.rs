@@ -389,9 +389,13 @@ impl Runs {
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
         let revealed = reveal(&mut events, &sealed, &self.vault, &secrets);
-        let progress = Progress::of(&events);
+        let (progress, revealed) = match revealed {
+            Ok(wait_points) => (Progress::with_wait_points(&events, wait_points), Ok(())),
+            Err(error) => (Progress::of(&events), Err(error)),
+        };
         let start = Start::of(&events).ok_or_else(|| no_beginning(run))?;
         let live = self.enter(state, tenure, secrets);
+        live.journal.adopt_wait_points(progress.wait_point_events());
         let row = async {
             live.journal.commit(EventKind::RunResumed {}).await?;
             // Whoever wants it to end from now on finds it among those that are driven here.

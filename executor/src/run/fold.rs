@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::wait_point::{WaitPoint, WaitPoints};
 use crate::error::Kind;
 
 /// The run that `events` tell of, from the first one on. Gaps in the middle lose steps and
@@ -286,6 +287,10 @@ pub(crate) struct Recorded {
     pub(crate) in_doubt: Option<Doubt>,
     /// Requests that may have changed something.
     pub(crate) effects: usize,
+    /// Whether it has come to wait for an approval after it had sent something.
+    waits_after_sending: bool,
+    /// The place at which it goes on then, with the number of the event beside which it is sealed.
+    pub(crate) wait_point: Option<(u64, WaitPoint)>,
 }
 
 /// A request whose outcome is not recorded.
@@ -328,6 +333,36 @@ impl Progress {
             progress.apply(event);
         }
         progress
+    }
+
+    /// The same where the places at which steps wait are known. A step whose place is lost is in doubt:
+    /// what it has sent is not sent again.
+    pub(crate) fn with_wait_points(events: &[Event], mut wait_points: WaitPoints) -> Self {
+        let mut progress = Self::default();
+        for event in events {
+            let EventKind::ApprovalRequested { step: path, about, .. } = &event.kind else {
+                progress.apply(event);
+                continue;
+            };
+            let found = wait_points.remove(&event.seq);
+            let is_known = found.is_some()
+                || !about.is_after_sending()
+                || progress.steps.get(path).is_some_and(|step| step.wait_point.is_some());
+            if is_known {
+                progress.apply(event);
+                let step = progress.step(path);
+                // Asked for once more, it goes on at the same place.
+                step.wait_point =
+                    found.map(|point| (event.seq, point)).or_else(|| step.wait_point.take());
+            }
+        }
+        progress
+    }
+
+    /// The events beside which the places of steps that wait are sealed, by step.
+    pub(crate) fn wait_point_events(&self) -> BTreeMap<String, u64> {
+        let steps = self.steps.iter();
+        steps.filter_map(|(path, step)| Some((path.clone(), step.wait_point.as_ref()?.0))).collect()
     }
 
     /// Requests of the whole run that may have changed something.
@@ -378,9 +413,17 @@ impl Progress {
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Warned { .. }
-            | EventKind::ApprovalRequested { .. }
             | EventKind::RunWaiting { .. }
             | EventKind::RunFinished { .. } => {}
+            EventKind::ApprovalRequested { step: path, about, .. } => {
+                let step = self.step(path);
+                if about.is_after_sending() {
+                    step.settle(false);
+                    step.waits_after_sending = true;
+                } else {
+                    step.leave_wait_point();
+                }
+            }
             EventKind::StepStarted { step: path, kind, .. } => {
                 let step = self.step(path);
                 step.started_at.get_or_insert(event.at);
@@ -392,26 +435,40 @@ impl Progress {
             EventKind::BranchTaken { step: path, value } => {
                 self.branches.insert(path.clone(), *value);
             }
-            EventKind::Sending { step: path, attempt, method, url, repeat_safe, .. } => {
+            EventKind::Sending {
+                step: path, attempt, method, url, repeat_safe, redirect, ..
+            } => {
                 let step = self.step(path);
                 step.attempts = *attempt;
+                // What a redirect asks for is safe to repeat by itself, or it is not followed: the step goes
+                // on at the place where it has waited, and the requests before that are not repeated.
+                let repeat_safe = *repeat_safe || (step.waits_after_sending && redirect.is_some());
+                if redirect.is_none() {
+                    step.leave_wait_point();
+                }
                 step.effects += usize::from(!repeat_safe);
                 step.in_doubt = Some(Doubt {
                     attempt: *attempt,
                     method: method.clone(),
                     url: url.clone(),
-                    repeat_safe: *repeat_safe,
+                    repeat_safe,
                 });
             }
-            EventKind::Retrying { step: path, .. } => self.step(path).settle(true),
+            EventKind::Retrying { step: path, .. } => {
+                let step = self.step(path);
+                step.settle(true);
+                step.leave_wait_point();
+            }
             EventKind::StepFinished { step: path, outputs, .. } => {
                 let step = self.step(path);
                 step.settle(false);
+                step.leave_wait_point();
                 step.outputs = Some(outputs.clone());
             }
             EventKind::StepResolved { step: path, decision, outputs, .. } => {
                 let step = self.step(path);
                 step.settle(false);
+                step.leave_wait_point();
                 match decision {
                     StepResolution::Repeat => {}
                     StepResolution::Skip => step.outputs = Some(Map::new()),
@@ -423,6 +480,7 @@ impl Progress {
                 let step = self.step(path);
                 // Safe for the whole run means: surely nothing came of this request either.
                 step.settle(error.repeat_safe);
+                step.leave_wait_point();
                 step.error = Some(error.clone());
             }
             EventKind::ErrorHandled { step: path, .. } => self.step(path).handled = true,
@@ -440,6 +498,11 @@ impl Recorded {
         {
             self.effects -= 1;
         }
+    }
+
+    /// It goes on behind the place where it has waited, or begins anew.
+    fn leave_wait_point(&mut self) {
+        (self.waits_after_sending, self.wait_point) = (false, None);
     }
 }
 

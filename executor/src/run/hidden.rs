@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use super::wait_point::{WaitPoint, WaitPoints};
 use crate::error::{Error, Kind};
 use crate::secrets::{News, Secrets};
 use crate::vault::{Sealed, Vault};
@@ -23,6 +24,9 @@ pub(super) struct Hidden {
     pub(super) values: Option<Map<String, Value>>,
     /// What was learnt to be secret since the last event.
     pub(super) secrets: News,
+    /// The place at which a step waits for an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) wait_point: Option<WaitPoint>,
 }
 
 impl Hidden {
@@ -32,12 +36,21 @@ impl Hidden {
         Some(Self { values: Some(outputs.clone()), ..Self::default() })
     }
 
+    /// The place at which a step waits. Nothing else is sealed with it, because it goes when the step ends.
+    pub(super) fn at(wait_point: WaitPoint) -> Self {
+        Self { wait_point: Some(wait_point), ..Self::default() }
+    }
+
     /// What is left to be hidden beside the masked event. None when it tells everything.
     pub(super) fn unless_told(self, masked: &EventKind, secrets: &Secrets) -> Option<Self> {
         let told = outputs(masked);
         let values = self.values.filter(|values| Some(values) != told);
         let secrets = secrets.take_news();
-        (values.is_some() || !secrets.is_empty()).then_some(Self { values, secrets })
+        (values.is_some() || !secrets.is_empty()).then(|| Self {
+            values,
+            secrets,
+            wait_point: None,
+        })
     }
 
     /// Seals it for its event.
@@ -62,7 +75,8 @@ fn outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
     }
 }
 
-/// Puts the true values back into events, in memory, and teaches `secrets` what must not be told.
+/// Puts the true values back into events, in memory, and teaches `secrets` what must not be told. Gives the
+/// places at which steps wait.
 ///
 /// # Errors
 /// [`Kind::VaultKey`] when something does not open.
@@ -71,7 +85,8 @@ pub(super) fn reveal(
     sealed: &BTreeMap<u64, Sealed>,
     vault: &Vault,
     secrets: &Secrets,
-) -> Result<(), Error> {
+) -> Result<WaitPoints, Error> {
+    let mut wait_points = WaitPoints::new();
     for event in events {
         let Some(row) = sealed.get(&event.seq) else {
             if matches!(&event.kind, EventKind::RunStarted(started) if !started.secrets.is_empty())
@@ -83,6 +98,10 @@ pub(super) fn reveal(
         let plain = vault.open_event(event.run, event.seq, row)?;
         let hidden: Hidden = serde_json::from_slice(&plain)
             .map_err(|_| Error::new(Kind::VaultKey, "what an event hides cannot be read"))?;
+        if let Some(wait_point) = hidden.wait_point {
+            wait_points.insert(event.seq, wait_point);
+            continue;
+        }
         secrets.relearn(hidden.secrets)?;
         let Some(values) = hidden.values else { continue };
         match &mut event.kind {
@@ -93,5 +112,5 @@ pub(super) fn reveal(
             _ => {}
         }
     }
-    Ok(())
+    Ok(wait_points)
 }

@@ -1,6 +1,7 @@
 //! The journal of one run: its only writer, and the gapless sequence of its events. Nothing secret
 //! gets past it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2s::api::{Event, EventKind, Run};
@@ -10,8 +11,9 @@ use uuid::Uuid;
 use super::exchange::Exchange;
 use super::fold::RunState;
 use super::hidden::Hidden;
-use super::store::{Lease, Store};
+use super::store::{Besides, Lease, Store};
 use super::tenure::Tenure;
+use super::wait_point::WaitPoint;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::secrets::Secrets;
@@ -45,6 +47,8 @@ enum Sink {
         tenure: Arc<Tenure>,
         store: Store,
         vault: Arc<Vault>,
+        /// The events beside which the wait points of steps are sealed, by step.
+        wait_points: BTreeMap<String, u64>,
     },
     /// To a list: nobody goes on with this run.
     List(Vec<Event>),
@@ -76,7 +80,9 @@ impl Journal {
         secrets: Arc<Secrets>,
     ) -> Self {
         let (run, state) = (state.id(), Box::new(state));
-        Self::new(run, Sink::Database { state, lease, tenure, store, vault }, clock, secrets)
+        let wait_points = BTreeMap::new();
+        let sink = Sink::Database { state, lease, tenure, store, vault, wait_points };
+        Self::new(run, sink, clock, secrets)
     }
 
     fn new(run: Uuid, sink: Sink, clock: Arc<dyn Clock>, secrets: Arc<Secrets>) -> Self {
@@ -106,6 +112,14 @@ impl Journal {
         }
     }
 
+    /// Takes over the wait points of steps that were sealed before, by the numbers of their events: each goes
+    /// when its step ends.
+    pub(super) fn adopt_wait_points(&self, sealed: BTreeMap<String, u64>) {
+        if let Sink::Database { wait_points, .. } = &mut *self.lock() {
+            *wait_points = sealed;
+        }
+    }
+
     /// Tells the number of the last event that is committed, whenever it grows.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.committed.subscribe()
@@ -118,9 +132,10 @@ impl Journal {
         let mut sink = self.lock();
         let event = self.event(sink.last() + 1, kind);
         match &mut *sink {
-            Sink::Database { state, tenure, store, .. } => {
+            Sink::Database { state, tenure, store, wait_points, .. } => {
                 state.apply(&event);
-                store.append_soon(event, tenure.epoch, Arc::clone(&self.committed));
+                let obsolete = take_obsolete(wait_points, &event.kind);
+                store.append_soon(event, tenure.epoch, obsolete, Arc::clone(&self.committed));
             }
             Sink::List(events) => events.push(event),
         }
@@ -132,15 +147,31 @@ impl Journal {
     /// # Errors
     /// When the database fails, what is secret cannot be sealed, or another executor has written to
     /// this run. Whoever drives the run must stop then.
-    pub(crate) async fn commit(&self, mut kind: EventKind) -> Result<(), Error> {
+    pub(crate) async fn commit(&self, kind: EventKind) -> Result<(), Error> {
+        self.commit_with(kind, None).await
+    }
+
+    /// Records that a step waits for an approval, with the place at which it goes on sealed beside that.
+    ///
+    /// # Errors
+    /// The same as of [`commit`](Self::commit).
+    pub(crate) async fn commit_wait(
+        &self,
+        kind: EventKind,
+        wait_point: WaitPoint,
+    ) -> Result<(), Error> {
+        self.commit_with(kind, Some(Hidden::at(wait_point))).await
+    }
+
+    async fn commit_with(&self, mut kind: EventKind, waits: Option<Hidden>) -> Result<(), Error> {
         let truth = Hidden::of(&kind, &self.secrets);
         self.secrets.mask_event(&mut kind);
         let (done, lease, tenure, store) = {
             let mut sink = self.lock();
             let seq = sink.last() + 1;
-            let (state, lease, tenure, store, vault) = match &mut *sink {
-                Sink::Database { state, lease, tenure, store, vault } => {
-                    (state, *lease, Arc::clone(tenure), store.clone(), vault)
+            let (state, lease, tenure, store, vault, wait_points) = match &mut *sink {
+                Sink::Database { state, lease, tenure, store, vault, wait_points } => {
+                    (state, *lease, Arc::clone(tenure), store.clone(), vault, wait_points)
                 }
                 Sink::List(events) => {
                     events.push(self.event(seq, kind));
@@ -149,10 +180,17 @@ impl Journal {
             };
             // Under the lock: a secret is sealed with the event that tells of it, or before.
             let hidden = truth.and_then(|truth| truth.unless_told(&kind, &self.secrets));
-            let sealed = hidden.map(|hidden| hidden.seal(vault, self.run, seq)).transpose()?;
+            let seal = |hidden: Hidden| hidden.seal(vault, self.run, seq);
+            let is_wait = waits.is_some();
+            let sealed = waits.or(hidden).map(seal).transpose()?;
+            let mut obsolete = take_obsolete(wait_points, &kind);
+            if is_wait && let EventKind::ApprovalRequested { step, .. } = &kind {
+                obsolete = wait_points.insert(step.clone(), seq);
+            }
             let event = self.event(seq, kind);
             state.apply(&event);
-            let done = store.append(event, tenure.epoch, sealed, Arc::clone(&self.committed));
+            let besides = Besides { sealed, obsolete };
+            let done = store.append(event, tenure.epoch, besides, Arc::clone(&self.committed));
             (done, lease, tenure, store)
         };
         done.await?;
@@ -173,5 +211,15 @@ impl Journal {
 
     fn lock(&self) -> MutexGuard<'_, Sink> {
         self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The event whose wait point an event makes obsolete: its step goes on no more.
+fn take_obsolete(wait_points: &mut BTreeMap<String, u64>, kind: &EventKind) -> Option<u64> {
+    match kind {
+        EventKind::StepFinished { step, .. } | EventKind::StepFailed { step, .. } => {
+            wait_points.remove(step)
+        }
+        _ => None,
     }
 }

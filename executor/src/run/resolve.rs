@@ -57,8 +57,8 @@ impl Runs {
         }
         let sealed = self.store.read_sealed(run).await?;
         let secrets = Arc::new(Secrets::new(self.ids.random()));
-        reveal(&mut events, &sealed, &self.vault, &secrets)?;
-        let progress = Progress::of(&events);
+        let wait_points = reveal(&mut events, &sealed, &self.vault, &secrets)?;
+        let progress = Progress::with_wait_points(&events, wait_points);
         let step = choose(&progress, request.step.as_deref())?;
 
         let start = Start::of(&events).ok_or_else(|| not_found(run))?;

@@ -106,7 +106,11 @@ impl Runs {
         let sealed = if told {
             None
         } else {
-            let hidden = Hidden { values: Some(inputs.clone()), secrets: secrets.take_news() };
+            let hidden = Hidden {
+                values: Some(inputs.clone()),
+                secrets: secrets.take_news(),
+                wait_point: None,
+            };
             Some(hidden.seal(&self.vault, run, 1)?)
         };
         let first = Event { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };

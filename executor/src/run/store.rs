@@ -187,6 +187,21 @@ pub(crate) struct Life {
     pub(crate) events: Vec<Event>,
 }
 
+/// What an event changes in the sealed values of its run.
+#[derive(Debug, Default)]
+pub(crate) struct Besides {
+    /// The values that are sealed beside it.
+    pub(crate) sealed: Option<Sealed>,
+    /// The number of the event whose sealed values go with it.
+    pub(crate) obsolete: Option<u64>,
+}
+
+impl Besides {
+    fn is_nothing(&self) -> bool {
+        self.sealed.is_none() && self.obsolete.is_none()
+    }
+}
+
 /// What is known about a run beside its events.
 #[derive(Debug)]
 pub(crate) struct RunRow {
@@ -230,7 +245,7 @@ impl Store {
         }
     }
 
-    /// Appends an event with what it does not tell: it is on its way when this returns, and
+    /// Appends an event with what it does not tell, and deletes what it makes obsolete: it is on its way when this returns, and
     /// committed when the future does. `committed` is told its number then. What is sealed goes
     /// when the run is over.
     ///
@@ -241,12 +256,12 @@ impl Store {
         &self,
         event: Event,
         epoch: Epoch,
-        sealed: Option<Sealed>,
+        besides: Besides,
         committed: Arc<watch::Sender<u64>>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let run = event.run;
         let event = Box::new(event);
-        let told = self.send(Task::Tell(Told::Event { event, epoch, sealed, committed }));
+        let told = self.send(Task::Tell(Told::Event { event, epoch, besides, committed }));
         async move {
             match told.await? {
                 Outcome::Done => Ok(()),
@@ -256,16 +271,18 @@ impl Store {
         }
     }
 
-    /// Appends an event without waiting: it is committed before any later event of its run. When
+    /// Appends an event without waiting, and has the sealed values of the event numbered `obsolete` deleted: it
+    /// is committed before any later event of its run. When
     /// that fails, appending later ones fails too.
     pub(crate) fn append_soon(
         &self,
         event: Event,
         epoch: Epoch,
+        obsolete: Option<u64>,
         committed: Arc<watch::Sender<u64>>,
     ) {
-        let event = Box::new(event);
-        self.send_soon(Task::Tell(Told::Event { event, epoch, sealed: None, committed }));
+        let (event, besides) = (Box::new(event), Besides { sealed: None, obsolete });
+        self.send_soon(Task::Tell(Told::Event { event, epoch, besides, committed }));
     }
 
     /// Keeps what a step asked and was answered, without waiting: it is committed before any later

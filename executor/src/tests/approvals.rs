@@ -1,5 +1,7 @@
 //! Steps that a person has to approve: the run waits, and goes on at that step.
 
+mod after_sending;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use super::world::{
 use crate::App;
 use crate::clock::Clock as _;
 
-/// How the approval of each step whose id begins with `pay` stands with the guardian.
+/// How the approval of what a guardian wants approved stands.
 #[derive(Clone)]
 struct Desk(Arc<Mutex<Standing>>);
 
@@ -27,20 +29,28 @@ struct Standing {
 }
 
 impl Desk {
-    /// A guardian that wants every payment approved within half an hour.
+    /// A guardian that wants every request of a step approved whose id begins with `pay`.
     fn open(world: &World) -> Self {
+        Self::for_questions(world, |question| {
+            let step = question["params"]["context"]["stepId"].as_str().unwrap_or_default();
+            question["method"] == "steps/toolCallRequest" && step.starts_with("pay")
+        })
+    }
+
+    /// A guardian that wants approved within half an hour what some questions are about.
+    fn for_questions(world: &World, is_meant: impl Fn(&Value) -> bool + Send + 'static) -> Self {
         let desk = Self(Arc::new(Mutex::new(Standing { word: "pending", used_by: None })));
         let (own, clock) = (desk.clone(), Arc::clone(&world.clock));
         let begun = clock.now();
         let expires_at = begun + Duration::from_secs(30 * 60);
         world.guardian.decide(move |question| {
             let step = question["params"]["context"]["stepId"].as_str().unwrap_or_default();
-            if question["method"] != "steps/toolCallRequest" || !step.starts_with("pay") {
+            if !is_meant(question) {
                 return allow();
             }
             let is_preview = question["params"]["context"]["capability"]["preview"] == true;
             let mut standing = own.0.lock().unwrap();
-            let execution = &question["params"]["toolCallRequest"]["executionId"];
+            let execution = execution_of(question);
             match standing.word {
                 "approved" if is_preview => json!({
                     "decision": "deny", "message": "only a preview", "reasonCode": ["preview_only"],
@@ -90,6 +100,16 @@ async fn waiting(world: &World, app: &App) -> Run {
     assert_eq!(run.status, RunStatus::Waiting, "{run:#?}");
     assert_eq!(world.service.count("POST /pay"), 0);
     run
+}
+
+/// The execution that a question names.
+fn execution_of(question: &Value) -> &Value {
+    let params = &question["params"];
+    match question["method"].as_str().unwrap_or_default() {
+        "steps/toolCallRequest" => &params["toolCallRequest"]["executionId"],
+        "steps/toolCallResult" => &params["toolCallResult"]["executionId"],
+        _ => &params["executionId"],
+    }
 }
 
 /// The questions about a step's request so far.

@@ -259,6 +259,11 @@ fn binding(call: &Call) -> String {
         "capability": [member("name"), member("version"), member("digest"), member("root")],
         "params": sorted(params),
     });
+    // The service chooses where a redirect leads, so the content of the step does not say it.
+    let request = call.context().and_then(|context| context.extra.get("request"));
+    if let Some(request) = request.filter(|request| request.get("redirect").is_some()) {
+        act["redirect"] = sorted(request.clone().into());
+    }
     if !of.caller.is_empty() {
         act["caller"] = of.caller.into();
     }

@@ -1,19 +1,21 @@
 //! The policy file: YAML to rules, with every fault found.
 
 mod compile;
+mod node;
 mod text;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::Spanned;
 use serde_saphyr::budget::BudgetBreach;
 
 use super::Rule;
+use node::{Node, Placed};
 use text::FileText;
 
 pub(crate) use compile::{method_of, read_duration};
+pub(crate) use node::Place;
 pub(super) use text::DefaultWord;
 
 /// The longest policy, in bytes.
@@ -25,15 +27,32 @@ const MAX_RULES: usize = 500;
 pub struct Fault {
     /// The line, counted from 1, if it is known.
     pub line: Option<u64>,
+    /// The column in it, counted from 1, if it is known.
+    pub column: Option<u64>,
     /// What is wrong, as a sentence with the rule it is in.
     pub message: String,
 }
 
+impl Fault {
+    /// A fault at a place of the file.
+    pub(crate) fn at(place: Place, message: String) -> Self {
+        Self { line: Some(place.line), column: Some(place.column), message }
+    }
+
+    /// A fault of the whole file.
+    fn of_file(message: String) -> Self {
+        Self { line: None, column: None, message }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "line {line}: {}", self.message),
-            None => f.write_str(&self.message),
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => {
+                write!(f, "line {line}, column {column}: {}", self.message)
+            }
+            (Some(line), None) => write!(f, "line {line}: {}", self.message),
+            (None, _) => f.write_str(&self.message),
         }
     }
 }
@@ -59,33 +78,30 @@ impl std::error::Error for Faults {}
 /// Read a policy file.
 ///
 /// # Errors
-/// Every fault that can be found. A file that is not YAML, or has a field that is not known, is
-/// told alone, since nothing after it can be trusted.
+/// Every fault that can be found. A file that is not YAML is told alone, since nothing after it can be
+/// trusted.
 pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), Faults> {
-    let file: FileText = read_yaml(text, MAX_BYTES)?;
+    let file: serde_saphyr::Spanned<Node> = read_yaml(text, MAX_BYTES)?;
+    let file: Placed<Node> = file.into();
     let mut faults = Collected(Vec::new());
-    if file.version.value != 1 {
-        let message = format!("version {} is not known here, use version 1", file.version.value);
-        faults.add(line_of(&file.version), message);
+    let Some(file) = FileText::read(&file, &mut faults) else { return Err(faults.in_order()) };
+    if let Some(version) = file.version.as_ref().filter(|version| version.value != 1) {
+        let message = format!("version {} is not known here, use version 1", version.value);
+        faults.add(version.place, message);
     }
     if MAX_RULES < file.rules.len() {
         let message = format!("there are more than {MAX_RULES} rules");
-        faults.0.push(Fault { line: None, message });
+        faults.0.push(Fault::of_file(message));
     }
     let mut ids = BTreeSet::new();
     let mut rules = Vec::new();
-    for rule in file.rules {
-        if !ids.insert(rule.id.value.clone()) {
-            let message = format!("rule {}: the id is there twice", rule.id.value);
-            faults.add(line_of(&rule.id), message);
-        }
-        rules.extend(compile::read_rule(rule, &mut faults));
+    for node in file.rules.iter().take(MAX_RULES + 1) {
+        rules.extend(compile::read_rule(node, &mut ids, &mut faults));
     }
-    if faults.0.is_empty() {
-        return Ok((file.default, rules));
+    match file.default {
+        Some(default) if faults.0.is_empty() => Ok((default, rules)),
+        _ => Err(faults.in_order()),
     }
-    faults.0.sort_by_key(|fault| fault.line);
-    Err(Faults(faults.0))
 }
 
 /// Read YAML of a known form, within bounds.
@@ -95,7 +111,7 @@ pub(super) fn read(text: &str) -> Result<(DefaultWord, Vec<Rule>), Faults> {
 pub(crate) fn read_yaml<T: DeserializeOwned>(text: &str, max_bytes: usize) -> Result<T, Faults> {
     if max_bytes < text.len() {
         let message = format!("the file is longer than {max_bytes} bytes");
-        return Err(Faults(vec![Fault { line: None, message }]));
+        return Err(Faults(vec![Fault::of_file(message)]));
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_documents: 1, max_depth: 32, max_nodes: 50_000, max_aliases: 0, max_anchors: 0 },
@@ -119,7 +135,8 @@ pub(crate) fn read_yaml<T: DeserializeOwned>(text: &str, max_bytes: usize) -> Re
         if let Some(told) = mended(&message) {
             message = told;
         }
-        Faults(vec![Fault { line: place.map(|(line, _)| line), message }])
+        let (line, column) = place.unzip();
+        Faults(vec![Fault { line, column, message }])
     })
 }
 
@@ -150,10 +167,6 @@ fn mended(message: &str) -> Option<String> {
     None
 }
 
-fn line_of<T>(place: &Spanned<T>) -> u64 {
-    place.referenced.line()
-}
-
 const fn told_of(breach: &BudgetBreach) -> &'static str {
     match breach {
         BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => {
@@ -168,18 +181,24 @@ const fn told_of(breach: &BudgetBreach) -> &'static str {
 struct Collected(Vec<Fault>);
 
 impl Collected {
-    fn add(&mut self, line: u64, message: String) {
-        self.0.push(Fault { line: Some(line), message });
+    fn add(&mut self, place: Place, message: String) {
+        self.0.push(Fault::at(place, message));
+    }
+
+    /// The faults, in the order of their places.
+    fn in_order(mut self) -> Faults {
+        self.0.sort_by_key(|fault| (fault.line, fault.column));
+        Faults(self.0)
     }
 
     /// The value, or its fault noted under the name of the rule and the field.
     fn keep<T>(
         &mut self,
-        line: u64,
+        place: Place,
         rule: &str,
         field: &str,
         value: Result<T, String>,
     ) -> Option<T> {
-        value.map_err(|message| self.add(line, format!("rule {rule}: {field} {message}"))).ok()
+        value.map_err(|message| self.add(place, format!("rule {rule}: {field} {message}"))).ok()
     }
 }

@@ -497,3 +497,88 @@ async fn followers_see_what_waits_and_each_change() {
     assert_eq!((refused, all.len()), (503, 62));
     assert_eq!(world.send("GET", "/v1/approvals?follow", None, Vec::new()).await.0, 401);
 }
+
+const AFTER_SENDING: &str = "
+version: 1
+default: allow
+rules:
+  - id: elsewhere
+    on: toolCallRequest
+    when: has(request.redirect)
+    decision: approve
+  - id: statements
+    on: toolCallResult
+    tool: bank.statement
+    decision: approve
+  - id: answers
+    on: protocols/MCP
+    decision: approve
+";
+
+fn after_sending() -> World {
+    let source = PolicySource::Text(AFTER_SENDING.to_owned());
+    World::with(source, |config| config.token = Some(Token::new("s3cret")))
+}
+
+/// A payment that the service redirects.
+fn redirected(to: &str, run: u32) -> Request {
+    let mut request = pay(&json!({"amount": 5}), run);
+    let Call::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
+    let sent =
+        json!({"method": "GET", "url": to, "host": "bank.example", "path": "/", "redirect": 1});
+    step.context.extra.insert("request".to_owned(), sent.as_object().unwrap().clone());
+    request
+}
+
+/// The same as a preview.
+fn as_preview(mut request: Request) -> Request {
+    let context = match &mut request.call {
+        Call::ToolCallRequest(step) => &mut step.context,
+        Call::ToolCallResult(step) => &mut step.context,
+        Call::Mcp(step) => step.context.as_mut().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    context.extra.get_mut("capability").unwrap().insert("preview".to_owned(), true.into());
+    request
+}
+
+#[tokio::test]
+async fn an_approval_of_a_redirect_is_for_its_target() {
+    let world = after_sending();
+    let first = redirected("https://bank.example/a", 1);
+    let id = waiting(&world.ask(&first).await);
+    assert_ne!(waiting(&world.ask(&redirected("https://bank.example/b", 1)).await), id);
+    settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!(world.ask(&first).await["decision"], "allow");
+    assert_eq!(world.ask(&first).await["decision"], "allow", "the same execution");
+    waiting(&world.ask(&redirected("https://bank.example/b", 1)).await);
+}
+
+#[tokio::test]
+async fn results_and_mcp_answers_wait_for_a_person_as_requests_do() {
+    let answer = |text: &str| {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [text]}});
+        let params = json!({"message": message, "executionId": "x-1", "toolId": "bank.statement"});
+        message_of_mcp(params)
+    };
+    let result = |text: &str| crate::world::result("bank.statement", &[text]);
+    for question in [&answer as &dyn Fn(&str) -> Request, &result] {
+        let world = after_sending();
+        let told = world.ask(&as_preview(question("1"))).await;
+        assert_eq!(told["reasonCode"], json!(["approval_required"]));
+        assert_eq!(told["data"]["approval_id"], Value::Null, "a preview asks nobody");
+        let id = waiting(&world.ask(&question("1")).await);
+        assert_ne!(waiting(&world.ask(&question("2")).await), id, "another content");
+        settle(&world, &id, "approve", Some("s3cret")).await;
+        let told = world.ask(&as_preview(question("1"))).await;
+        assert_eq!(told["reasonCode"], json!(["preview_only"]));
+        for _ in 0..2 {
+            assert_eq!(world.ask(&question("1")).await["decision"], "allow");
+        }
+        waiting(&world.ask(&question("2")).await);
+    }
+}
+
+fn message_of_mcp(params: Value) -> Request {
+    crate::world::message("protocols/MCP", params)
+}

@@ -90,6 +90,44 @@ fn the_policy_and_the_cases_of_the_documentation_fit() {
 }
 
 #[test]
+fn a_rule_that_changed_nothing_need_not_be_named() {
+    let policy = Policy::parse(
+        "
+version: 1
+default: allow
+rules:
+  - {id: mail, decision: modify, modify: {redact: [{pattern: email}]}}
+  - {id: one, on: toolCallRequest, tool: mail.send, limit: {calls: 1}, decision: deny}
+",
+    )
+    .unwrap();
+    let step = |expect: &str, text: &str| {
+        format!(
+            "      - {{request: {{tool: mail.send, inputs: {{text: '{text}'}}}}, expect: {expect}}}\n"
+        )
+    };
+    let outcomes = |steps: &[String]| {
+        let cases = format!("cases:\n  - name: a\n    steps:\n{}", steps.concat());
+        Cases::parse(&cases).unwrap().run(&policy, None).collect::<Vec<_>>()
+    };
+    let found = outcomes(&[
+        step("allow", "hi"),
+        step("{decision: deny, rules: one}", "hi"),
+        step("{decision: deny, rules: [mail, one]}", "hi"),
+        step("{decision: deny, rules: [mail, one]}", "to ada@example.org"),
+    ]);
+    assert!(found[0].passed(), "{found:#?}");
+    // One that has changed something is part of what happened.
+    let found = outcomes(&[
+        step("{decision: modify, rules: []}", "to ada@example.org"),
+        step("{decision: deny, rules: one}", "to ada@example.org"),
+        step("{decision: deny, rules: [one, other]}", "hi"),
+    ]);
+    let differ: Vec<_> = found[0].differences.iter().map(|one| (one.step, one.what)).collect();
+    assert_eq!(differ, [(1, "rules"), (2, "rules"), (3, "rules")]);
+}
+
+#[test]
 fn what_does_not_hold_is_told() {
     let outcomes = run(
         "
@@ -121,15 +159,15 @@ cases:
 #[test]
 fn what_is_no_case_is_told() {
     let faults = |text: &str| Cases::parse(text).unwrap_err().to_string();
-    assert_snapshot!(faults("cases:\n  - name: a\n"), @r#"line 2: case "a": needs either request and expect, or steps"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {}, expect: perhaps}\n"), @"line 2: expect: unknown variant `perhaps`, expected one of `allow`, `deny`, `modify`");
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {tol: x}, expect: deny}\n"), @"line 2: unknown field `tol`, expected one of hook, tool, inputs, outputs, is_error, texts, role, query, reasoning, message, user, caller, session, agent, capability, host, request, aos; did you mean `tool`?");
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {outputs: [x]}, expect: deny}\n"), @r#"line 2: case "a": step 1: outputs has no place in steps/toolCallRequest"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: toolCall}, expect: deny}\n"), @r#"line 2: case "a": step 1: hook "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: message, role: robot}, expect: deny}\n"), @r#"line 2: case "a": step 1: the request is none: params.message.role: must be one of user, agent, system"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {aos: {id: 1}}, expect: deny}\n"), @r#"line 2: case "a": step 1: the request is none: not a JSON-RPC 2.0 request: jsonrpc must be "2.0""#);
-    assert_snapshot!(faults("cases:\n  - {name: a, steps: [{after: soon, request: {}, expect: deny}]}\n"), @r#"line 2: case "a": step 1: after "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, steps: [{times: 0, request: {}, expect: deny}]}\n"), @r#"line 2: case "a": step 1: times is not from 1 to 10000"#);
+    assert_snapshot!(faults("cases:\n  - name: a\n"), @r#"line 2, column 11: case "a": needs either request and expect, or steps"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {}, expect: perhaps}\n"), @"line 2, column 36: expect: unknown variant `perhaps`, expected one of `allow`, `deny`, `modify`");
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {tol: x}, expect: deny}\n"), @"line 2, column 25: unknown field `tol`, expected one of hook, tool, inputs, outputs, is_error, texts, role, query, reasoning, message, user, caller, session, agent, capability, host, request, aos; did you mean `tool`?");
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {outputs: [x]}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: outputs has no place in steps/toolCallRequest"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: toolCall}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: hook "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: message, role: robot}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: the request is none: params.message.role: must be one of user, agent, system"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {aos: {id: 1}}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: the request is none: not a JSON-RPC 2.0 request: jsonrpc must be "2.0""#);
+    assert_snapshot!(faults("cases:\n  - {name: a, steps: [{after: soon, request: {}, expect: deny}]}\n"), @r#"line 2, column 12: case "a": step 1: after "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, steps: [{times: 0, request: {}, expect: deny}]}\n"), @r#"line 2, column 12: case "a": step 1: times is not from 1 to 10000"#);
 }
 
 /// A rule on the path that is sent holds for every spelling of it.

@@ -638,23 +638,70 @@ rules:
     modify: {}
 ";
     assert_snapshot!(faults(text), @r#"
-    line 5: rule first: on "steps/toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
-    line 5: rule first: on "ping" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
-    line 6: rule first: tool is empty, so it would never match
-    line 7: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
-    line 9: rule first: the id is there twice
-    line 9: rule first: decision modify needs modify
-    line 11: rule "two words": an id has 1 to 64 letters, digits, dots, dashes or underscores
-    line 11: rule two words: modify needs decision modify
-    line 12: rule two words: when is not CEL: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}
-    line 15: rule third: modify.redact takes either pattern or regex
-    line 15: rule third: modify.redact needs a path, a pattern or a regex
-    line 16: rule third: on is empty, so it would never apply
-    line 19: rule third: modify.set "a..b" has an empty name
-    line 20: rule third: modify.remove "a[" has a bracket without its pair
-    line 22: rule third: modify.redact.regex is no pattern: unclosed group
-    line 25: rule empty: modify needs 1 to 64 changes
+    line 5, column 10: rule first: on "steps/toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
+    line 5, column 26: rule first: on "ping" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
+    line 6, column 11: rule first: tool is empty, so it would never match
+    line 7, column 11: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
+    line 9, column 9: rule first: the id is there twice
+    line 9, column 9: rule first: decision modify needs modify
+    line 11, column 9: rule "two words": an id has 1 to 64 letters, digits, dots, dashes or underscores
+    line 11, column 9: rule two words: modify needs decision modify
+    line 12, column 11: rule two words: when is not CEL: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}
+    line 16, column 9: rule third: on is empty, so it would never apply
+    line 19, column 13: rule third: modify.set "a..b" has an empty name
+    line 20, column 16: rule third: modify.remove "a[" has a bracket without its pair
+    line 22, column 19: rule third: modify.redact.regex is no pattern: unclosed group
+    line 23, column 11: rule third: modify.redact takes either pattern or regex
+    line 24, column 11: rule third: modify.redact needs a path, a pattern or a regex
+    line 25, column 9: rule empty: modify needs 1 to 64 changes
     "#);
+}
+
+#[test]
+fn a_fault_of_the_form_hides_no_other_one() {
+    let text = "version: one
+defaults: deny
+rules:
+  - id: first
+    decide: deny
+    when: inputz.city == 'Paris'
+  - id: second
+    on: 5
+    tool: [a, {b: c}]
+    decision: maybe
+    limit: {calls: many, per: day, a: 1}
+  - deny
+  - decision: modify
+    modify: {redact: {pattern: email}, set: [a]}
+  - {id: third, on: toolCall, decision: modify, modify: {redact: [{pattern: mail}, {regexp: a, path: 'a['}]}}
+  - {id: fourth, decision: approve, approval: {with: 5m}}
+";
+    assert_snapshot!(faults(text), @r#"
+    line 1, column 1: missing field `default`: write `default: deny`, or `allow`
+    line 1, column 10: a whole number belongs here
+    line 2, column 1: unknown field `defaults`, expected one of version, default, rules; did you mean `default`?
+    line 4, column 5: missing field `decision`
+    line 5, column 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval
+    line 6, column 11: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
+    line 8, column 9: a text or a list of texts belongs here
+    line 9, column 15: a text belongs here
+    line 10, column 15: unknown variant `maybe`, expected one of allow, deny, modify, approve
+    line 11, column 20: a whole number belongs here
+    line 11, column 31: unknown variant `day`, expected one of all, session, user, agent, capability, tool
+    line 11, column 36: unknown field `a`, expected one of calls, spend, most, per, within
+    line 12, column 5: names with values belong here, as in `name: value`
+    line 13, column 5: missing field `id`
+    line 14, column 22: a list belongs here: each item after `- `, or all in [ ]
+    line 14, column 45: names with values belong here, as in `name: value`
+    line 15, column 21: rule third: on "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
+    line 15, column 77: unknown variant `mail`, expected one of email, card, key; did you mean `email`?
+    line 15, column 85: unknown field `regexp`, expected one of path, pattern, regex, replacement; did you mean `regex`?
+    line 16, column 47: missing field `within`
+    line 16, column 48: unknown field `with`, expected one of within; did you mean `within`?
+    "#);
+    // Numbers and words that YAML takes for something else are texts where texts belong.
+    let text = "version: 1\ndefault: deny\nrules:\n  - {id: 404, tool: \"*\", decision: deny, message: true}\n";
+    Policy::parse(text).unwrap();
 }
 
 #[test]
@@ -662,36 +709,39 @@ fn faults_of_limits_and_approvals_are_told() {
     let rule = |rest: &str| {
         faults(&format!("version: 1\ndefault: allow\nrules:\n  - {{id: r, decision: {rest}}}\n"))
     };
-    assert_snapshot!(rule("deny, limit: {calls: 3}"), @"line 4: rule r: limit needs on, or a call and its result would both be counted");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {per: user}"), @"line 4: rule r: limit needs either calls, or spend and most");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4: rule r: limit needs either calls, or spend and most");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4: rule r: limit spend needs most");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a, most: -1}"), @"line 4: rule r: limit most is not between 0 and 10^12");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4: rule r: limit within "32d" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4: rule r: limit within "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4: unknown variant `day`, expected one of all, session, user, agent, capability, tool");
-    assert_snapshot!(rule("deny, approval: {within: 1h}"), @"line 4: rule r: approval needs decision approve");
-    assert_snapshot!(rule("approve, approval: {within: 0s}"), @r#"line 4: rule r: approval.within "0s" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
-    assert_snapshot!(rule("deny, host: ['']"), @"line 4: rule r: host is empty, so it would never match");
-    assert_snapshot!(rule("deny, user: []"), @"line 4: rule r: user is empty, so it would never apply");
+    assert_snapshot!(rule("deny, limit: {calls: 3}"), @"line 4, column 36: rule r: limit needs on, or a call and its result would both be counted");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {per: user}"), @"line 4, column 57: rule r: limit needs either calls, or spend and most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4, column 57: rule r: limit needs either calls, or spend and most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4, column 57: rule r: limit spend needs most");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a, most: -1}"), @"line 4, column 57: rule r: limit most is not between 0 and 10^12");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4, column 57: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4, column 57: rule r: limit within "32d" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4, column 57: rule r: limit within "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4, column 73: unknown variant `day`, expected one of all, session, user, agent, capability, tool");
+    assert_snapshot!(rule("deny, approval: {within: 1h}"), @"line 4, column 39: rule r: approval needs decision approve");
+    assert_snapshot!(rule("approve, approval: {within: 0s}"), @r#"line 4, column 42: rule r: approval.within "0s" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, host: ['']"), @"line 4, column 36: rule r: host is empty, so it would never match");
+    assert_snapshot!(rule("deny, user: []"), @"line 4, column 35: rule r: user is empty, so it would never apply");
 }
 
 #[test]
 fn what_is_no_policy_is_told_with_its_line() {
-    assert_snapshot!(faults("version: 1\ndefault: maybe\n"), @"line 2: unknown variant `maybe`, expected one of allow, deny");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrule: []\n"), @"line 3: unknown field `rule`, expected one of version, default, rules; did you mean `rules`?");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules:\n  - id: a\n    decide: deny\n"), @"line 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval");
-    assert_snapshot!(faults("version: 2\ndefault: allow\n"), @"line 1: version 2 is not known here, use version 1");
-    assert_snapshot!(faults("version: 1\n"), @"line 1: missing field `default`: write `default: deny`, or `allow`");
-    assert_snapshot!(faults("version: 1\ndefault: allow\ndefault: deny\n"), @"line 3: a name is there twice");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [\n"), @"line 3: unclosed bracket '['");
-    assert_snapshot!(faults("version: 1\ndefault: &a allow\nrules: *a\n"), @"line 2: anchors and aliases are not allowed");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: {id: a, decision: deny}\n"), @"line 3: a list belongs here: each item after `- `, or all in [ ]");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [deny]\n"), @"line 3: names with values belong here, as in `name: value`");
-    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [{id: a, decision: deny, on: 5}]\n"), @"line 3: invalid type: integer `5`, expected a text or a list of texts");
-    assert_snapshot!(faults(""), @"line 1: unexpected end of input");
-    assert_snapshot!(faults("version: 1\ndefault: allow\n---\nversion: 1\n"), @"line 3: there is more than one document");
+    assert_snapshot!(faults("version: 1\ndefault: maybe\n"), @"line 2, column 10: unknown variant `maybe`, expected one of allow, deny");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrule: []\n"), @"line 3, column 1: unknown field `rule`, expected one of version, default, rules; did you mean `rules`?");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules:\n  - id: a\n    decide: deny\n"), @"
+    line 4, column 5: missing field `decision`
+    line 5, column 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval
+    ");
+    assert_snapshot!(faults("version: 2\ndefault: allow\n"), @"line 1, column 10: version 2 is not known here, use version 1");
+    assert_snapshot!(faults("version: 1\n"), @"line 1, column 1: missing field `default`: write `default: deny`, or `allow`");
+    assert_snapshot!(faults("version: 1\ndefault: allow\ndefault: deny\n"), @"line 3, column 1: a name is there twice");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [\n"), @"line 3, column 8: unclosed bracket '['");
+    assert_snapshot!(faults("version: 1\ndefault: &a allow\nrules: *a\n"), @"line 2, column 13: anchors and aliases are not allowed");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: {id: a, decision: deny}\n"), @"line 3, column 8: a list belongs here: each item after `- `, or all in [ ]");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [deny]\n"), @"line 3, column 9: names with values belong here, as in `name: value`");
+    assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [{id: a, decision: deny, on: 5}]\n"), @"line 3, column 37: a text or a list of texts belongs here");
+    assert_snapshot!(faults(""), @"line 1, column 1: names with values belong here, as in `name: value`");
+    assert_snapshot!(faults("version: 1\ndefault: allow\n---\nversion: 1\n"), @"line 3, column 1: there is more than one document");
 }
 
 #[test]

@@ -170,10 +170,10 @@ async fn decisions_are_counted() {
     post(&world.app, "application/json", "{").await;
     let metrics = world.metrics();
     for line in [
-        r#"guardian_decisions_total{method="steps/toolCallRequest",decision="deny"} 1"#,
-        r#"guardian_decisions_total{method="steps/toolCallRequest",decision="allow"} 2"#,
-        r#"guardian_rejections_total{code="parse_error"} 1"#,
-        "guardian_audit_failures_total 0",
+        r#"decisions_total{method="steps/toolCallRequest",decision="deny"} 1"#,
+        r#"decisions_total{method="steps/toolCallRequest",decision="allow"} 2"#,
+        r#"rejections_total{code="parse_error"} 1"#,
+        "audit_failures_total 0",
     ] {
         assert!(metrics.contains(line), "{line} in\n{metrics}");
     }

@@ -48,7 +48,7 @@ async fn what_would_have_been_decided_is_recorded_and_does_nothing() {
     );
     assert_eq!(records[2]["shadow"]["reason_codes"], json!(["shell"]));
     let metrics = world.metrics();
-    let line = r#"guardian_shadow_decisions_total{method="steps/toolCallRequest",decision="allow",shadow="deny"} 2"#;
+    let line = r#"shadow_decisions_total{method="steps/toolCallRequest",decision="allow",shadow="deny"} 2"#;
     assert!(metrics.contains(line), "{metrics}");
 }
 

@@ -1,12 +1,14 @@
 //! What changed, in order: a feed for everybody, an audit for admins.
 
-use a2s::CapabilityName;
 use a2s::api::{AuditEntry, AuditPage, ChangePage};
+use a2s::{Caller, CapabilityName};
+
+use jiff::Timestamp;
 
 use super::Catalog;
 use crate::Error;
 use crate::store::Seq;
-use crate::store::life::History;
+use crate::store::life::{Actor, History};
 
 impl Catalog {
     /// At most `limit` changes behind `since`.
@@ -42,5 +44,18 @@ impl Catalog {
         entries.truncate(limit as usize);
         let next = entries.last().map(|last| last.seq).filter(|_| has_more);
         Ok(AuditPage { entries, next })
+    }
+
+    /// Removes what the audit has from before a time, and gives how many entries that were.
+    ///
+    /// # Errors
+    /// When the time is to come, or the store does not answer.
+    pub(crate) async fn trim_audit(&self, before: Timestamp, by: &Caller) -> Result<u64, Error> {
+        let now = (self.clock)();
+        if before > now {
+            let message = format!("`before` is {before}, which is to come");
+            return Err(Error::MalformedParameter(message));
+        }
+        Ok(self.store.trim(before, &Actor::of(by, now)).await?)
     }
 }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::CapabilityName;
-use a2s::api::{AuditPage, ChangePage, PROBLEM_JSON, Problem, RegistryChange};
+use a2s::api::{
+    AuditPage, ChangePage, PROBLEM_JSON, Problem, RegistryChange, TrimAuditRequest,
+    TrimAuditResponse,
+};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -18,7 +21,7 @@ use futures::stream;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::request::{Admin, Holder, Params, Requester};
+use super::request::{Admin, Holder, JsonBody, Params, Requester};
 use super::{App, Shared};
 use crate::Error;
 use crate::feed::Follower;
@@ -152,6 +155,29 @@ pub(super) async fn read_audit(
     Params(Before { before, name, limit }): Params<Before>,
 ) -> Result<Json<AuditPage>, Error> {
     Ok(Json(app.catalog.audit(before, name.as_ref(), page_size(limit)?).await?))
+}
+
+/// Remove old entries of the audit
+///
+/// Entries from before a time are removed, and the audit says so. What a mirror needs that begins now
+/// stays: each publish, and the last yank, unyank, deprecation or its end of each version.
+#[utoipa::path(
+    post, path = "/v1/audit/trim", tag = "changes", security(("token" = [])),
+    request_body = TrimAuditRequest,
+    responses(
+        (status = 200, description = "They are removed", body = TrimAuditResponse),
+        (status = 400, description = "Malformed request", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
+    ),
+)]
+pub(super) async fn trim_audit(
+    State(app): App,
+    Holder(caller, _): Holder<Admin>,
+    JsonBody(TrimAuditRequest { before }): JsonBody<TrimAuditRequest>,
+) -> Result<Json<TrimAuditResponse>, Error> {
+    let removed = app.catalog.trim_audit(before, &caller).await?;
+    Ok(Json(TrimAuditResponse { removed }))
 }
 
 fn page_size(limit: Option<u32>) -> Result<u32, Error> {

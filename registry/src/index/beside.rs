@@ -151,7 +151,7 @@ impl Indexer {
     fn note_building(&self, building: Option<IndexBuilding>) {
         let (done, total) = building.as_ref().map_or((0, 0), |b| (b.done, b.total));
         self.metrics.index_build_done.set(done.cast_signed());
-        self.metrics.index_build_total.set(total.cast_signed());
+        self.metrics.index_build_size.set(total.cast_signed());
         self.progress.send_if_modified(|progress| {
             let is_new = progress.building != building;
             progress.building = building;

@@ -169,6 +169,11 @@ pub(crate) trait LifeStore: Send + Sync {
     /// At most `limit` entries of the record. Their numbers grow with time: once one can be seen,
     /// none with a smaller number will come.
     async fn history(&self, which: History<'_>, limit: u32) -> Result<Vec<AuditEntry>, Error>;
+
+    /// Removes entries of the record that are older than `before`, and says so in the record. What a
+    /// mirror needs that begins now stays: each publish, and the last entry of each kind about a
+    /// version. Gives how many were removed.
+    async fn trim(&self, before: Timestamp, by: &Actor) -> Result<u64, Error>;
 }
 
 /// What the record says of a change beside who made it and when.

@@ -117,8 +117,7 @@ async fn nothing_is_embedded_twice() {
     let asked = endpoint.texts();
     assert_eq!(world.app.reindex().await.unwrap(), 4);
     assert_eq!(endpoint.texts(), asked);
-    let from =
-        |from| world.metric(&format!("a2s_registry_embedded_texts_total{{from=\"{from}\"}}"));
+    let from = |from| world.metric(&format!("embedded_texts_total{{from=\"{from}\"}}"));
     let paid: usize = from("embedder").parse().unwrap();
     // One more was sent to learn how long vectors are.
     assert_eq!(paid + 1, asked.len());
@@ -172,7 +171,7 @@ async fn a_search_is_answered_by_words_when_the_endpoint_is_not() {
         assert_eq!(answer.names(), ["ListDogBreeds"], "{mood:?}");
         assert_eq!(world.get("/readyz").await.status, 204);
     }
-    let failing: usize = world.metric("a2s_registry_degraded_searches_total").parse().unwrap();
+    let failing: usize = world.metric("degraded_searches_total").parse().unwrap();
     assert_eq!(failing, moods.len() - 1);
 }
 
@@ -242,7 +241,7 @@ async fn the_old_index_answers_while_the_new_one_is_built() {
     let building = json!({"embedder": wanted, "done": 0, "total": 4, "waiting": false});
     let index = world.index().await;
     assert_eq!((&index["embedder"], &index["building"]), (&json!(built_in), &building));
-    assert_eq!(world.metric("a2s_registry_index_build_total"), "4");
+    assert_eq!(world.metric("index_build_size"), "4");
 
     // What is published meanwhile is found at once, and is in the new index, too.
     world.publish_all([document("WalkTheDog", "1.0.0", "Takes somebody out for a walk")]).await;
@@ -251,7 +250,7 @@ async fn the_old_index_answers_while_the_new_one_is_built() {
     world.built().await;
     let index = world.index().await;
     assert_eq!((&index["embedder"], &index["points"]), (&json!(wanted), &json!(5)));
-    assert_eq!(world.metric("a2s_registry_index_build_total"), "0");
+    assert_eq!(world.metric("index_build_size"), "0");
     world.assert_first("walk", "WalkTheDog").await;
 
     // Back again: the index was made by an embedder that is gone, so words have to do for a moment.
@@ -281,8 +280,7 @@ async fn a_crash_in_the_middle_of_a_build_loses_nothing_and_costs_nothing_twice(
     let world = World::reopen(folder, endpoint.embedder("mini")).await;
     until(async || world.index().await["building"]["done"].as_u64() > Some(0)).await;
     let crashed = world.folder.copy().await;
-    let embedded: usize =
-        world.metric("a2s_registry_embedded_texts_total{from=\"embedder\"}").parse().unwrap();
+    let embedded: usize = world.metric("embedded_texts_total{from=\"embedder\"}").parse().unwrap();
     assert!(embedded > 0);
     let paid: Vec<_> = endpoint.texts().into_iter().take(embedded + 1).collect();
     drop(world);
@@ -480,6 +478,6 @@ async fn a_local_model_judges_by_its_own_vectors() {
     assert!(nearest["similarity"].as_f64() > Some(0.3), "{nearest}");
     assert_eq!(degraded(&answer), "");
     assert_eq!(world.app.reindex().await.unwrap(), 4);
-    let embedded = world.metric("a2s_registry_embedded_texts_total{from=\"embedder\"}");
-    assert_eq!(world.metric("a2s_registry_embedded_texts_total{from=\"cache\"}"), embedded);
+    let embedded = world.metric("embedded_texts_total{from=\"embedder\"}");
+    assert_eq!(world.metric("embedded_texts_total{from=\"cache\"}"), embedded);
 }

@@ -1,5 +1,7 @@
 //! What changed, in order: the feed that everybody may follow, and the audit.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::Request;
 use futures::StreamExt as _;
@@ -348,4 +350,46 @@ async fn an_older_database_is_brought_up_to_date() {
     let bob = world.token("bob", &["publish"]).await;
     assert_eq!(world.publish_as(&bob, &dogs("1.0.1")).await.code(), "A2S214");
     assert_eq!(world.publish(dogs("1.0.1")).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_trimmed_audit_keeps_what_mirrors_need_and_says_so() {
+    let folder = busy().await.close().await;
+    // A minute later.
+    let clock: crate::Clock = Arc::new(|| "2026-03-01T12:01:00Z".parse().unwrap());
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let app = crate::App::open(folder.config(Some(TOKEN)), clock, &mut metrics).await.unwrap();
+    let world = World::around(app, folder);
+    let feed = async || {
+        let page = world.get("/v1/changes").await.json();
+        let text = |change: &Value, member: &str| change[member].as_str().unwrap().to_owned();
+        let words = |change: &Value| [text(change, "action"), text(change, "version")].join(" ");
+        page["changes"].as_array().unwrap().iter().map(words).collect::<Vec<_>>()
+    };
+    let trim = async |token: &str, before: &str| {
+        let body = json!({ "before": before });
+        world.ask(Some(token), "POST", "/v1/audit/trim", Some(&body)).await
+    };
+    let bob = world.token("bob", &["publish", "execute"]).await;
+    let all = feed().await;
+    assert_eq!(all.len(), 6);
+
+    // By administrators alone, of the past alone, and nothing that is newer.
+    assert_eq!(trim(&bob, "2026-03-01T12:00:30Z").await.status, 403);
+    assert_eq!(trim(TOKEN, "2026-03-01T12:01:01Z").await.status, 400);
+    assert_eq!(trim(TOKEN, "2026-03-01T12:00:00Z").await.json(), json!({"removed": 0}));
+    assert_eq!(feed().await, all);
+
+    // Ann's token twice, an owner, and what was taken back.
+    assert_eq!(trim(TOKEN, "2026-03-01T12:00:30Z").await.json(), json!({"removed": 5}));
+    let kept = ["publish 1.0.0", "publish 1.1.0", "unyank 1.1.0", "undeprecate 1.0.0"];
+    assert_eq!(feed().await, kept);
+    let audit = world.ask(Some(TOKEN), "GET", "/v1/audit", None).await.json();
+    let newest = &audit["entries"][0];
+    assert_eq!((&newest["action"], &newest["by"]), (&json!("trim_audit"), &json!("owner")));
+    assert_eq!(newest["detail"]["removed"], 5);
+    assert_eq!(audit["entries"].as_array().unwrap().len(), 6);
+    assert_eq!(trim(TOKEN, "2026-03-01T12:00:30Z").await.json(), json!({"removed": 0}));
+    // What is published is found as before.
+    assert_eq!(world.search("Dogs").await.names(), ["Dogs"]);
 }

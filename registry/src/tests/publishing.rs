@@ -230,5 +230,5 @@ async fn answers_have_the_published_shape() {
       "diagnostics": 1
     }
     "#);
-    assert_snapshot!(world.metric("a2s_registry_publishes_total{result=\"created\"}"), @"1");
+    assert_snapshot!(world.metric("publishes_total{result=\"created\"}"), @"1");
 }

@@ -199,7 +199,7 @@ async fn an_index_that_knows_of_more_than_its_database_is_replaced() {
     vectors.apply(vec![ahead], Seq(1_000)).await.unwrap();
     let world = World::open(world.close().await).await;
     world.app.shared.catalog.index.wait_until_built().await;
-    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
+    assert_eq!(world.metric("index_rebuilds_total"), "1");
     world.publish_all([document("FeedCat", "1.1.0", "Waters the plants")]).await;
     assert_eq!(world.search("water the plants").await.names(), ["FeedCat"]);
 }
@@ -225,7 +225,7 @@ async fn a_collection_of_other_dimensions_is_no_index_and_is_replaced() {
     let world = World::open(folder).await;
     world.app.shared.catalog.index.wait_until_built().await;
     assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
-    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
+    assert_eq!(world.metric("index_rebuilds_total"), "1");
 }
 
 #[tokio::test]
@@ -320,14 +320,14 @@ async fn a_server_that_goes_and_comes_back_costs_nothing_that_was_acknowledged()
     until_first(&world, "water the plants", "WaterPlants").await;
     until_first(&world, "give food to the cat", "FeedCat").await;
     // What was there was used again.
-    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "1");
+    assert_eq!(world.metric("index_rebuilds_total"), "1");
 
     // Everything that it had is gone.
     own.stop();
     std::fs::remove_dir_all(own.folder.path().join("server/storage")).unwrap();
     own.start();
     until_first(&world, "water the plants", "WaterPlants").await;
-    assert_eq!(world.metric("a2s_registry_index_rebuilds_total"), "2");
+    assert_eq!(world.metric("index_rebuilds_total"), "2");
 
     // With another key nobody gets in, and it is not told.
     let folder = world.close().await;

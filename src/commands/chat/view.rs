@@ -115,14 +115,18 @@ impl View {
                 );
                 vec![self.say(&text)]
             }
-            AgentEvent::Unconfirmed { consent, capabilities } => {
+            AgentEvent::Unconfirmed { consent, capabilities, delegation } => {
                 let why = match consent {
                     Consent::Given => "consent was given in advance (--yes)",
                     Consent::Off => "the configuration asks for no consent",
                 };
                 let names: Vec<_> = capabilities.iter().map(|pin| pin.name.to_string()).collect();
-                let names = names.join(", ");
-                vec![self.say(&format!("{WARN}[UNCONFIRMED]{WARN:#} {names} runs unasked: {why}"))]
+                let what = match delegation {
+                    Some(delegation) => format!("{} is asked", plain(&delegation.agent)),
+                    None => format!("{} runs", names.join(", ")),
+                };
+                let text = format!("{WARN}[UNCONFIRMED]{WARN:#} {what} without your yes: {why}");
+                vec![self.say(&text)]
             }
             AgentEvent::CandidateSkipped(SkippedCandidate {
                 capability, code, message, ..
@@ -231,11 +235,12 @@ impl View {
                 self.note(step, text);
                 Vec::new()
             }
-            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+            EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
                 let command = approve(id, *expires_at);
                 let text = format!(
-                    "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval: {command}",
-                    plain(step)
+                    "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval{}: {command}",
+                    plain(step),
+                    about.words()
                 );
                 vec![self.say(&text)]
             }

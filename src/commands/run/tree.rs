@@ -147,8 +147,11 @@ impl Tree {
             EventKind::ErrorHandled { step, by } => {
                 self.change(step, |step| step.handled = Some(*by));
             }
-            EventKind::ApprovalRequested { step, id, expires_at, .. } => {
-                let doing = approve(id, *expires_at);
+            EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
+                // The state says that it waits for an approval.
+                let about = about.words();
+                let about = about.strip_prefix(" of ").map(|about| format!("{about}: "));
+                let doing = format!("{}{}", about.unwrap_or_default(), approve(id, *expires_at));
                 self.change(step, |step| {
                     step.state = State::Waiting;
                     step.doing = Some(doing);

@@ -11,6 +11,37 @@ use crate::output::{BAD, BOLD, DIM, GOOD, NAME, Output, WARN, plain};
 /// The longest value shown in a line; `--json` has all of it.
 const MAX_SHOWN: usize = 160;
 
+/// Prints events line by line, and says whose a line is where steps run side by side.
+#[derive(Debug, Default)]
+pub(crate) struct EventLines {
+    /// The step that the last line was about.
+    current: Option<String>,
+}
+
+impl EventLines {
+    pub(crate) fn print(&mut self, event: &Event, output: &mut Output) {
+        let kind = &event.kind;
+        if let Some(step) = kind.step().filter(|_| has_lines(kind)) {
+            if self.current.as_deref() != Some(step) && !names_its_step(kind) {
+                output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}…{DIM:#}", indent(step)));
+            }
+            self.current = Some(step.to_owned());
+        }
+        print_event(event, output);
+    }
+}
+
+/// Whether an event is shown at all.
+fn has_lines(kind: &EventKind) -> bool {
+    !matches!(kind, EventKind::StepFinished { outputs, .. } if outputs.is_empty())
+}
+
+/// Whether the line of an event says which step it is about.
+fn names_its_step(kind: &EventKind) -> bool {
+    use EventKind::{StepResolved, StepSkipped, StepStarted};
+    matches!(kind, StepStarted { .. } | StepSkipped { .. } | StepResolved { .. })
+}
+
 /// Prints one event.
 pub(crate) fn print_event(event: &Event, output: &mut Output) {
     match &event.kind {
@@ -188,10 +219,11 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
             };
             output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
         }
-        EventKind::ApprovalRequested { step, id, expires_at, .. } => {
+        EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
             output.line(format_args!(
-                "  {}  {WARN}waits for approval{WARN:#}: {}",
+                "  {}  {WARN}waits for approval{}{WARN:#}: {}",
                 indent(step),
+                about.words(),
                 approve(id, *expires_at)
             ));
         }

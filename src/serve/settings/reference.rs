@@ -9,11 +9,12 @@ use super::File;
 use crate::cli::Arguments;
 
 /// The services, as the page calls them, and the commands that start them.
-const SERVICES: [(&str, &[&str]); 4] = [
+const SERVICES: [(&str, &[&str]); 5] = [
     ("up", &["up"]),
     ("registry", &["serve", "registry"]),
     ("executor", &["serve", "executor"]),
     ("guardian", &["serve", "guardian"]),
+    ("agent", &["serve", "agent"]),
 ];
 /// A key that no section has.
 const UNKNOWN: &str = "no-such-key";

@@ -13,8 +13,12 @@ rules:
 const WISH: &str = "list dog breeds";
 
 fn guarded() -> World {
+    guarded_by(POLICY)
+}
+
+fn guarded_by(policy: &str) -> World {
     let mut world = World::down(&[]);
-    let policy = world.write("policy.yaml", POLICY);
+    let policy = world.write("policy.yaml", policy);
     world.add_flags(&["--policy", &policy]);
     world.start();
     world
@@ -80,6 +84,28 @@ fn a_task_waits_for_an_approval_and_goes_on_with_its_run() {
     assert_eq!(world.standin("dogapi.dog").requests(), 1, "it was run once");
     let over = call(&world, "message/send", &more);
     assert_eq!(over["error"]["code"], -32004, "{over}");
+}
+
+/// The service was asked already: its answer waits, and it is not asked again.
+#[test]
+fn a_task_waits_for_the_approval_of_a_result() {
+    let world = guarded_by(&POLICY.replace("toolCallRequest", "toolCallResult"));
+    let task = call(&world, "message/send", &old(WISH))["result"].take();
+    assert_eq!(task["status"]["state"], "auth-required", "{task}");
+    let (text, run, id) = waiting(&task);
+    assert!(text.contains("(the result)"), "{text}");
+    let approval = &task["status"]["message"]["parts"][1]["data"]["approvals"][0];
+    assert_eq!(approval["phase"], "result");
+    let listed = world.a2s(&["guardian", "approvals", "--json"]).one();
+    assert!(listed.to_string().contains(&id), "{listed}");
+    assert_eq!(world.standin("dogapi.dog").requests(), 1);
+
+    world.a2s(&["guardian", "approve", &id]).exits(0);
+    finish(&world, &run);
+    let done = get(&world, &task);
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+    assert!(done["artifacts"][0]["parts"][0]["data"]["output"].is_object(), "{done}");
+    assert_eq!(world.standin("dogapi.dog").requests(), 1, "it was asked once");
 }
 
 #[test]

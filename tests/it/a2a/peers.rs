@@ -8,8 +8,9 @@ use crate::http;
 
 const WISH: &str = "recite a proverb in Klingon";
 
+/// One turn, with a yes to all that it would do.
 fn chat(world: &World, message: &str) -> (Ran, Vec<Value>) {
-    let ran = world.a2s(&["chat", message, "--json"]);
+    let ran = world.a2s(&["chat", message, "--yes", "--json"]);
     let events = ran.json();
     (ran, events)
 }
@@ -61,6 +62,54 @@ fn a_peer_is_asked_and_its_words_are_data() {
     assert_eq!(events.last().unwrap()["delegated"], Value::Null);
 }
 
+/// One turn over HTTP.
+fn take_turn(world: &World, request: &Value) -> Value {
+    let url = format!("{}v1/agent", world.url());
+    let token = format!("Bearer {}", world.token());
+    let headers = [("authorization", token.as_str())];
+    let (status, text) = http::send("POST", &url, &headers, Some(request.to_string()));
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_peer_is_asked_after_a_yes_to_exactly_that() {
+    let (world, peer) = two(true, "");
+    let asks = take_turn(&world, &json!({"message": WISH}));
+    assert_eq!(asks["status"], "asks", "{asks}");
+    let delegation = &asks["question"]["delegation"];
+    assert_eq!(
+        *delegation,
+        json!({
+            "agent": "A2S agent", "url": peer.url(), "skill": "Recite Proverb", "message": WISH,
+        })
+    );
+    let words = asks["message"].as_str().unwrap();
+    assert!(words.contains(peer.url()) && words.contains(WISH), "{words}");
+    let pending = &asks["question"]["pending"];
+    assert_eq!((&pending["capability"], asked(&peer)), (&Value::Null, 0), "{asks}");
+
+    let dropped = take_turn(&world, &json!({"message": "no", "pending": pending}));
+    assert_eq!((&dropped["status"], asked(&peer)), (&json!("dropped"), 0), "{dropped}");
+    // A yes does not confirm other words.
+    let mut other = pending.clone();
+    other["query"] = json!("recite another proverb in Klingon");
+    let again = take_turn(&world, &json!({"message": "yes", "pending": other}));
+    assert_eq!((&again["status"], asked(&peer)), (&json!("asks"), 0), "{again}");
+
+    let done = take_turn(&world, &json!({"message": "yes", "pending": pending}));
+    assert_eq!((&done["status"], asked(&peer)), (&json!("done"), 1), "{done}");
+    assert_eq!(done["consent"], Value::Null, "{done}");
+
+    let (_, events) = chat(&world, WISH);
+    let event = events.iter().find(|event| event["type"] == "unconfirmed").unwrap();
+    assert_eq!((&event["consent"], &event["delegation"]), (&json!("given"), delegation));
+    assert_eq!(events.last().unwrap()["consent"], "given");
+    let ran = world.a2s(&["chat", WISH]).exits(1);
+    assert!(ran.stdout.contains("Shall I ask it?"), "{ran:?}");
+    assert_eq!(asked(&peer), 2);
+}
+
 #[test]
 fn without_its_token_or_without_leave_a_peer_does_nothing() {
     let (world, peer) = two(false, "");
@@ -108,7 +157,7 @@ fn who_goes_away_stops_what_a_peer_does_for_them() {
     let waiting = RUNTIME.block_on(async {
         let request = http::client().post(format!("{}v1/agent", world.url()));
         let request = request.bearer_auth(world.token()).header("accept", "text/event-stream");
-        request.body(json!({"message": WISH}).to_string()).send().await.unwrap()
+        request.body(json!({"message": WISH, "consent": "given"}).to_string()).send().await.unwrap()
     });
     wait_until_asked(&peer, 1);
     drop(waiting);

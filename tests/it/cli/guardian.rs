@@ -62,17 +62,18 @@ fn a_policy_is_held_to_cases() {
 #[test]
 fn faults_of_a_policy_are_told_with_file_and_line_once() {
     let mut world = World::down(&[]);
-    let policy = world.write("policy.yaml", "rules: []\n");
+    let text = "version: 1\ndefault: allow\nrules:\n  - {id: a, decision: dny}\n";
+    let policy = world.write("policy.yaml", text);
     let cases = world.write("cases.yaml", CASES);
     let told = a2s(&["guardian", "test", &policy, &cases]).exits(1);
     let text = told.stderr.replace(&policy, "policy.yaml");
     assert_snapshot!(text, @r#"
     error[A2S510]: policy.yaml has 1 fault
-      error[A2S510]: missing field `version`: begin with `version: 1` at line 1, column 1 (policy.yaml)
+      error[A2S510]: unknown variant `dny`, expected one of allow, deny, modify, approve; did you mean `deny`? at line 4, column 23 (policy.yaml)
     "#);
     let started =
         world.a2s(&["serve", "guardian", "--listen", "127.0.0.1:0", "--policy", &policy]).exits(1);
-    assert_eq!(started.stderr.matches("missing field").count(), 1, "{}", started.stderr);
+    assert_eq!(started.stderr.matches("unknown variant").count(), 1, "{}", started.stderr);
     let gone = world.a2s(&["serve", "guardian", "--policy", "/nowhere.yaml"]).exits(1);
     assert_eq!(gone.stderr.matches("No such file").count(), 1, "{}", gone.stderr);
     world.add_flags(&["--policy", &policy]);

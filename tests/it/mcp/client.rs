@@ -15,12 +15,12 @@ const VERSION: &str = "2025-11-25";
 /// The first one without.
 const STATELESS: &str = "2026-07-28";
 /// No more than a bound: nothing waits for it that goes well.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 const ACCEPTED: &str = "application/json, text/event-stream";
 
 /// A session.
 #[derive(Debug, Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     token: Option<String>,
@@ -29,31 +29,31 @@ pub(super) struct Client {
 
 /// What came back: the answer, and what came before it.
 #[derive(Debug)]
-pub(super) struct Told {
-    pub(super) answer: Value,
-    pub(super) before: Vec<Value>,
+pub(crate) struct Told {
+    pub(crate) answer: Value,
+    pub(crate) before: Vec<Value>,
 }
 
 impl Told {
     /// The text of a tool's result.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.answer["result"]["content"][0]["text"].as_str().unwrap()
     }
 
     /// Its structured content.
-    pub(super) fn content(&self) -> &Value {
+    pub(crate) fn content(&self) -> &Value {
         &self.answer["result"]["structuredContent"]
     }
 
     /// Whether it is an error that a model sees.
-    pub(super) fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         self.answer["result"]["isError"] == true
     }
 }
 
 impl Client {
     /// Opens a session with these capabilities of a client.
-    pub(super) async fn open(url: &str, token: Option<&str>, capabilities: Value) -> Self {
+    pub(crate) async fn open(url: &str, token: Option<&str>, capabilities: Value) -> Self {
         let mut client = Self {
             http: crate::http::client(),
             url: format!("{url}mcp"),
@@ -69,17 +69,17 @@ impl Client {
     }
 
     /// The same session by somebody who shows another token.
-    pub(super) fn shown(&self, token: Option<&str>) -> Self {
+    pub(crate) fn shown(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
     /// Posts a message.
-    pub(super) async fn post(&self, message: &Value) -> Response {
+    pub(crate) async fn post(&self, message: &Value) -> Response {
         self.post_bytes(message.to_string().into_bytes()).await
     }
 
     /// Posts anything.
-    pub(super) async fn post_bytes(&self, body: Vec<u8>) -> Response {
+    pub(crate) async fn post_bytes(&self, body: Vec<u8>) -> Response {
         let request = self.http.post(&self.url).body(body);
         let request = request.header(CONTENT_TYPE, "application/json").header(ACCEPT, ACCEPTED);
         self.known(request).send().await.unwrap()
@@ -100,7 +100,7 @@ impl Client {
     }
 
     /// What the server says by itself.
-    pub(super) async fn listen(&self) -> Heard {
+    pub(crate) async fn listen(&self) -> Heard {
         let request = self.http.get(&self.url).header(ACCEPT, "text/event-stream");
         let response = self.known(request).send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -108,20 +108,20 @@ impl Client {
     }
 
     /// Ends the session.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let response = self.known(self.http.delete(&self.url)).send().await.unwrap();
         // Official SDKs take 200 and 204 for the end of a session, and no other status.
         assert_eq!(response.status(), 204, "{response:?}");
     }
 
     /// Tells something that has no answer.
-    pub(super) async fn tell(&self, method: &str, params: Value) {
+    pub(crate) async fn tell(&self, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         assert_eq!(self.post(&message).await.status(), 202);
     }
 
     /// Asks, and answers what the server asks meanwhile as `person` does.
-    pub(super) async fn ask_with(
+    pub(crate) async fn ask_with(
         &self,
         id: u64,
         method: &str,
@@ -141,17 +141,17 @@ impl Client {
         .await
     }
 
-    pub(super) async fn ask(&self, id: u64, method: &str, params: Value) -> Told {
+    pub(crate) async fn ask(&self, id: u64, method: &str, params: Value) -> Told {
         self.ask_with(id, method, params, async |asked: &Value| panic!("asked {asked}")).await
     }
 
     /// Calls a tool.
-    pub(super) async fn call(&self, id: u64, tool: &str, arguments: Value) -> Told {
+    pub(crate) async fn call(&self, id: u64, tool: &str, arguments: Value) -> Told {
         self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
     /// Calls a tool whose run has to be confirmed, and confirms it when that is asked for.
-    pub(super) async fn call_confirmed(&self, id: u64, tool: &str, mut arguments: Value) -> Told {
+    pub(crate) async fn call_confirmed(&self, id: u64, tool: &str, mut arguments: Value) -> Told {
         let asked = self.call(id, tool, arguments.clone()).await;
         assert!(asked.is_error() && asked.text().contains("has to confirm this"), "{asked:?}");
         let error = &asked.answer["result"]["_meta"]["a2s/error"];
@@ -162,7 +162,7 @@ impl Client {
 
 /// A client of the protocol without sessions.
 #[derive(Debug, Clone)]
-pub(super) struct Stateless {
+pub(crate) struct Stateless {
     http: reqwest::Client,
     url: String,
     token: String,
@@ -170,13 +170,13 @@ pub(super) struct Stateless {
 }
 
 impl Stateless {
-    pub(super) fn new(url: &str, token: &str, capabilities: Value) -> Self {
+    pub(crate) fn new(url: &str, token: &str, capabilities: Value) -> Self {
         let (http, url) = (crate::http::client(), format!("{url}mcp"));
         Self { http, url, token: token.to_owned(), capabilities }
     }
 
     /// Posts a request.
-    pub(super) async fn post(&self, id: u64, method: &str, mut params: Value) -> Response {
+    pub(crate) async fn post(&self, id: u64, method: &str, mut params: Value) -> Response {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": STATELESS,
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -192,7 +192,7 @@ impl Stateless {
     }
 
     /// Calls a tool, and gives its result.
-    pub(super) async fn call(&self, tool: &str, arguments: Value, more: Value) -> Value {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value, more: Value) -> Value {
         let mut params = json!({"name": tool, "arguments": arguments});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let response = self.post(1, "tools/call", params).await;
@@ -206,7 +206,7 @@ impl Stateless {
 }
 
 /// The request that opens a session.
-pub(super) fn hello(version: &str, capabilities: &Value) -> Value {
+pub(crate) fn hello(version: &str, capabilities: &Value) -> Value {
     json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {
@@ -232,18 +232,18 @@ async fn read(response: Response, id: &Value, hear: impl AsyncFn(&Value)) -> Tol
 }
 
 /// The messages of a stream of events.
-pub(super) struct Heard {
+pub(crate) struct Heard {
     chunks: BoxStream<'static, reqwest::Result<Bytes>>,
     buffer: String,
 }
 
 impl Heard {
-    pub(super) fn of(response: Response) -> Self {
+    pub(crate) fn of(response: Response) -> Self {
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 
     /// The next message; none when the stream has ended.
-    pub(super) async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             while let Some((block, rest)) = self.buffer.split_once("\n\n") {
                 let data = block.lines().find_map(|line| line.strip_prefix("data: "));
@@ -260,7 +260,7 @@ impl Heard {
     }
 
     /// The next message with this method.
-    pub(super) async fn until(&mut self, method: &str) -> Value {
+    pub(crate) async fn until(&mut self, method: &str) -> Value {
         loop {
             let message = self.next().await.expect("it is told");
             if message["method"] == method {

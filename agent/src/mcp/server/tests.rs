@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::*;
+use crate::client::Client;
 use crate::mcp::{Limits, Listed, over_http};
 
 /// No more than a bound: nothing waits for it that goes well.
@@ -22,7 +23,7 @@ async fn nothing_waits_for_a_session_that_has_ended() {
     let wanted = vec![Listed::ReadOnly];
     let listing = Listing::start(wanted, client.clone(), facts.clone(), stop.clone());
     let guard = Guard::new(None, outside.clone());
-    let shared = Shared::new(client.clone(), guard, outside, facts, listing.clone());
+    let shared = Shared::new(client.clone().into(), guard, outside, facts, listing.clone());
     let shared = Arc::new(shared);
     let router = over_http(move || Server::new(Arc::clone(&shared)), Limits::default(), stop);
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

@@ -18,7 +18,7 @@ use super::queue::{Load, Place};
 use super::told::{Told, is_in_outline, is_turn, status_after, tell};
 use super::write::{Outcome, Task};
 use super::{
-    Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
+    Besides, Caps, Claimed, Created, Epoch, Held, Lease, Life, NewPlan, NewRun, RunFilter, RunRow,
     StoredPlan,
 };
 use crate::run::exchange::Exchange;
@@ -104,9 +104,9 @@ impl Memory {
     pub(super) fn perform(&self, task: Task) -> Outcome {
         let mut kept = self.lock();
         match task {
-            Task::Tell(Told::Event { event, epoch, sealed, committed }) => {
+            Task::Tell(Told::Event { event, epoch, besides, committed }) => {
                 let seq = event.seq;
-                let outcome = kept.tell(event, epoch, sealed);
+                let outcome = kept.tell(event, epoch, besides);
                 drop(kept);
                 if matches!(outcome, Outcome::Done) {
                     tell(&committed, seq);
@@ -261,7 +261,7 @@ impl Memory {
 }
 
 impl Kept {
-    fn tell(&mut self, event: Box<Event>, epoch: Epoch, sealed: Option<Sealed>) -> Outcome {
+    fn tell(&mut self, event: Box<Event>, epoch: Epoch, besides: Besides) -> Outcome {
         let is_in_turn = |row: &&mut Row| {
             let may_go_on = row.status.is_under_way() || row.status == RunStatus::Waiting;
             may_go_on && row.epoch == epoch && row.last() + 1 == event.seq
@@ -269,7 +269,11 @@ impl Kept {
         let Some(row) = self.runs.get_mut(&event.run).filter(is_in_turn) else {
             return Outcome::OutOfTurn;
         };
+        let Besides { sealed, obsolete } = besides;
         row.sealed.extend(sealed.map(|sealed| (event.seq, sealed)));
+        if let Some(obsolete) = obsolete {
+            row.sealed.remove(&obsolete);
+        }
         if let Some(status) = status_after(&event) {
             row.status = status;
             row.driver = None;

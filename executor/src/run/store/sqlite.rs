@@ -72,6 +72,9 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     };
     let options = options(path, synchronous).create_if_missing(true);
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
+    if was_made {
+        check_identity(&mut writer, path, lock_path).await?;
+    }
     MIGRATIONS.run(&mut writer).await.map_err(|error| match error {
         MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => newer(),
         other => unusable(&other),
@@ -121,6 +124,39 @@ fn missing(path: &Path, lock: &Path) -> Error {
         lock.display()
     );
     Error::new(Kind::DatabaseMissing, message)
+}
+
+/// Refuses a database that is not the one that was here before: it is empty when the log beside it was lost
+/// before anything of that came into the file itself.
+async fn check_identity(
+    writer: &mut SqliteConnection,
+    path: &Path,
+    lock: &Path,
+) -> Result<(), Error> {
+    let text = std::fs::read_to_string(lock).unwrap_or_default();
+    let Some(known) = text.lines().next().map(str::trim).filter(|known| !known.is_empty()) else {
+        return Ok(());
+    };
+    // Whatever else is wrong with the database shows when its schema is brought up to date.
+    let found: Result<String, _> =
+        sqlx::query_scalar("SELECT identity FROM executor").fetch_one(writer).await;
+    let is_empty = match &found {
+        Ok(found) => found != known,
+        Err(sqlx::Error::Database(error)) => error.message().contains("no such table"),
+        Err(sqlx::Error::RowNotFound) => true,
+        Err(_) => false,
+    };
+    if !is_empty {
+        return Ok(());
+    }
+    let message = format!(
+        "the run database `{}` has not the runs that `{}` shows to have been here: its log \
+         (`{}-wal`) was lost, or it is another database",
+        path.display(),
+        lock.display(),
+        path.display()
+    );
+    Err(Error::new(Kind::DatabaseMissing, message))
 }
 
 /// Opens the file of a database for its owner alone, creating it when it is missing, and takes
@@ -473,6 +509,38 @@ mod tests {
         }
         // Whoever begins anew says so.
         std::fs::remove_file(format!("{}.lock", path.display())).unwrap();
+        drop(open(&path, Durability::Full).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_database_whose_log_was_lost_is_not_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("executor.sqlite");
+        let opened = open(&path, Durability::Full).await.unwrap();
+        // As it is on the disk while everything is in the log.
+        let other = folder.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        let lost = other.join("executor.sqlite");
+        let mut file = options(&lost, SqliteSynchronous::Full).create_if_missing(true);
+        file = file.journal_mode(sqlx::sqlite::SqliteJournalMode::Wal);
+        let mut file = file.connect().await.unwrap();
+        sqlx::query("CREATE TABLE t (a)").execute(&mut file).await.unwrap();
+        sqlx::query("DROP TABLE t").execute(&mut file).await.unwrap();
+        file.close().await.unwrap();
+        let lock = |path: &Path| format!("{}.lock", path.display());
+        std::fs::copy(lock(&path), lock(&lost)).unwrap();
+        let before = std::fs::read(&lost).unwrap();
+        let refused = open(&lost, Durability::Full).await.map(drop).unwrap_err();
+        assert_eq!(refused.kind, Kind::DatabaseMissing);
+        assert!(refused.message.contains("executor.sqlite-wal"), "{}", refused.message);
+        assert_eq!(std::fs::read(&lost).unwrap(), before, "nothing was made");
+        drop(opened);
+        // One of another executor is none of these runs either.
+        let another = folder.path().join("another.sqlite");
+        drop(open(&another, Durability::Full).await.unwrap());
+        std::fs::copy(lock(&path), lock(&another)).unwrap();
+        let refused = open(&another, Durability::Full).await.map(drop).unwrap_err();
+        assert_eq!(refused.kind, Kind::DatabaseMissing);
         drop(open(&path, Durability::Full).await.unwrap());
     }
 

@@ -118,7 +118,8 @@ impl Fixture {
     ) -> Result<(), Kind> {
         let committed = Arc::new(watch::Sender::new(0));
         let event = event(run, seq, kind);
-        let appended = self.store.append(event, epoch, None, Arc::clone(&committed)).await;
+        let appended =
+            self.store.append(event, epoch, Besides::default(), Arc::clone(&committed)).await;
         assert_eq!(*committed.borrow(), if appended.is_ok() { seq } else { 0 });
         appended.map_err(|error| error.kind)
     }
@@ -234,8 +235,8 @@ async fn when_an_event_was_lost_every_later_one_fails() {
         fixture.create(1, None).await;
         let nobody = || Arc::new(watch::Sender::new(0));
         // The second of three is out of turn, and nobody waits for it.
-        fixture.store.append_soon(event(1, 2, step()), Epoch::FIRST, nobody());
-        fixture.store.append_soon(event(1, 4, step()), Epoch::FIRST, nobody());
+        fixture.store.append_soon(event(1, 2, step()), Epoch::FIRST, None, nobody());
+        fixture.store.append_soon(event(1, 4, step()), Epoch::FIRST, None, nobody());
         assert_eq!(fixture.append(1, 5, step()).await, Err(Kind::LeaseLost));
     }
 }
@@ -458,7 +459,7 @@ async fn events_that_are_out_of_turn_take_none_with_them_that_is_told_together_w
         let told = [(1, 3), (1, 2), (2, 2), (1, 4), (3, 2), (1, 4), (2, 4), (1, 5), (2, 3)];
         let told = told.map(|(run, seq)| {
             let event = event(run, seq, step());
-            fixture.store.append(event, Epoch::FIRST, None, Arc::clone(&committed))
+            fixture.store.append(event, Epoch::FIRST, Besides::default(), Arc::clone(&committed))
         });
         let ended = futures::future::join_all(told).await;
         let ended: Vec<bool> = ended.iter().map(Result::is_ok).collect();
@@ -479,11 +480,43 @@ async fn nothing_follows_the_end_of_a_run_not_even_what_is_told_together_with_it
         fixture.create(1, None).await;
         let committed = Arc::new(watch::Sender::new(0));
         let told = [step(), finished(RunStatus::Succeeded), step()].into_iter().zip(2..);
-        let told = told
-            .map(|(kind, seq)| (event(1, seq, kind), Arc::clone(&committed)))
-            .map(|(event, committed)| fixture.store.append(event, Epoch::FIRST, None, committed));
+        let told = told.map(|(kind, seq)| (event(1, seq, kind), Arc::clone(&committed))).map(
+            |(event, committed)| {
+                fixture.store.append(event, Epoch::FIRST, Besides::default(), committed)
+            },
+        );
         let ended = futures::future::join_all(told.collect::<Vec<_>>()).await;
         assert_eq!(ended.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_sealed_beside_an_event_goes_with_a_later_one() {
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        let run = Uuid::from_u128(1);
+        let nobody = || Arc::new(watch::Sender::new(0));
+        let sealed = |byte| Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![byte] };
+        let kept = async || {
+            let sealed = fixture.store.read_sealed(run).await.unwrap().into_keys();
+            sealed.collect::<Vec<_>>()
+        };
+        for (seq, obsolete, expected) in
+            [(2, None, vec![2]), (3, None, vec![2, 3]), (4, Some(2), vec![3, 4])]
+        {
+            let besides = Besides { sealed: Some(sealed(1)), obsolete };
+            let event = event(1, seq, step_finished());
+            fixture.store.append(event, Epoch::FIRST, besides, nobody()).await.unwrap();
+            assert_eq!(kept().await, expected);
+        }
+        // An event that is not written changes nothing.
+        let besides = Besides { sealed: None, obsolete: Some(3) };
+        let late = fixture.store.append(event(1, 4, step()), Epoch::FIRST, besides, nobody()).await;
+        assert_eq!(late.unwrap_err().kind, Kind::LeaseLost);
+        assert_eq!(kept().await, [3, 4]);
+        fixture.store.append_soon(event(1, 5, step()), Epoch::FIRST, Some(3), nobody());
+        fixture.append(1, 6, step()).await.unwrap();
+        assert_eq!(kept().await, [4]);
     }
 }
 
@@ -494,7 +527,7 @@ async fn what_events_do_not_tell_is_kept_until_the_run_is_over() {
         let run = Uuid::from_u128(1);
         let sealed = Sealed { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
         let (event, nobody) = (event(1, 2, step_finished()), Arc::new(watch::Sender::new(0)));
-        let told = Some(sealed.clone());
+        let told = Besides { sealed: Some(sealed.clone()), obsolete: None };
         fixture.store.append(event, Epoch::FIRST, told, nobody).await.unwrap();
         let kept = async || fixture.store.read_sealed(run).await.unwrap();
         assert_eq!(kept().await.keys().collect::<Vec<_>>(), [&2]);

@@ -7,25 +7,14 @@ use serde::Serialize;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::Epoch;
+use super::{Besides, Epoch};
 use crate::run::exchange::Exchange;
-use crate::vault::Sealed;
 
 /// Something that a run tells.
 #[derive(Debug)]
 pub(super) enum Told {
-    Event {
-        event: Box<Event>,
-        epoch: Epoch,
-        sealed: Option<Sealed>,
-        committed: Arc<watch::Sender<u64>>,
-    },
-    Exchange {
-        run: Uuid,
-        epoch: Epoch,
-        step: String,
-        exchange: Box<Exchange>,
-    },
+    Event { event: Box<Event>, epoch: Epoch, besides: Besides, committed: Arc<watch::Sender<u64>> },
+    Exchange { run: Uuid, epoch: Epoch, step: String, exchange: Box<Exchange> },
 }
 
 impl Told {
@@ -33,7 +22,9 @@ impl Told {
     /// whatever comes behind it is held to what it changed.
     pub(super) fn is_plain(&self) -> bool {
         match self {
-            Self::Event { event, sealed, .. } => sealed.is_none() && status_after(event).is_none(),
+            Self::Event { event, besides, .. } => {
+                besides.is_nothing() && status_after(event).is_none()
+            }
             Self::Exchange { .. } => true,
         }
     }

@@ -1,9 +1,10 @@
 //! From what is written to rules that can be followed.
 
+use std::collections::BTreeSet;
+
 use aos::message::Method;
 use jiff::SignedDuration;
 use regex::Regex;
-use serde_saphyr::Spanned;
 
 use super::super::expression::Expression;
 use super::super::facts::VARIABLES;
@@ -13,33 +14,45 @@ use super::super::modification::{Modification, Redaction};
 use super::super::path::Path;
 use super::super::redaction::Pattern;
 use super::super::rule::{Effect, Rule, Subject};
+use super::Collected;
+use super::node::{Node, Place, Placed};
 use super::text::{
     ApprovalText, DecisionWord, LimitText, Listed, ModifyText, PatternWord, PerWord, RuleText,
 };
-use super::{Collected, line_of};
 
 const MAX_CHANGES: usize = 64;
 /// How long a person has, and how long what they approve is good, unless the rule says.
 const APPROVAL_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// The rule, or `None` if a fault in it was noted.
-pub(super) fn read_rule(text: RuleText, faults: &mut Collected) -> Option<Rule> {
+pub(super) fn read_rule(
+    node: &Placed<Node>,
+    ids: &mut BTreeSet<String>,
+    faults: &mut Collected,
+) -> Option<Rule> {
     let before = faults.0.len();
-    let id = text.id.value.clone();
-    let line = line_of(&text.id);
+    let text = RuleText::read(node, faults)?;
+    let (id, place) = match &text.id {
+        Some(id) => (id.value.clone(), id.place),
+        None => ("without an id".to_owned(), text.place),
+    };
+    if text.id.is_some() && !ids.insert(id.clone()) {
+        faults.add(place, format!("rule {id}: the id is there twice"));
+    }
     let is_id = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if id.is_empty() || 64 < id.len() || !id.chars().all(is_id) {
+    let is_id = !id.is_empty() && id.len() <= 64 && id.chars().all(is_id);
+    if text.id.is_some() && !is_id {
         faults.add(
-            line,
+            place,
             format!("rule {id:?}: an id has 1 to 64 letters, digits, dots, dashes or underscores"),
         );
     }
     let methods = text.on.as_ref().map(|on| {
         let names = Listed::texts(on);
         if names.is_empty() {
-            faults.add(line_of(on), format!("rule {id}: on is empty, so it would never apply"));
+            faults.add(on.place, format!("rule {id}: on is empty, so it would never apply"));
         }
-        let read = |(line, name): &(u64, &str)| faults.keep(*line, &id, "on", method_of(name));
+        let read = |(place, name): &(Place, &str)| faults.keep(*place, &id, "on", method_of(name));
         names.iter().filter_map(read).collect::<Vec<_>>()
     });
     let mut named = Vec::new();
@@ -55,54 +68,58 @@ pub(super) fn read_rule(text: RuleText, faults: &mut Collected) -> Option<Rule> 
         let globs = Listed::texts(listed);
         if globs.is_empty() {
             let message = format!("rule {id}: {field} is empty, so it would never apply");
-            faults.add(line_of(listed), message);
+            faults.add(listed.place, message);
         }
-        let read = |(line, glob): (u64, &str)| {
-            faults.keep(line, &id, field, read_glob(glob, subject == Subject::Host))
+        let read = |(place, glob): (Place, &str)| {
+            faults.keep(place, &id, field, read_glob(glob, subject == Subject::Host))
         };
         named.push((subject, globs.into_iter().filter_map(read).collect()));
     }
     let when = text.when.as_ref().and_then(|when| {
-        faults.keep(line_of(when), &id, "when", Expression::compile(&when.value, &VARIABLES))
+        faults.keep(when.place, &id, "when", Expression::compile(&when.value, &VARIABLES))
     });
     let limit = text.limit.as_ref().and_then(|limit| {
         if text.on.is_none() {
             let message = "limit needs on, or a call and its result would both be counted";
-            faults.add(line_of(limit), format!("rule {id}: {message}"));
+            faults.add(limit.place, format!("rule {id}: {message}"));
         }
-        faults.keep(line_of(limit), &id, "limit", read_limit(&limit.value))
+        faults.keep(limit.place, &id, "limit", read_limit(&limit.value))
     });
     let effect = match (text.decision, text.modify) {
-        (DecisionWord::Allow, None) => Effect::Allow,
-        (DecisionWord::Deny, None) => Effect::Deny,
-        (DecisionWord::Approve, None) => Effect::Approve {
+        // That it is missing or unknown was noted.
+        (None, _) => Effect::Deny,
+        (Some(DecisionWord::Allow), None) => Effect::Allow,
+        (Some(DecisionWord::Deny), None) => Effect::Deny,
+        (Some(DecisionWord::Approve), None) => Effect::Approve {
             within: text.approval.as_ref().map_or(Some(APPROVAL_WITHIN), |approval| {
-                let Spanned { value: ApprovalText { within }, .. } = approval;
-                faults.keep(line_of(approval), &id, "approval.within", read_duration(within))
+                let ApprovalText { within } = &approval.value;
+                let within = read_duration(within.as_ref()?);
+                faults.keep(approval.place, &id, "approval.within", within)
             })?,
         },
-        (DecisionWord::Modify, Some(modify)) => {
-            let modification = read_modification(modify, &text.id, faults);
+        (Some(DecisionWord::Modify), Some(modify)) => {
+            let modification = read_modification(modify, &id, faults);
             let changes =
                 modification.set.len() + modification.remove.len() + modification.redact.len();
             if !(1..=MAX_CHANGES).contains(&changes) && faults.0.len() == before {
-                faults.add(line, format!("rule {id}: modify needs 1 to {MAX_CHANGES} changes"));
+                faults.add(place, format!("rule {id}: modify needs 1 to {MAX_CHANGES} changes"));
             }
             Effect::Modify(modification)
         }
-        (DecisionWord::Modify, None) => {
-            faults.add(line, format!("rule {id}: decision modify needs modify"));
+        (Some(DecisionWord::Modify), None) if text.is_modify_lost => Effect::Deny,
+        (Some(DecisionWord::Modify), None) => {
+            faults.add(place, format!("rule {id}: decision modify needs modify"));
             Effect::Deny
         }
         (_, Some(_)) => {
-            faults.add(line, format!("rule {id}: modify needs decision modify"));
+            faults.add(place, format!("rule {id}: modify needs decision modify"));
             Effect::Deny
         }
     };
-    if text.decision != DecisionWord::Approve
+    if text.decision.is_some_and(|decision| decision != DecisionWord::Approve)
         && let Some(approval) = &text.approval
     {
-        faults.add(line_of(approval), format!("rule {id}: approval needs decision approve"));
+        faults.add(approval.place, format!("rule {id}: approval needs decision approve"));
     }
     let reason_codes = text.reason_codes.as_ref().map(Listed::texts).unwrap_or_default();
     let rule = Rule {
@@ -213,30 +230,25 @@ pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, String> {
     }
 }
 
-fn read_modification(
-    text: ModifyText,
-    id: &Spanned<String>,
-    faults: &mut Collected,
-) -> Modification {
-    let rule = id.value.as_str();
+fn read_modification(text: ModifyText, rule: &str, faults: &mut Collected) -> Modification {
     let mut modification = Modification::default();
     if let Some(set) = text.set {
-        for (path, value) in &set.value {
-            if let Some(path) = faults.keep(line_of(&set), rule, "modify.set", Path::parse(path)) {
+        for (path, (place, value)) in &set.value {
+            if let Some(path) = faults.keep(*place, rule, "modify.set", Path::parse(path)) {
                 modification.set.push((path, value.clone()));
             }
         }
     }
-    for (line, path) in text.remove.as_ref().map(Listed::texts).unwrap_or_default() {
-        modification.remove.extend(faults.keep(line, rule, "modify.remove", Path::parse(path)));
+    for (place, path) in text.remove.as_ref().map(Listed::texts).unwrap_or_default() {
+        modification.remove.extend(faults.keep(place, rule, "modify.remove", Path::parse(path)));
     }
-    for redact in text.redact {
+    for Placed { value: redact, place } in text.redact {
         let path = redact.path.as_ref().and_then(|path| {
-            faults.keep(line_of(path), rule, "modify.redact.path", Path::parse(&path.value))
+            faults.keep(path.place, rule, "modify.redact.path", Path::parse(&path.value))
         });
         let own = redact.regex.as_ref().and_then(|regex| {
             let pattern = Pattern::of_regex(&regex.value);
-            faults.keep(line_of(regex), rule, "modify.redact.regex", pattern)
+            faults.keep(regex.place, rule, "modify.redact.regex", pattern)
         });
         let message = match (redact.pattern, &redact.regex, &redact.path) {
             (Some(_), Some(_), _) => "modify.redact takes either pattern or regex",
@@ -244,7 +256,7 @@ fn read_modification(
             _ => "",
         };
         if !message.is_empty() {
-            faults.add(line_of(id), format!("rule {rule}: {message}"));
+            faults.add(place, format!("rule {rule}: {message}"));
         }
         let named = redact.pattern.map(|word| match word {
             PatternWord::Email => Pattern::Email,

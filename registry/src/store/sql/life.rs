@@ -135,6 +135,38 @@ impl LifeStore for Engine {
         let rows = query.bind(i64::from(limit)).fetch_all(self.readers()).await?;
         Ok(to_events(&rows))
     }
+
+    async fn trim(&self, before: Timestamp, by: &Actor) -> Result<u64, Error> {
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query(
+            "DELETE FROM event WHERE at < $1 AND (digest IS NULL OR action <> 'publish' AND EXISTS (\
+                 SELECT 1 FROM event AS later \
+                 WHERE later.name = event.name AND later.version = event.version \
+                   AND later.seq > event.seq AND later.action <> 'publish' \
+                   AND (later.action IN ('yank', 'unyank')) = (event.action IN ('yank', 'unyank'))))",
+        )
+        .bind(before.as_millisecond())
+        .execute(&mut *transaction)
+        .await?
+        .rows_affected();
+        // An index that follows needs the last change of each capability alone.
+        sqlx::query(
+            "DELETE FROM change WHERE at < $1 AND EXISTS (\
+                 SELECT 1 FROM change AS later \
+                 WHERE later.capability = change.capability AND later.seq > change.seq)",
+        )
+        .bind(before.as_millisecond())
+        .execute(&mut *transaction)
+        .await?;
+        if removed > 0 {
+            let detail = Some(serde_json::json!({ "before": before, "removed": removed }));
+            let action = Action::TrimAudit;
+            let deed = Deed { action, name: None, release: None, subject: None, detail };
+            insert_event(&mut transaction, by, deed).await?;
+        }
+        transaction.commit().await?;
+        Ok(removed)
+    }
 }
 
 /// Chooses the live version of a capability anew, and appends a change for everything that leads

@@ -73,9 +73,12 @@ pub(super) async fn tell(
         }
     };
     for (told, outcome) in crowd.iter().zip(&outcomes) {
-        if let (Told::Event { event, sealed, .. }, Outcome::Done) = (told, outcome) {
-            if let Some(sealed) = sealed {
+        if let (Told::Event { event, besides, .. }, Outcome::Done) = (told, outcome) {
+            if let Some(sealed) = &besides.sealed {
                 add_sealed(connection, event, sealed).await?;
+            }
+            if let Some(obsolete) = besides.obsolete {
+                delete_sealed(connection, event.run, obsolete).await?;
             }
             if let Some(status) = status_after(event) {
                 set_status(connection, event, status).await?;
@@ -176,6 +179,20 @@ fn kind_of(event: &str) -> Result<String, sqlx::Error> {
     }
     let typed: Result<Typed, _> = serde_json::from_str(event);
     typed.map(|typed| typed.r#type).map_err(|error| sqlx::Error::Encode(Box::new(error)))
+}
+
+/// Deletes the values that are sealed beside the event with this number.
+async fn delete_sealed(
+    connection: &mut PgConnection,
+    run: Uuid,
+    seq: u64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM sealed WHERE run = $1 AND seq = $2")
+        .bind(run.to_string())
+        .bind(number(seq))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn set_status(

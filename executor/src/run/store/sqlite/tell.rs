@@ -93,9 +93,12 @@ pub(super) async fn tell(
     }
     let outcomes = insert(connection, |statements| &statements.insert, crowd).await?;
     for (told, outcome) in crowd.iter().zip(&outcomes) {
-        if let (Told::Event { event, sealed, .. }, Outcome::Done) = (told, outcome) {
-            if let Some(sealed) = sealed {
+        if let (Told::Event { event, besides, .. }, Outcome::Done) = (told, outcome) {
+            if let Some(sealed) = &besides.sealed {
                 add_sealed(connection, event, sealed).await?;
+            }
+            if let Some(obsolete) = besides.obsolete {
+                delete_sealed(connection, event.run, obsolete).await?;
             }
             if let Some(status) = status_after(event) {
                 set_status(connection, event, status).await?;
@@ -198,6 +201,20 @@ async fn add_sealed(
         .bind(key_id)
         .bind(nonce)
         .bind(bytes)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Deletes the values that are sealed beside the event with this number.
+async fn delete_sealed(
+    connection: &mut SqliteConnection,
+    run: Uuid,
+    seq: u64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM sealed WHERE run = ?1 AND seq = ?2")
+        .bind(run.to_string())
+        .bind(number(seq))
         .execute(connection)
         .await?;
     Ok(())

@@ -1,0 +1,138 @@
+//! The decisions of guardians, and the approvals that they want.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A guardian's decision. Where several are asked, there is one of each that was, in order: the first
+/// denial is the last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Decision {
+    /// What it is about.
+    pub phase: GuardianPhase,
+    /// The guardian, as `guarding` calls it; none when nobody guards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guardian: Option<String>,
+    /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.
+    pub decision: Cow<'static, str>,
+    /// Who decided.
+    pub source: DecisionSource,
+    /// The guardian's words, or why it could not be asked.
+    pub message: Cow<'static, str>,
+    /// The guardian's reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reason_codes: Vec<String>,
+    /// What a `modify` changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<GuardianChange>,
+}
+
+/// When a guardian was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardianPhase {
+    /// Before the request leaves (`steps/toolCallRequest`).
+    #[default]
+    Request,
+    /// Before the result is used (`steps/toolCallResult`).
+    Result,
+    /// Before an event starts a run (`steps/agentTrigger`).
+    Trigger,
+    /// Before what is remembered is used or written (`steps/memoryContextRetrieval`,
+    /// `steps/memoryStore`).
+    Memory,
+    /// Before an MCP message leaves (`protocols/MCP`), behind [`GuardianPhase::Request`].
+    McpOutbound,
+    /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`GuardianPhase::Result`].
+    McpInbound,
+}
+
+impl GuardianPhase {
+    /// Whether it is that of a request.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        *self == Self::Request
+    }
+}
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionSource {
+    /// The guardian answered.
+    Guardian,
+    /// It gave no answer that can be followed, and that means deny.
+    FailedClosed,
+    /// It gave none, and the configuration lets the step pass.
+    FailedOpen,
+    /// There is no guardian.
+    Unguarded,
+}
+
+impl DecisionSource {
+    /// `guardian`, `failed_closed`, `failed_open` or `unguarded`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Guardian => "guardian",
+            Self::FailedClosed => "failed_closed",
+            Self::FailedOpen => "failed_open",
+            Self::Unguarded => "unguarded",
+        }
+    }
+}
+
+/// One value that a guardian changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GuardianChange {
+    /// The dotted place: `pathParameters.city`.
+    pub name: String,
+    /// The value before.
+    #[schema(value_type = Object)]
+    pub from: Value,
+    /// The value after.
+    #[schema(value_type = Object)]
+    pub to: Value,
+}
+
+/// The subject of an approval that a step waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalSubject {
+    /// The request, the result, or a message of MCP. Absent for a request.
+    #[serde(default, skip_serializing_if = "GuardianPhase::is_request")]
+    pub phase: GuardianPhase,
+    /// The number of the redirect whose request it is, from 1; absent for the step's own request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<u32>,
+}
+
+impl ApprovalSubject {
+    /// The subject of this phase, or of the redirect with this number.
+    #[must_use]
+    pub const fn new(phase: GuardianPhase, redirect: Option<u32>) -> Self {
+        Self { phase, redirect }
+    }
+
+    /// Whether the step has sent something before it came to this.
+    #[must_use]
+    pub fn is_after_sending(&self) -> bool {
+        self.redirect.is_some()
+            || matches!(self.phase, GuardianPhase::Result | GuardianPhase::McpInbound)
+    }
+
+    /// What follows "waits for approval": ` of redirect 2`. Nothing for the step's own request.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match (self.phase, self.redirect) {
+            (_, Some(number)) => format!(" of redirect {number}"),
+            (GuardianPhase::Result, None) => " of the result".to_owned(),
+            (GuardianPhase::McpInbound, None) => " of the MCP answer".to_owned(),
+            (GuardianPhase::McpOutbound, None) => " of the MCP message".to_owned(),
+            (GuardianPhase::Request | GuardianPhase::Trigger | GuardianPhase::Memory, None) => {
+                String::new()
+            }
+        }
+    }
+}

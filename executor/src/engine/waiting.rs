@@ -1,0 +1,63 @@
+//! A step that waits for an approval: the record of that, and the place at which the step goes on.
+
+use a2s::api::{ApprovalSubject, EventKind, RunError};
+
+use super::{Engine, Stop};
+use crate::error::{Error, WantedApproval};
+use crate::gate::Asker;
+use crate::run::wait_point::WaitPoint;
+
+/// The attempt that was judged, and the status of its response, as far as there were any.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct JudgedAttempt {
+    pub(super) attempt: Option<u32>,
+    pub(super) status: Option<u16>,
+}
+
+impl<'r> Engine<'r> {
+    /// The place at which a step has waited for an approval, when it had sent something before.
+    pub(super) fn wait_point(&self, path: &str) -> Option<&'r WaitPoint> {
+        let recorded = self.progress.steps.get(path)?;
+        recorded.wait_point.as_ref().map(|(_, wait_point)| wait_point)
+    }
+
+    /// The reason why something that the guardians were asked about is not sent or not used: it waits for a
+    /// person, or the step fails. `wait_point` has what the step goes on with then, when it has sent something
+    /// already; it is on the disk before the run waits.
+    pub(super) async fn refused(
+        &self,
+        asker: &Asker<'_>,
+        mut error: Error,
+        JudgedAttempt { attempt, status }: JudgedAttempt,
+        wait_point: Option<WaitPoint>,
+    ) -> Stop {
+        let Some(wanted) = error.approval.take() else {
+            return self.failed_at(asker.step, error, attempt, status);
+        };
+        let WantedApproval { phase, guardian, id, expires_at } = *wanted;
+        let redirect = wait_point.as_ref().and_then(WaitPoint::redirect);
+        let requested = EventKind::ApprovalRequested {
+            step: asker.step.to_owned(),
+            about: ApprovalSubject::new(phase, redirect),
+            execution_id: asker.execution_id,
+            guardian,
+            id,
+            expires_at,
+        };
+        let is_sealed_before = |new: &WaitPoint| {
+            self.wait_point(asker.step).is_some_and(|known| known.is_same_place(new))
+        };
+        match wait_point.filter(|new| !is_sealed_before(new)) {
+            None => self.journal.note(requested),
+            Some(wait_point) => {
+                let committed = self.journal.commit_wait(requested, wait_point).await;
+                if let Err(error) = committed {
+                    return Stop::Broken(error);
+                }
+            }
+        }
+        let error = self.secrets.mask_error(error);
+        let error = error.to_run_error(Some(asker.step), attempt, self.is_repeat_safe());
+        Stop::Waiting(RunError { status, ..error })
+    }
+}

@@ -1,0 +1,116 @@
+//! The place inside a step at which its run waits for an approval after something was sent, with all that
+//! is needed to go on there. It is sealed beside the event that asks for the approval, so that neither a
+//! wait nor a crash has anything sent again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::engine::Head;
+use crate::error::{Error, Kind};
+use crate::request::{Hop, PreparedRequest, RawResponse};
+
+/// Wait points by the numbers of their events.
+pub(crate) type WaitPoints = BTreeMap<u64, WaitPoint>;
+
+/// The place inside a step at which its run waits for an approval.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WaitPoint {
+    /// Before the request that a redirect asks for.
+    Redirect(Box<RedirectPoint>),
+    /// Before the message that an MCP server has answered with is read.
+    McpAnswer {
+        /// The attempt that it answers.
+        attempt: u32,
+        /// The response with the message.
+        response: RawResponse,
+    },
+    /// Before the result is used.
+    Result {
+        /// The attempt that it came from.
+        attempt: u32,
+        /// The result, or the failure.
+        answer: Result<Value, StoredError>,
+        /// Status and headers of the response, if there was one.
+        head: Option<Head>,
+    },
+}
+
+impl WaitPoint {
+    /// The number of the redirect that is not followed yet, if it is one.
+    pub(crate) fn redirect(&self) -> Option<u32> {
+        match self {
+            Self::Redirect(point) => Some(point.number),
+            Self::McpAnswer { .. } | Self::Result { .. } => None,
+        }
+    }
+
+    /// Whether another one has the same content: a step comes to each place once in an attempt.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Redirect(one), Self::Redirect(other)) => {
+                (one.attempt, one.number) == (other.attempt, other.number)
+            }
+            (Self::McpAnswer { attempt: one, .. }, Self::McpAnswer { attempt: other, .. })
+            | (Self::Result { attempt: one, .. }, Self::Result { attempt: other, .. }) => {
+                one == other
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A redirect that was not followed yet.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct RedirectPoint {
+    /// The attempt.
+    pub(crate) attempt: u32,
+    /// The number of the redirect, from 1.
+    pub(crate) number: u32,
+    /// The first request of the attempt.
+    pub(crate) first: PreparedRequest,
+    /// The request that was redirected.
+    pub(crate) redirected: PreparedRequest,
+    /// The response that redirects it.
+    pub(crate) response: RawResponse,
+    /// The request that it asks for.
+    pub(crate) hop: Hop,
+    /// Whether everything that the attempt has sent so far is safe to repeat.
+    pub(crate) repeat_safe: bool,
+}
+
+/// The failure of a step, in the form in which it is sealed.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct StoredError {
+    code: String,
+    message: String,
+    hint: String,
+}
+
+impl From<Error> for StoredError {
+    fn from(error: Error) -> Self {
+        let Error { kind, message, hint, .. } = error;
+        Self { code: kind.code().id.to_owned(), message, hint }
+    }
+}
+
+impl From<StoredError> for Error {
+    fn from(stored: StoredError) -> Self {
+        let kind = Kind::of_code(&stored.code).unwrap_or(Kind::Internal);
+        Self::new(kind, stored.message).hint(stored.hint)
+    }
+}
+
+impl fmt::Debug for WaitPoint {
+    /// Names the place alone: the rest may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redirect(point) => write!(f, "Redirect({})", point.number),
+            Self::McpAnswer { .. } => f.write_str("McpAnswer"),
+            Self::Result { .. } => f.write_str("Result"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A file as a tree in which everything has its place, so that one fault does not hide the others.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+/// A place in a file, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+}
+
+impl Place {
+    /// The place at which a value stands.
+    pub(crate) fn of<T>(spanned: &Spanned<T>) -> Self {
+        Self { line: spanned.referenced.line(), column: spanned.referenced.column() }
+    }
+}
+
+/// Something with its place.
+#[derive(Clone, Debug)]
+pub(super) struct Placed<T> {
+    pub(super) value: T,
+    pub(super) place: Place,
+}
+
+impl<T> From<Spanned<T>> for Placed<T> {
+    fn from(spanned: Spanned<T>) -> Self {
+        Self { place: Place::of(&spanned), value: spanned.value }
+    }
+}
+
+/// A part of a file.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// Neither a list nor names with values.
+    Scalar(Value),
+    List(Vec<Placed<Self>>),
+    Members(Vec<(Placed<String>, Placed<Self>)>),
+}
+
+impl Node {
+    /// The same without places.
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Self::Scalar(value) => value.clone(),
+            Self::List(items) => items.iter().map(|item| item.value.to_value()).collect(),
+            Self::Members(members) => {
+                let members = members.iter();
+                let members =
+                    members.map(|(name, node)| (name.value.clone(), node.value.to_value()));
+                Value::Object(members.collect())
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Anything;
+
+        impl<'de> Visitor<'de> for Anything {
+            type Value = Node;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Node, E> {
+                Ok(Node::Scalar(value.into()))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Node, E> {
+                Ok(Node::Scalar(value.into()))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Node, E> {
+                Ok(Node::Scalar(value.into()))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
+                Ok(Node::Scalar(value.into()))
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {
+                Ok(Node::Scalar(value.into()))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Node, E> {
+                Ok(Node::Scalar(Value::Null))
+            }
+
+            fn visit_none<E: Error>(self) -> Result<Node, E> {
+                Ok(Node::Scalar(Value::Null))
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+                Node::deserialize(deserializer)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element::<Spanned<Node>>()? {
+                    list.push(item.into());
+                }
+                Ok(Node::List(list))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+                let mut members = Vec::new();
+                while let Some((name, node)) =
+                    entries.next_entry::<Spanned<String>, Spanned<Node>>()?
+                {
+                    members.push((name.into(), node.into()));
+                }
+                Ok(Node::Members(members))
+            }
+        }
+
+        deserializer.deserialize_any(Anything)
+    }
+}

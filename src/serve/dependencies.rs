@@ -1,0 +1,97 @@
+//! The services in other processes that those of this one work with, for `/readyz?deep`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2s::Secret;
+use a2s::api::{IntrospectionRequest, IntrospectionResponse};
+use agent::{Client, ClientError};
+use aos::Guardians;
+use aos::message::Ping;
+use jiff::{SignedDuration, Timestamp};
+use reqwest::Method;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::clock;
+
+/// The time that one service has to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long findings are believed: anybody may ask for them, and each one costs requests.
+const BELIEVED: SignedDuration = SignedDuration::from_secs(2);
+
+/// A service elsewhere, and what keeps it from being worked with.
+pub(super) type Finding = (String, Option<String>);
+
+/// Other services, and how they were when they were last asked.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Dependencies(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Each with its role.
+    services: Vec<(&'static str, Client)>,
+    guardians: Option<Guardians>,
+    last: Mutex<Option<(Timestamp, Vec<Finding>)>>,
+}
+
+impl Dependencies {
+    /// `services` are asked with the token that each client shows, where it shows one.
+    pub(super) fn new(services: Vec<(&'static str, Client)>, guardians: Option<Guardians>) -> Self {
+        Self(Arc::new(Inner { services, guardians, last: Mutex::default() }))
+    }
+
+    /// How each of them is.
+    pub(super) async fn findings(&self) -> Vec<Finding> {
+        // Whoever asks meanwhile waits for the same findings.
+        let mut last = self.0.last.lock().await;
+        let now = clock::now();
+        let known = last.as_ref().filter(|(at, _)| now.duration_since(*at).abs() < BELIEVED);
+        if let Some((_, findings)) = known {
+            return findings.clone();
+        }
+        let services = self.0.services.iter().map(async |(role, client)| {
+            let checked = timeout(PATIENCE, check_service(client)).await;
+            let lacking = checked.unwrap_or_else(|_| Some("it does not answer in time".to_owned()));
+            (format!("{role} at {}", client.url()), lacking)
+        });
+        let guardians = self.0.guardians.iter().flat_map(Guardians::clients);
+        let guardians = guardians.map(async |(name, client)| {
+            let ping = Ping { timestamp: Some(now), ..Ping::default() };
+            let answered = client.ping("ready", ping).await;
+            (format!("guardian {name}"), answered.err().map(|error| error.to_string()))
+        });
+        let (mut findings, guardians) = futures::join!(
+            futures::future::join_all(services),
+            futures::future::join_all(guardians)
+        );
+        findings.extend(guardians);
+        *last = Some((now, findings.clone()));
+        findings
+    }
+}
+
+/// What keeps a service from being worked with; none when nothing does.
+async fn check_service(client: &Client) -> Option<String> {
+    let ready = client.with_token(None);
+    if let Err(error) = ready.bytes(ready.request(Method::GET, &["readyz"])).await {
+        return Some(reason(&error));
+    }
+    // A registry that does not take this token knows no caller and learns of no outcome.
+    client.token()?;
+    let request = IntrospectionRequest { token: Secret::new("ready") };
+    let asked: Result<IntrospectionResponse, ClientError> =
+        client.post(&["v1", "tokens", "introspect"], &request).await;
+    asked
+        .err()
+        .map(|error| format!("it does not take the token of this service: {}", reason(&error)))
+}
+
+/// The words of an error without the address, which stands before them.
+fn reason(error: &ClientError) -> String {
+    match error {
+        ClientError::Unreachable { cause, .. } => format!("it does not answer: {cause}"),
+        ClientError::BadAnswer { what, .. } => format!("it {what}"),
+        ClientError::Refused { problem } => problem.to_string(),
+    }
+}
