@@ -43,9 +43,9 @@ struct Turn<'a> {
     /// The same, once some have.
     unconfirmed: Option<Consent>,
     runs: Vec<AgentRun>,
-    passed_over: Vec<SkippedCandidate>,
+    skipped: Vec<SkippedCandidate>,
     /// The capabilities that were chosen and not run.
-    not_begun: Vec<CapabilityRef>,
+    not_started: Vec<CapabilityRef>,
     delegated: Option<DelegationResult>,
     /// What was fetched so far, by its source and pin.
     documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
@@ -152,8 +152,8 @@ impl<'a> Turn<'a> {
             consent: None,
             unconfirmed: None,
             runs: Vec::new(),
-            passed_over: Vec::new(),
-            not_begun: Vec::new(),
+            skipped: Vec::new(),
+            not_started: Vec::new(),
             delegated: None,
             documents: Vec::new(),
         }
@@ -196,8 +196,8 @@ impl Turn<'_> {
                 Ok(()) => {}
                 // The answer to a question begins the turn anew, with all that it is for.
                 Err(Stop::Over(ending)) if ending.question.is_none() => {
-                    self.not_begun = prepared.map(|(ready, _)| ready.pin().clone()).collect();
-                    let message = phrase::not_begun(ending.message.clone(), &self.not_begun);
+                    self.not_started = prepared.map(|(ready, _)| ready.pin().clone()).collect();
+                    let message = phrase::not_started(ending.message.clone(), &self.not_started);
                     return Err(Ending { message, ..*ending }.into());
                 }
                 Err(stop) => return Err(stop),
@@ -217,9 +217,9 @@ impl Turn<'_> {
     ) -> Result<Vec<(Prepared, Task)>, Stop> {
         let mut prepared = Vec::with_capacity(tasks.len());
         for mut task in tasks {
-            let before = self.passed_over.len();
+            let before = self.skipped.len();
             let ready = self.next(&mut task, wish).await?;
-            if before < self.passed_over.len() && ready.reach.changes {
+            if before < self.skipped.len() && ready.reach.changes {
                 return Err(self.ask_consent(&ready, wish).into());
             }
             prepared.push((ready, task));
@@ -277,7 +277,7 @@ impl Turn<'_> {
                 Attempt::Ended(status) => {
                     let message = match self.runs.last() {
                         Some(run) if status == AgentStatus::Waiting => phrase::waits(run),
-                        last => phrase::failed(&self.passed_over, last),
+                        last => phrase::failed(&self.skipped, last),
                     };
                     return Err(Ending::new(status, message).into());
                 }
@@ -306,12 +306,12 @@ impl Turn<'_> {
     }
 
     fn nothing_left(&self) -> Ending {
-        Ending::new(AgentStatus::Failed, phrase::failed(&self.passed_over, None))
+        Ending::new(AgentStatus::Failed, phrase::failed(&self.skipped, None))
     }
 
     /// Asks whether this one may be used in the place of what was passed over.
     fn ask_consent(&self, prepared: &Prepared, wish: &Wish) -> Ending {
-        let message = phrase::consent(&self.passed_over, prepared);
+        let message = phrase::consent(&self.skipped, prepared);
         let question = prepared.question(wish);
         Ending { question: Some(question), ..Ending::new(AgentStatus::Asks, message) }
     }
@@ -405,8 +405,8 @@ impl Turn<'_> {
             status,
             message,
             runs,
-            passed_over: std::mem::take(&mut self.passed_over),
-            not_begun: std::mem::take(&mut self.not_begun),
+            skipped: std::mem::take(&mut self.skipped),
+            not_started: std::mem::take(&mut self.not_started),
             delegated,
             question,
             consent: self.unconfirmed,

@@ -9,8 +9,9 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::api::{
-    ExecutionList, ExecutionRequest, HostList, PROBLEM_JSON, PlanRequest, PlanResponse, Problem,
-    ReplayRequest, ReplayResponse, ResumeRequest, Run, RunStatus, TriggerEvent,
+    ExecutionList, ExecutionRequest, HostList, ItemPreview, PROBLEM_JSON, PlanRequest,
+    PlanResponse, Problem, ReplayRequest, ReplayResponse, ResumeRequest, Run, RunStatus, StateFor,
+    TriggerEvent,
 };
 use a2s::{Caller, CallerHeaders, CapabilityName, Identified, Principal, Refusal, Scope};
 use axum::body::Bytes;
@@ -48,7 +49,11 @@ const MAX_PAGE: usize = 100;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(OpenApi)]
-#[openapi(modifiers(&Bearer), tags((name = "executor", description = "Plan and run capabilities")))]
+#[openapi(
+    modifiers(&Bearer),
+    tags((name = "executor", description = "Plan and run capabilities")),
+    components(schemas(ItemPreview, StateFor)),
+)]
 struct Document;
 
 struct Bearer;

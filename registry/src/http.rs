@@ -17,7 +17,7 @@ use std::time::Duration;
 use a2s::Door;
 use a2s::api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
-    Problem, PublishResponse, SearchRequest, VerifyRequest, VerifyResponse,
+    Problem, PublishResponse, SearchRequest, VerifyRequest, VerifyResponse, Weights,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -70,7 +70,7 @@ type App = State<Arc<Shared>>;
         (name = "tokens", description = "Who may do what."),
         (name = "changes", description = "What changed, and who changed it."),
     ),
-    components(schemas(Problem)),
+    components(schemas(Problem, Weights)),
 )]
 struct Api;
 

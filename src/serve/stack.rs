@@ -657,6 +657,6 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
 #[openapi(info(
     title = "A2S",
     description = "Publish capabilities, find them by intent, run them under a guardian's eyes.",
-    license(name = "MIT")
+    license(name = "MIT", identifier = "MIT")
 ))]
 struct Description;

@@ -55,6 +55,12 @@ fn the_description_of_the_api_is_committed_and_current() {
         assert!(described.contains(&(method.to_owned(), path.to_owned())), "{method} {path}");
     }
 
+    let schemas = description["components"]["schemas"].as_object().unwrap();
+    let reference = regex::Regex::new(r##""#/components/schemas/([^"]+)""##).unwrap();
+    for found in reference.captures_iter(&body) {
+        assert!(schemas.contains_key(&found[1]), "`{}` is described nowhere", &found[1]);
+    }
+
     let current = serde_json::to_string_pretty(&description).unwrap() + "\n";
     assert_page("docs/openapi.json", &current);
 }

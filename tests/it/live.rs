@@ -182,7 +182,8 @@ fn a_run_that_is_cancelled_leaves_no_garbage_on_a_narrow_terminal() {
     assert_eq!(code, 1, "{written}");
     let screen = plain(&screen);
     // Lines of the tree are cut, never broken; each step is there once.
-    let tree: Vec<_> = screen.iter().filter(|line| line.starts_with("  ")).collect();
+    let is_step = |line: &&String| line.starts_with("  ✓") || line.starts_with("  ✗");
+    let tree: Vec<_> = screen.iter().filter(is_step).collect();
     assert!(tree[0].starts_with("  ✓ first  task"), "{screen:#?}");
     assert!(tree[1].starts_with("  ✗ second  task"), "{screen:#?}");
     assert!(tree[1].ends_with('…'), "{screen:#?}");

@@ -259,11 +259,11 @@ pub struct AgentResponse {
     pub runs: Vec<AgentRun>,
     /// What was tried and not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<SkippedCandidate>,
+    pub skipped: Vec<SkippedCandidate>,
     /// The capabilities that the agent had chosen and has not run, because a run before them waits or
     /// did not succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_begun: Vec<CapabilityRef>,
+    pub not_started: Vec<CapabilityRef>,
     /// What another agent was asked, where nothing that is published fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegated: Option<DelegationResult>,
@@ -404,6 +404,7 @@ pub struct InputLink {
     /// Its input.
     pub input: String,
     /// What the link rests on, in words.
+    #[serde(rename = "reason")]
     pub because: String,
 }
 

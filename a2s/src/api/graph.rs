@@ -124,6 +124,7 @@ pub struct BrokenDependent {
     /// The node.
     pub id: String,
     /// Why, as a publisher would be told.
+    #[serde(rename = "reasons")]
     pub because: Vec<String>,
 }
 

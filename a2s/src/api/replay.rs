@@ -28,8 +28,13 @@ pub struct ReplayTarget {
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The digest that it must have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The checksum that it must have.
+    #[serde(
+        default,
+        rename = "checksum",
+        alias = "digest",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
 }
@@ -99,4 +104,40 @@ pub struct ValueDiff {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::ReplayTarget;
+    use crate::api::{AgentEvent, ExecutionRequest, PlanRequest};
+
+    fn read<T: DeserializeOwned + Serialize>(json: Value) -> Value {
+        json!(serde_json::from_value::<T>(json).unwrap())
+    }
+
+    #[test]
+    fn requests_with_the_old_member_digest_are_read() {
+        let checksum = format!("sha256:{}", "0".repeat(64));
+        let old = json!({"name": "GetThing", "digest": checksum});
+        for new in [
+            read::<PlanRequest>(old.clone()),
+            read::<ExecutionRequest>(old.clone()),
+            read::<ReplayTarget>(old),
+        ] {
+            assert_eq!((&new["checksum"], &new["digest"]), (&json!(checksum), &Value::Null));
+        }
+    }
+
+    #[test]
+    fn events_with_the_old_type_passed_over_are_read() {
+        let capability = json!({
+            "name": "GetThing", "version": "1.0.0", "checksum": format!("sha256:{}", "0".repeat(64)),
+        });
+        let old = json!({"type": "passed_over", "capability": capability, "message": "refused"});
+        assert_eq!(read::<AgentEvent>(old)["type"], "candidate_skipped");
+    }
 }

@@ -30,8 +30,13 @@ pub struct ExecutionRequest {
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The digest that must run, as a search hit names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The checksum that must run, as a search hit names it.
+    #[serde(
+        default,
+        rename = "checksum",
+        alias = "digest",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
     /// The only contents that dependencies may have, as a lock names them; without it, each

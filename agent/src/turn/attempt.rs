@@ -279,7 +279,7 @@ impl Turn<'_> {
             }
         };
         let error = run.error.as_ref();
-        let passed_over = SkippedCandidate {
+        let skipped = SkippedCandidate {
             capability: choice.pin,
             code: error.map(|error| error.code.clone()),
             message: error.map_or_else(
@@ -290,7 +290,7 @@ impl Turn<'_> {
         };
         let is_safe = error.is_some_and(|error| error.repeat_safe);
         let may_go_on = is_safe && matches!(run.status, RunStatus::Failed | RunStatus::Denied);
-        self.note(passed_over);
+        self.note(skipped);
         if may_go_on {
             return Ok(Attempt::PassedOver);
         }
@@ -312,9 +312,9 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn note(&mut self, passed_over: SkippedCandidate) {
-        (self.tell)(AgentEvent::CandidateSkipped(passed_over.clone()));
-        self.passed_over.push(passed_over);
+    fn note(&mut self, skipped: SkippedCandidate) {
+        (self.tell)(AgentEvent::CandidateSkipped(skipped.clone()));
+        self.skipped.push(skipped);
     }
 }
 

@@ -128,11 +128,11 @@ fn about(field: &Field) -> String {
 }
 
 /// Asks whether another one may be used, which reaches further than what was meant.
-pub(super) fn consent(passed_over: &[SkippedCandidate], prepared: &Prepared) -> String {
+pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &Prepared) -> String {
     let name = &prepared.pin().name;
     let hosts: Vec<_> = prepared.reach.hosts.iter().map(String::as_str).collect();
     let mut lines = vec!["What fits best could not be used:".to_owned()];
-    lines.extend(passed_over.iter().map(tell_passed_over));
+    lines.extend(skipped.iter().map(describe_skipped));
     lines.push(format!(
         "Shall I use {name} in its place? It may change something at {}.",
         one_line(&hosts.join(", "), MAX_TEXT)
@@ -233,7 +233,7 @@ pub(super) fn under_way(run: &AgentRun) -> String {
 }
 
 /// Capabilities that were chosen and not run, added to a message.
-pub(super) fn not_begun(message: String, left: &[CapabilityRef]) -> String {
+pub(super) fn not_started(message: String, left: &[CapabilityRef]) -> String {
     let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
     match names.as_slice() {
         [] => message,
@@ -242,7 +242,7 @@ pub(super) fn not_begun(message: String, left: &[CapabilityRef]) -> String {
 }
 
 /// Why it could not be done.
-pub(super) fn failed(passed_over: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
+pub(super) fn failed(skipped: &[SkippedCandidate], ended: Option<&AgentRun>) -> String {
     let mut lines = vec![match ended {
         None => "Nothing that fits could be run to its end.".to_owned(),
         Some(run) if run.error.as_ref().is_some_and(|error| error.repeat_safe) => {
@@ -253,13 +253,13 @@ pub(super) fn failed(passed_over: &[SkippedCandidate], ended: Option<&AgentRun>)
             run.capability.name
         ),
     }];
-    lines.extend(passed_over.iter().map(tell_passed_over));
+    lines.extend(skipped.iter().map(describe_skipped));
     let error = ended.and_then(|run| run.error.as_ref());
     lines.extend(error.map(|error| one_line(&error.hint, MAX_TEXT)));
     lines.join("\n")
 }
 
-fn tell_passed_over(passed: &SkippedCandidate) -> String {
+fn describe_skipped(passed: &SkippedCandidate) -> String {
     let CapabilityRef { name, version, .. } = &passed.capability;
     let code = passed.code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
     format!("- {name} {version}: {}{code}", one_line(&passed.message, MAX_TEXT))

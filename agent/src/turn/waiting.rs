@@ -71,7 +71,7 @@ pub(crate) struct WaitingTurn {
     done: Vec<AgentRun>,
     run: AgentRun,
     /// The capabilities that were to be run after it.
-    not_begun: Vec<CapabilityRef>,
+    not_started: Vec<CapabilityRef>,
     /// The number of the last event of the run that was read.
     seen: u64,
 }
@@ -97,7 +97,7 @@ impl WaitingTurn {
             session: answer.session.clone(),
             done: done.to_vec(),
             run: run.clone(),
-            not_begun: answer.not_begun.clone(),
+            not_started: answer.not_started.clone(),
             seen: 0,
         })
     }
@@ -172,7 +172,7 @@ impl WaitingTurn {
     ) -> AgentResponse {
         let mut turn = Turn::new(agent, &NoState, tell, self.session);
         turn.runs = self.done;
-        turn.not_begun = self.not_begun;
+        turn.not_started = self.not_started;
         let ending = turn.end_with(self.run);
         turn.answer(ending).await
     }
@@ -182,12 +182,12 @@ impl Turn<'_> {
     /// The end of a turn whose last run has waited for a person.
     fn end_with(&mut self, run: AgentRun) -> Ending {
         let (status, message) = match run.status {
-            RunStatus::Succeeded if self.not_begun.is_empty() => {
+            RunStatus::Succeeded if self.not_started.is_empty() => {
                 (AgentStatus::Done, phrase::done(std::slice::from_ref(&run)))
             }
             RunStatus::Succeeded => {
                 let done = phrase::done(std::slice::from_ref(&run));
-                (AgentStatus::Failed, phrase::not_begun(done, &self.not_begun))
+                (AgentStatus::Failed, phrase::not_started(done, &self.not_started))
             }
             RunStatus::Waiting => (AgentStatus::Waiting, phrase::waits(&run)),
             RunStatus::Queued | RunStatus::Running => {
@@ -195,7 +195,7 @@ impl Turn<'_> {
             }
             RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled => {
                 let error = run.error.as_ref();
-                self.passed_over.push(SkippedCandidate {
+                self.skipped.push(SkippedCandidate {
                     capability: run.capability.clone(),
                     code: error.map(|error| error.code.clone()),
                     message: error.map_or_else(
@@ -206,8 +206,8 @@ impl Turn<'_> {
                 });
                 let is_denied = run.status == RunStatus::Denied;
                 let status = if is_denied { AgentStatus::Denied } else { AgentStatus::Failed };
-                let message = phrase::failed(&self.passed_over, Some(&run));
-                (status, phrase::not_begun(message, &self.not_begun))
+                let message = phrase::failed(&self.skipped, Some(&run));
+                (status, phrase::not_started(message, &self.not_started))
             }
         };
         self.runs.push(run);

@@ -95,7 +95,7 @@ async fn only_the_digest_that_was_asked_for_runs() {
     let digest = publish_echo(&world);
     let app = world.open().await;
     let body =
-        |digest| json!({"name": "Echo", "digest": digest, "inputs": {"word": "x"}, "wait": true});
+        |digest| json!({"name": "Echo", "checksum": digest, "inputs": {"word": "x"}, "wait": true});
     let answer = call(&app, Method::POST, "/v1/executions", &[], body(json!(digest))).await;
     assert_eq!(answer.run().checksum, digest);
     let other = Digest::of_bytes(b"other");

@@ -108,7 +108,7 @@ async fn a_yank_is_told_before_it_happens() {
     };
     let told = impact("Base").await;
     assert_eq!(ids(&told["breaks"]), ["Exact@1.0.0", "Top@1.0.0"]);
-    let because = told["breaks"][0]["because"][0].as_str().unwrap();
+    let because = told["breaks"][0]["reasons"][0].as_str().unwrap();
     assert!(because.contains("no live version of `Base` lies in `=1.1.0`"), "{because}");
     assert_eq!(ids(&told["moves"]), ["Middle@1.0.0"]);
     assert_eq!(told["moves"][0]["instead"][0]["version"], "1.0.0");

@@ -233,6 +233,7 @@ fn the_description_of_the_interface_names_every_route() {
     insta::assert_debug_snapshot!(routes, @r#"
     [
         "get /v1/audit",
+        "post /v1/audit/trim",
         "get /v1/capabilities",
         "post /v1/capabilities",
         "get /v1/capabilities/{name}",

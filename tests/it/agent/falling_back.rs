@@ -185,7 +185,7 @@ fn what_is_forged_denied_or_fails_makes_room_for_the_next() {
     ]);
     let (answer, events) = take_turn(&world, "tell me a joke");
     let passed: Vec<_> = answer
-        .passed_over
+        .skipped
         .iter()
         .map(|passed| {
             (passed.capability.name.as_str(), passed.code.as_deref(), passed.run.is_some())
@@ -200,7 +200,7 @@ fn what_is_forged_denied_or_fails_makes_room_for_the_next() {
         ],
         "{answer:?}"
     );
-    assert!(answer.passed_over[0].message.contains("not valid"), "{answer:?}");
+    assert!(answer.skipped[0].message.contains("not valid"), "{answer:?}");
     assert_eq!(answer.status, AgentStatus::Done);
     assert_eq!(answer.runs.len(), 1);
     assert_eq!(answer.runs[0].capability.name.as_str(), "DJoke");
@@ -220,7 +220,7 @@ fn what_is_forged_denied_or_fails_makes_room_for_the_next() {
 fn another_document_of_the_same_version_is_not_run() {
     let world = world(&[("AJokeSwapped", &[("get", "/good")]), ("BJoke", &[("get", "/good")])]);
     let (answer, _) = take_turn(&world, "tell me a joke");
-    let passed = &answer.passed_over[0];
+    let passed = &answer.skipped[0];
     assert_eq!(passed.capability.name.as_str(), "AJokeSwapped", "{answer:?}");
     assert!(passed.message.contains("and not sha256:"), "{answer:?}");
     assert_eq!(answer.runs[0].capability.name.as_str(), "BJoke");

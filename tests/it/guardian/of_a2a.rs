@@ -79,7 +79,7 @@ fn every_message_to_another_agent_is_valid_aos() {
     world.start();
     // What is published here is withdrawn, so that the peer is asked.
     world.a2s(&["yank", "GetJoke@1.0.0"]).exits(0);
-    world.a2s(&["chat", "tell me a random joke with setup and punchline", "--json"]);
+    world.a2s(&["chat", "tell me a random joke with setup and punchline", "--yes", "--json"]);
     let ways: BTreeSet<_> = check(&heard).into_iter().map(|(_, way)| way).collect();
     assert_eq!(ways, ["client to server", "server to client"].map(str::to_owned).into());
 }
