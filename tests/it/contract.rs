@@ -2,10 +2,11 @@
 //! route that is promised.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{World, assert_page};
+use crate::harness::{World, asked_others, assert_page, npm, printed, root};
 use crate::http;
 
 /// Method and path of every route that is promised.
@@ -63,6 +64,19 @@ fn the_description_of_the_api_is_committed_and_current() {
 
     let current = serde_json::to_string_pretty(&description).unwrap() + "\n";
     assert_page("docs/openapi.json", &current);
+}
+
+#[test]
+fn the_description_of_the_api_is_valid_for_three_validators_of_others() {
+    let path = root().join("docs/openapi.json");
+    let description = std::fs::read(&path).unwrap();
+    if let Some(said) = asked_others("check_openapi.py", &description) {
+        assert_eq!(said, "openapi-spec-validator: valid\n");
+    }
+    let Some(npm) = npm() else { return };
+    let script = root().join("tests/npm/check_openapi.mjs");
+    let said = printed(Command::new("node").arg(script).arg(npm).arg(path));
+    assert_eq!(said, "openapi-schema-validator: valid\nswagger-parser: valid\n");
 }
 
 /// Method, path, headers and body of a bad request, and the status of the answer to it.
