@@ -215,12 +215,12 @@ async fn serve(global: &Global, name: &str, parts: Parts, common: Common) -> Res
     set_private_umask();
     let folder =
         Folder::open(&data_dir(global), if parts.registry.is_some() { "registry" } else { name })?;
-    let token = match parts.has_owner() {
+    let has_owner = parts.has_owner();
+    let token = match has_owner {
         true => folder.token(global.token.as_deref())?,
         // Nobody has this one.
         false => clock::random_token(),
     };
-    let has_owner = parts.has_owner();
     let listener = TcpListener::bind(common.listen).await.map_err(|error| {
         Failure::new(
             Exit::Bad,

@@ -24,12 +24,10 @@ impl Output {
             let cells = headings.map(str::to_owned).to_vec();
             self.line(format_args!("{DIM}{}{DIM:#}", join(&cells, &widths)));
         }
+        let room = if self.is_terminal() { Size::now().width } else { usize::MAX };
         for row in rows {
             let line = join(row, &widths);
-            match self.is_terminal() {
-                true => self.line(format_args!("{}", truncate_str(&line, Size::now().width, "…"))),
-                false => self.line(format_args!("{line}")),
-            }
+            self.line(format_args!("{}", truncate_str(&line, room, "…")));
         }
     }
 }

@@ -189,7 +189,7 @@ impl Elsewhere {
     /// Registry and executor, as nobody in particular.
     pub(super) fn clients(&self) -> Result<ServiceClients, Failure> {
         Ok(ServiceClients {
-            registry: client(&self.registry.url, None, None)?,
+            registry: self.registry.client()?.with_token(None),
             executor: client(&self.executor, None, None)?,
         })
     }

@@ -20,7 +20,7 @@ use url::Url;
 use super::agent::outside;
 use super::front::refuse;
 use super::guardians::read_token;
-use crate::client::client;
+use crate::client::{Client, client};
 use crate::failure::Failure;
 
 /// A registry, and the token of the scope `service` that it is asked with.
@@ -38,9 +38,15 @@ impl RegistryAccess {
 
     /// The registry as the one that knows the callers; none without a token for it.
     pub(super) fn introspection(&self) -> Result<Option<agent::Callers>, Failure> {
-        let Some(token) = self.token.clone() else { return Ok(None) };
-        let client = client(&self.url, None, None)?.with_token(Some(token));
-        Ok(Some(agent::Callers::new(client, outside())))
+        if self.token.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(agent::Callers::new(self.client()?, outside())))
+    }
+
+    /// Reaches the registry, and shows it the token.
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        Ok(client(&self.url, None, None)?.with_token(self.token.clone()))
     }
 }
 

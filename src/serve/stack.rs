@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 use utoipa::OpenApi as _;
 
-use super::agent::AgentPart;
+use super::agent::{AgentPart, Elsewhere};
 use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
 use super::dependencies::Dependencies;
 use super::folder::Folder;
@@ -160,7 +160,7 @@ impl Rules {
 
 impl Parts {
     pub(crate) fn is_unguarded(&self) -> bool {
-        let apart = self.agent.as_ref().and_then(|part| part.services.as_ref());
+        let apart = self.elsewhere();
         let of_agent = apart.map(|services| &services.guardians);
         let guardians = self.executor.as_ref().map(|part| &part.guardians).or(of_agent);
         guardians.is_some_and(|guardians| matches!(guardians, Guardians::Off))
@@ -175,7 +175,7 @@ impl Parts {
         let registries = [
             self.executor.as_ref().and_then(|part| part.registry.as_ref()),
             self.guardian.as_ref().and_then(|part| part.registry.as_ref()),
-            self.agent.as_ref().and_then(|part| part.services.as_ref()).map(|it| &it.registry),
+            self.elsewhere().map(|it| &it.registry),
         ];
         for RegistryAccess { url, token } in registries.into_iter().flatten() {
             if token.is_some() {
@@ -192,6 +192,11 @@ impl Parts {
         self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
     }
 
+    /// The services of other processes that an agent on its own works with.
+    fn elsewhere(&self) -> Option<&Elsewhere> {
+        self.agent.as_ref()?.services.as_ref()
+    }
+
     /// The services of the process, as a sentence names them.
     fn name(&self) -> &'static str {
         match (&self.registry, &self.executor, &self.guardian) {
@@ -206,7 +211,7 @@ impl Parts {
     /// Whether there is an owner, whose token opens everything. An agent on its own has none: its
     /// callers are the registry's.
     pub(crate) fn has_owner(&self) -> bool {
-        self.agent.as_ref().is_none_or(|part| part.services.is_none())
+        self.elsewhere().is_none()
     }
 
     /// Gives the services of one process a token for each other, which nothing else knows. What an
@@ -226,7 +231,7 @@ impl Parts {
             let others = registry.as_ref().map(RegistryAccess::callers).transpose()?.flatten();
             return Ok(Some(Arc::new(Asking::new(asking.clone(), others))));
         }
-        if let Some(services) = self.agent.as_ref().and_then(|part| part.services.as_ref()) {
+        if let Some(services) = self.elsewhere() {
             return services.callers().map(Some);
         }
         let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
@@ -242,21 +247,16 @@ impl Parts {
 
     /// The services in other processes, each with its role, as they are shown the token of this one.
     fn services_elsewhere(&self) -> Result<Vec<(&'static str, agent::Client)>, Failure> {
-        if let Some(services) = self.agent.as_ref().and_then(|part| part.services.as_ref()) {
-            let clients = services.clients()?;
-            let token = services.registry.token.clone();
-            let registry = clients.registry.with_token(token);
-            return Ok(vec![("registry", registry), ("executor", clients.executor)]);
+        if let Some(services) = self.elsewhere() {
+            let executor = services.clients()?.executor;
+            return Ok(vec![("registry", services.registry.client()?), ("executor", executor)]);
         }
         // One in this process is a part of it.
         let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
         let registry = registry.filter(|_| self.registry.is_none());
         let of_guardian = self.guardian.as_ref().and_then(|part| part.registry.as_ref());
-        let Some(RegistryAccess { url, token }) = registry.or(of_guardian) else {
-            return Ok(Vec::new());
-        };
-        let client = client(url, None, None)?.with_token(token.clone());
-        Ok(vec![("registry", client)])
+        let registry = registry.or(of_guardian);
+        registry.map(|registry| Ok(("registry", registry.client()?))).into_iter().collect()
     }
 
     /// The guardians that executor and agent ask, where `own` is the one of this process.
@@ -265,7 +265,7 @@ impl Parts {
             let max_response_bytes = part.outbound.limits.max_response_bytes;
             return part.guardians.clone().into_config(own, max_response_bytes);
         }
-        let apart = self.agent.as_ref().and_then(|part| part.services.as_ref());
+        let apart = self.elsewhere();
         let guardians = apart.map_or(Guardians::Off, |services| services.guardians.clone());
         guardians.into_config(own, executor::Limits::default().max_response_bytes)
     }

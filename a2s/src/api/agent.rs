@@ -367,6 +367,12 @@ pub struct AgentQuestion {
 }
 
 impl AgentQuestion {
+    /// A question that asks for a yes, and for nothing by name.
+    #[must_use]
+    pub fn new(pending: Pending) -> Self {
+        Self { fields: Vec::new(), proposal: None, actions: Vec::new(), delegation: None, pending }
+    }
+
     /// Whether a yes to it lets something be done, so that no answer at all means no.
     #[must_use]
     pub fn is_consent(&self) -> bool {

@@ -63,7 +63,7 @@ impl Prepared {
         let actions: Vec<AgentAction> = self.action.iter().cloned().collect();
         let mut pending = pending(pin, self.inputs.clone(), &self.secrets, Vec::new(), wish);
         pending.consent = Some(consent::digest(&actions));
-        AgentQuestion { fields: Vec::new(), proposal: None, actions, delegation: None, pending }
+        AgentQuestion { actions, ..AgentQuestion::new(pending) }
     }
 }
 
@@ -157,10 +157,7 @@ impl Turn<'_> {
         let pending = pending(choice.pin, inputs, &secrets, names, wish);
         Ok(Preparing::Asks(Box::new(AgentQuestion {
             fields: missing,
-            proposal: None,
-            actions: Vec::new(),
-            delegation: None,
-            pending,
+            ..AgentQuestion::new(pending)
         })))
     }
 

@@ -34,17 +34,14 @@ impl Turn<'_> {
         let told = told(&proposal);
         (self.tell)(AgentEvent::Proposed(Box::new(told.clone())));
         let question = AgentQuestion {
-            fields: Vec::new(),
             proposal: Some(told),
-            actions: Vec::new(),
-            delegation: None,
-            pending: Pending {
+            ..AgentQuestion::new(Pending {
                 query: wish.query.clone(),
                 capability: Some(pin),
                 inputs: Map::new(),
                 missing: Vec::new(),
                 consent: None,
-            },
+            })
         };
         let message = phrase::proposal(&proposal);
         let ending = Ending { question: Some(question), ..Ending::new(AgentStatus::Asks, message) };

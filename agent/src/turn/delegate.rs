@@ -89,17 +89,14 @@ impl Turn<'_> {
         }
         let message = phrase::delegation(&delegation);
         let question = AgentQuestion {
-            fields: Vec::new(),
-            proposal: None,
-            actions: Vec::new(),
             delegation: Some(delegation),
-            pending: Pending {
+            ..AgentQuestion::new(Pending {
                 query: wish.query.clone(),
                 capability: None,
                 inputs: Map::new(),
                 missing: Vec::new(),
                 consent: Some(digest),
-            },
+            })
         };
         let ending = Ending::new(AgentStatus::Asks, message);
         Some(Ending { question: Some(question), ..ending })
