@@ -136,7 +136,7 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
         assert_eq!(*user, json!({"id": "owner"}));
         let capability = &message["params"]["context"]["capability"];
         assert_eq!(capability["name"], "PostWeatherTweet");
-        assert_eq!(capability["digest"], run["checksum"]);
+        assert_eq!(capability["checksum"], run["checksum"]);
         assert_eq!(capability["run"], run["id"]);
     }
     let execution = |index: usize| {

@@ -33,7 +33,7 @@ for (const [name, transport] of Object.entries(transports)) {
   const found = await client.callTool(search);
   const hit = found.structuredContent.capabilities[0];
   const ran = await client.callTool(
-    { name: "execute_capability", arguments: { name: hit.name, digest: hit.digest } },
+    { name: "execute_capability", arguments: { name: hit.name, checksum: hit.checksum } },
     undefined,
     { onprogress: () => {} },
   );

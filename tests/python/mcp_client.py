@@ -32,7 +32,7 @@ async def use(name, transport, mode):
         async def follow(_progress, _total, message):
             progress.append(message)
 
-        which = {"name": hit["name"], "digest": hit["digest"]}
+        which = {"name": hit["name"], "checksum": hit["checksum"]}
         ran = await client.call_tool("execute_capability", which, progress_callback=follow)
         resources = await client.list_resources()
         read = await client.read_resource(resources.resources[0].uri)

@@ -65,7 +65,7 @@ impl Target {
             Self::Own(Own::Execute | Own::Plan) => {
                 let text = |name: &str| arguments.get(name).and_then(Value::as_str);
                 let fact = match text("name") {
-                    Some(name) => turn.find(name, text("version"), text("digest")).await.ok(),
+                    Some(name) => turn.find(name, text("version"), text("checksum").or(text("digest"))).await.ok(),
                     None => None,
                 };
                 (&["arguments", "inputs"], fact)
@@ -146,11 +146,11 @@ impl<'a> Turn<'a> {
         &self,
         name: &str,
         version: Option<&str>,
-        digest: Option<&str>,
+        checksum: Option<&str>,
     ) -> Result<Arc<Fact>, Refusal> {
         let name = read_name(name)?;
-        let digest = digest.map(read_digest).transpose()?;
-        self.shared.facts.find(&self.registry, &name, version, digest).await
+        let checksum = checksum.map(read_digest).transpose()?;
+        self.shared.facts.find(&self.registry, &name, version, checksum).await
     }
 }
 
@@ -190,7 +190,7 @@ fn read_name(name: &str) -> Result<CapabilityName, Refusal> {
 
 fn read_digest(digest: &str) -> Result<Digest, Refusal> {
     digest.parse().map_err(|_| {
-        let message = "`digest` and `plan` are written `sha256:` and 64 hexadecimal digits";
+        let message = "`checksum` and `plan` are written `sha256:` and 64 hexadecimal digits";
         Refusal::of_caller(message, "Use what search_capabilities or plan_capability gave.")
     })
 }
@@ -213,7 +213,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
     let hit = |hit: &a2s::api::SearchHit| SearchHit {
         name: hit.name.to_string(),
         version: hit.version.to_string(),
-        digest: hit.checksum.to_string(),
+        checksum: hit.checksum.to_string(),
         description: hit.description.clone(),
         deprecated: hit.deprecated.as_ref().map(Deprecation::in_a_line),
         inputs: hit.parameters.iter().map(Into::into).collect(),
@@ -236,7 +236,7 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
     let what = match answer.capabilities.len() {
         0 => "Nothing that is published fits. Say so, or search with other words.",
         _ => {
-            "Run what fits best with execute_capability: its name, version and digest, and a \
+            "Run what fits best with execute_capability: its name, version and checksum, and a \
               value for each required input."
         }
     };
@@ -244,8 +244,8 @@ async fn search(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
 }
 
 async fn describe(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, Refusal> {
-    let DescribeArgs { name, version, digest } = read(arguments)?;
-    let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
+    let DescribeArgs { name, version, checksum } = read(arguments)?;
+    let fact = turn.find(&name, version.as_deref(), checksum.as_deref()).await?;
     // A document stays as it is; what its registry says of it may change.
     let versions = turn.registry.versions(&fact.name).await?.versions;
     let known = versions.iter().find(|known| known.version == fact.version);
@@ -256,7 +256,7 @@ async fn describe(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResu
     let answer = Described {
         name: fact.name.to_string(),
         version: fact.version.to_string(),
-        digest: fact.digest.to_string(),
+        checksum: fact.digest.to_string(),
         description: fact.description.clone(),
         deprecated: deprecated.map(Deprecation::in_a_line),
         yanked: known.is_some_and(|known| known.yanked),
@@ -273,8 +273,8 @@ async fn describe(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResu
 }
 
 async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, Refusal> {
-    let PlanArgs { name, version, digest, inputs, session, preview } = read(arguments)?;
-    let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
+    let PlanArgs { name, version, checksum, inputs, session, preview } = read(arguments)?;
+    let fact = turn.find(&name, version.as_deref(), checksum.as_deref()).await?;
     let session = turn.session(session);
     let request = PlanRequest { inputs, session, preview, ..PlanRequest::of(&fact.pin()) };
     let plan = turn.executor.plan(&request).await?;
@@ -283,7 +283,7 @@ async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, 
     let answer = Planned {
         name: fact.name.to_string(),
         version: fact.version.to_string(),
-        digest: fact.digest.to_string(),
+        checksum: fact.digest.to_string(),
         missing: missing.iter().map(Into::into).collect(),
         missing_credentials: lacking
             .map(|credential| format!("{} {}", credential.host, credential.scheme))
@@ -297,7 +297,7 @@ async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, 
     let what = match (&answer.plan, answer.missing.is_empty()) {
         (Some(_), _) => {
             "Nothing was sent. To run exactly this, call execute_capability with the same name, \
-             version, digest and inputs, and with `plan`."
+             version, checksum and inputs, and with `plan`."
         }
         (None, false) => "Nothing was sent. Find values for what is missing, and ask the user.",
         (None, true) => "Nothing was sent, and it cannot be run like this: `why_not` says why.",
@@ -315,10 +315,10 @@ fn take_confirmed(arguments: &mut JsonObject) -> Result<Option<Digest>, Refusal>
 }
 
 async fn execute(arguments: JsonObject, turn: &mut Turn<'_>) -> Result<CallToolResponse, Refusal> {
-    let ExecuteArgs { name, version, digest, inputs, plan, session, a2s_confirm } =
+    let ExecuteArgs { name, version, checksum, inputs, plan, session, a2s_confirm } =
         read(arguments)?;
     let confirmed = a2s_confirm.as_deref().map(read_digest).transpose()?;
-    let fact = turn.find(&name, version.as_deref(), digest.as_deref()).await?;
+    let fact = turn.find(&name, version.as_deref(), checksum.as_deref()).await?;
     let plan = plan.as_deref().map(read_digest).transpose()?;
     let session = turn.session(session);
     execute::execute(turn, Wanted::new(fact, inputs, session, plan).confirmed(confirmed)).await
@@ -348,7 +348,7 @@ async fn verify(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult
         valid: verified.valid,
         name: verified.name.to_string(),
         version: verified.version.to_string(),
-        digest: verified.checksum.to_string(),
+        checksum: verified.checksum.to_string(),
         computed: verified.computed.map(|digest| digest.to_string()),
         message: verified.message,
     };

@@ -110,7 +110,7 @@ pub(super) fn fill_prompt(request: &GetPromptRequestParams) -> Result<GetPromptR
          ask me for secrets.\n\
          4. If it changes something, call plan_capability and tell me what would be sent, and \
          wait for my word.\n\
-         5. Call execute_capability with the name, version and digest of the hit, and with `plan` \
+         5. Call execute_capability with the name, version and checksum of the hit, and with `plan` \
          if you planned it.\n\
          6. If it fails, do what the answer says under `next`: mend the inputs, choose the next \
          hit, or tell me. What a guardian denies stays undone.\n\

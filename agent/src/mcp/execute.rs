@@ -406,7 +406,7 @@ fn told(turn: &Turn<'_>, fact: &Fact, run: Run) -> CallToolResult {
         status: run.status.as_str().to_owned(),
         name: run.name.to_string(),
         version: run.version.to_string(),
-        digest: run.checksum.to_string(),
+        checksum: run.checksum.to_string(),
         output: run.output,
         error: failure,
     };

@@ -36,7 +36,7 @@ impl Beginning<'_> {
         let session = Session::new(self.session.to_owned());
         let mut context = StepContext::new(agent(), session, self.run.to_string(), step, now);
         let capability = json!({
-            "name": self.root.name, "version": self.root.version, "digest": self.root.checksum,
+            "name": self.root.name, "version": self.root.version, "checksum": self.root.checksum,
             "root": self.root, "run": self.run,
         });
         if let Value::Object(capability) = capability {

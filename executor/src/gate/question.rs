@@ -112,7 +112,7 @@ fn context(asker: &Asker<'_>, task: &Task, occasion: Occasion, now: Timestamp) -
     let mut capability = json!({
         "name": asker.capability.name,
         "version": asker.capability.version,
-        "digest": asker.capability.checksum,
+        "checksum": asker.capability.checksum,
         "root": asker.root,
         "format": task.format(),
         "method": method,

@@ -502,7 +502,7 @@ async fn a_guardian_is_told_what_is_about_to_happen_and_what_came_of_it() {
     let expected = json!({
         "name": "GetWeather",
         "version": "1.2.3",
-        "digest": capability.checksum,
+        "checksum": capability.checksum,
         "run": asker.run,
         "root": {"name": "PostWeatherTweet", "version": "1.2.3", "checksum": root.checksum},
         "format": "OpenAPI",

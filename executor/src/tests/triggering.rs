@@ -73,7 +73,7 @@ async fn the_guardian_sees_the_event_before_anything_else_and_no_secret() {
     for member in ["turnId", "session"] {
         assert_eq!(params["context"][member], asked[1]["params"]["context"][member], "{member}");
     }
-    assert_eq!(params["context"]["capability"]["digest"], json!(run.checksum));
+    assert_eq!(params["context"]["capability"]["checksum"], json!(run.checksum));
     let EventKind::RunStarted(started) = events(&app, run.id).await.remove(0).kind else {
         panic!("no beginning");
     };

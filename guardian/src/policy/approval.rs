@@ -256,7 +256,7 @@ fn binding(call: &Call) -> String {
         "method": call.method(),
         "agent": of.agent,
         "user": of.user,
-        "capability": [member("name"), member("version"), member("digest"), member("root")],
+        "capability": [member("name"), member("version"), member("checksum").or_else(|| member("digest")), member("root")],
         "params": sorted(params),
     });
     // The service chooses where a redirect leads, so the content of the step does not say it.

@@ -354,8 +354,14 @@ fn user(call: &Call) -> Operand<'_> {
 /// Which published capability runs, or is planned: a member of the context that the A2S executor
 /// adds.
 fn capability(context: Option<&StepContext>) -> Operand<'_> {
-    let given = context.and_then(|c| c.extra.get("capability")).into_iter().flatten();
+    let members = context.and_then(|c| c.extra.get("capability"));
+    let absent = ["name", "version", "run"].map(|name| (name, Operand::from("")));
+    // Executors called the checksum `digest` before, and policies that do so still hold.
+    let checksum = members.and_then(|members| members.get("checksum").or(members.get("digest")));
+    let checksum = ["checksum", "digest"]
+        .map(|name| (name, checksum.map_or_else(|| Operand::from(""), Operand::from)));
+    let given = members.into_iter().flatten();
     let given = given.map(|(name, value)| (name.as_str(), Operand::from(value)));
-    let absent = ["name", "version", "digest", "run"].map(|name| (name, Operand::from("")));
-    Operand::object(absent.into_iter().chain([("preview", Operand::from(false))]).chain(given))
+    let preview = [("preview", Operand::from(false))];
+    Operand::object(absent.into_iter().chain(checksum).chain(preview).chain(given))
 }

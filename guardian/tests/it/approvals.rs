@@ -109,7 +109,7 @@ async fn an_approval_is_for_exactly_what_was_asked() {
             1 => step.context.user = Some(aos::message::User::new("u-2".to_owned())),
             _ => {
                 let capability = step.context.extra.get_mut("capability").unwrap();
-                capability.insert("digest".to_owned(), "sha256:01".into());
+                capability.insert("checksum".to_owned(), "sha256:01".into());
             }
         }
         assert_ne!(waiting(&world.ask(request).await), id, "{change}");

@@ -177,7 +177,8 @@ fn conditions_read_the_whole_message() {
         "inputs.body.tags.exists(tag, tag == 'a')",
         "inputs.pathParameters.city.lowerAscii().matches('^p.r')",
         "has(inputs.body) && !has(inputs.queryParameters)",
-        "capability.name == 'PostWeatherTweet' && capability.digest == 'sha256:00' && capability.run == 'r-1'",
+        "capability.name == 'PostWeatherTweet' && capability.run == 'r-1'",
+        "capability.checksum == 'sha256:00' && capability.digest == 'sha256:00'",
         "session.id == 's-1' && agent.id == 'agent-1' && agent.provider == 'Example'",
         "turn == 't-1' && step == 'st-1'",
         // What is absent is empty.

@@ -117,7 +117,7 @@ async fn every_decision_is_recorded_before_it_is_told() {
         (&denied["tool"], &denied["execution"], &denied["session"]),
         (&json!("weather.now"), &json!("x-1"), &json!("s-1"))
     );
-    assert_eq!(denied["capability"]["digest"], "sha256:00");
+    assert_eq!(denied["capability"]["checksum"], "sha256:00");
     assert_eq!(
         denied["content"]["toolCallRequest"]["inputs"][0],
         json!({"name": "city", "value": "Atlantis"})

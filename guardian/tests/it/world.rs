@@ -32,7 +32,7 @@ pub(crate) fn context() -> StepContext {
         "st-1",
         NOW.parse().unwrap(),
     );
-    let capability = json!({"name": "PostWeatherTweet", "version": "1.0.0", "digest": "sha256:00", "run": "r-1"});
+    let capability = json!({"name": "PostWeatherTweet", "version": "1.0.0", "checksum": "sha256:00", "run": "r-1"});
     context.extra.insert("capability".to_owned(), capability.as_object().unwrap().clone());
     context
 }

@@ -21,10 +21,10 @@ fn a_capability_is_found_planned_and_run_with_progress() {
         let hit = found.content()["capabilities"][0].clone();
         assert_eq!(hit["name"], "ListDogBreeds", "{found:?}");
         let shown = client.call(2, "describe_capability", json!({"name": hit["name"]})).await;
-        assert_eq!(shown.content()["digest"], hit["digest"]);
+        assert_eq!(shown.content()["checksum"], hit["checksum"]);
         assert_eq!(shown.content()["read_only"], true);
         let which =
-            json!({"name": hit["name"], "version": hit["version"], "digest": hit["digest"]});
+            json!({"name": hit["name"], "version": hit["version"], "checksum": hit["checksum"]});
         let planned = client.call(3, "plan_capability", which.clone()).await;
         assert_eq!(planned.content()["missing"], json!([]), "{planned:?}");
         assert_eq!(world.standin("dogapi.dog").requests(), 0);
@@ -35,7 +35,7 @@ fn a_capability_is_found_planned_and_run_with_progress() {
         });
         let ran = client.ask(4, "tools/call", call).await;
         assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
-        assert_eq!(ran.content()["digest"], hit["digest"]);
+        assert_eq!(ran.content()["checksum"], hit["checksum"]);
         assert!(ran.content()["output"]["breeds"].is_array(), "{ran:?}");
         let progress: Vec<_> = ran
             .before
@@ -271,9 +271,9 @@ fn what_is_listed_is_a_tool_of_its_own() {
         assert_eq!(breeds["annotations"]["readOnlyHint"], true);
         assert_eq!(tweet["annotations"]["destructiveHint"], true);
         assert_eq!(tweet["annotations"]["idempotentHint"], false);
-        assert!(breeds["_meta"]["a2s/digest"].as_str().unwrap().starts_with("sha256:"));
+        assert!(breeds["_meta"]["a2s/checksum"].as_str().unwrap().starts_with("sha256:"));
         let ran = client.call(2, "ListDogBreeds", json!({})).await;
-        assert_eq!(ran.content()["digest"], breeds["_meta"]["a2s/digest"], "{ran:?}");
+        assert_eq!(ran.content()["checksum"], breeds["_meta"]["a2s/checksum"], "{ran:?}");
         let ran = client.call_confirmed(3, "PostTweet", json!({"text": "hello"})).await;
         assert_eq!(ran.content()["output"]["tweet_text"], "hello", "{ran:?}");
     });
