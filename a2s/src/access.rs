@@ -85,6 +85,7 @@ impl FromStr for Scope {
 
 /// Who a token stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+#[schema(max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._@-]*$", example = "ci")]
 pub struct Subject(String);
 
 impl Subject {
@@ -168,6 +169,7 @@ impl<'de> Deserialize<'de> for Subject {
 
 /// The end user that a service acts for, as the service names them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+#[schema(max_length = 128, pattern = "^[!-~]+$", example = "ann")]
 pub struct EndUser(String);
 
 impl EndUser {

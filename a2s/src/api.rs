@@ -4,6 +4,7 @@
 mod agent;
 mod changes;
 mod decision;
+mod description;
 mod graph;
 mod host;
 mod index;
@@ -15,6 +16,7 @@ mod problem;
 mod registry;
 mod replay;
 mod run;
+mod schema;
 mod secrets;
 mod services;
 mod state;
@@ -30,6 +32,7 @@ pub use agent::{
 pub use changes::{
     Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
 };
+pub use description::{add_refusals, describes};
 pub use decision::{ApprovalSubject, Decision, DecisionSource, GuardianChange, GuardianPhase};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,

@@ -10,10 +10,12 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use utoipa::ToSchema;
 
 /// A SHA-256 digest, written `sha256:<64 lower-case hex digits>`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schema(value_type = String, pattern = "^sha256:[0-9a-f]{64}$")]
 pub struct Digest([u8; 32]);
 
 /// Why a text is not a digest, or a value has none.

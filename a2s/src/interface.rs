@@ -30,11 +30,9 @@ pub struct Interface {
     /// The members of the result.
     pub outputs: Vec<OutputField>,
     /// The hosts that requests go to.
-    #[schema(value_type = Vec<String>)]
     pub services: Vec<Domain>,
     /// What a caller must hold; those of the capabilities that it uses are among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>)]
     pub permissions: Vec<Permission>,
     /// By number of steps.
     pub complexity: Complexity,

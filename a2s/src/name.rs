@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Why a text is not the name it should be. The message is complete English for a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,8 +14,9 @@ pub struct InvalidName(pub(crate) String);
 
 /// The name of a capability: `PascalCase`, ASCII letters and digits, at most 100 characters
 /// (A2S, "Capability Header").
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schema(max_length = 100, pattern = "^[A-Z][A-Za-z0-9]*$", example = "GetWeather")]
 pub struct CapabilityName(String);
 
 /// The id of a step: a letter or `_`, then letters, digits, `_` and `-`, at most 100 characters.
@@ -23,13 +25,15 @@ pub struct CapabilityName(String);
 pub struct StepId(String);
 
 /// A host name with an optional port, in lower case: `api.weather.com`, `localhost:9101`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schema(max_length = 259, pattern = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]+)?$", example = "api.weather.com")]
 pub struct Domain(String);
 
 /// What a caller must hold: `weather.read`, `social:write`; at most 100 characters.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schema(max_length = 100, pattern = "^[a-z0-9][a-z0-9._:/-]*$", example = "weather.read")]
 pub struct Permission(String);
 
 const MAX_NAME: usize = 100;

@@ -97,7 +97,9 @@ impl App {
     /// What the route takes and gives.
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
-        routes().into_openapi().merge_from(a2a::openapi())
+        let mut openapi = routes().into_openapi().merge_from(a2a::openapi());
+        a2s::api::add_refusals(&mut openapi);
+        openapi
     }
 
     fn admit(&self) -> Result<OwnedSemaphorePermit, Error> {
@@ -145,8 +147,7 @@ impl IntoResponse for Error {
     request_body = AgentRequest,
     responses(
         (status = 200, description = "The answer; or the events, as `AgentEvent`", body = AgentResponse),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "Registry or executor does not answer, or too many turns are taken at once", body = Problem, content_type = PROBLEM_JSON),
+        (status = 502),
     ),
 )]
 async fn take_turn(

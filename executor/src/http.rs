@@ -83,7 +83,9 @@ pub(crate) fn probes(app: App) -> Router {
 
 /// What the routes take and give.
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
-    routes().merge(probe_routes()).into_openapi()
+    let mut openapi = routes().merge(probe_routes()).into_openapi();
+    a2s::api::add_refusals(&mut openapi);
+    openapi
 }
 
 fn routes() -> OpenApiRouter<App> {
@@ -137,9 +139,12 @@ fn probe_routes() -> OpenApiRouter<App> {
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
         (status = 202, description = "The run, under way or waiting for room", body = Run),
-        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again", body = Problem, content_type = PROBLEM_JSON),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
+        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again"),
+        (status = 404),
+        (status = 409),
+        (status = 410),
+        (status = 422),
+        (status = 502),
     ),
 )]
 async fn start_execution(
@@ -200,7 +205,6 @@ struct ListQuery {
     ),
     responses(
         (status = 200, description = "A page of runs", body = ExecutionList),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn list_executions(
@@ -224,7 +228,6 @@ async fn list_executions(
     params(("id" = Uuid, Path, description = "The run")),
     responses(
         (status = 200, description = "The run", body = Run),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn get_execution(
@@ -243,7 +246,7 @@ async fn get_execution(
     params(("id" = Uuid, Path, description = "The run")),
     responses(
         (status = 204, description = "It is forgotten"),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409),
     ),
 )]
 async fn delete_execution(
@@ -270,7 +273,7 @@ async fn delete_execution(
     responses(
         (status = 200, description = "The events", body = a2s::api::Event, content_type = "text/event-stream"),
         (status = 204, description = "All events were received before"),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = 429),
     ),
 )]
 async fn stream_events(
@@ -313,7 +316,7 @@ async fn stream_events(
     params(("id" = Uuid, Path, description = "The run")),
     responses(
         (status = 202, description = "The run as it is now", body = Run),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409),
     ),
 )]
 async fn cancel_execution(
@@ -336,7 +339,9 @@ async fn cancel_execution(
     request_body = ResumeRequest,
     responses(
         (status = 202, description = "The run as it is now", body = Run),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409),
+        (status = 422),
+        (status = 502),
     ),
 )]
 async fn resume_execution(
@@ -364,7 +369,9 @@ async fn resume_execution(
     request_body = ReplayRequest,
     responses(
         (status = 200, description = "The differences", body = ReplayResponse),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409),
+        (status = 422),
+        (status = 502),
     ),
 )]
 async fn replay_execution(
@@ -388,8 +395,10 @@ async fn replay_execution(
     request_body = PlanRequest,
     responses(
         (status = 200, description = "The plan", body = PlanResponse),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404),
+        (status = 409),
+        (status = 422),
+        (status = 502),
     ),
 )]
 async fn plan_execution(
@@ -424,7 +433,7 @@ async fn check_health() -> &'static str {
     get, path = "/readyz", tag = "executor",
     responses(
         (status = 200, description = "They can", body = String, content_type = "text/plain"),
-        (status = 503, description = "They cannot", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "They cannot", body = String, content_type = "text/plain"),
     ),
 )]
 async fn check_readiness(State(app): State<App>) -> Response {

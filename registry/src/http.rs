@@ -114,6 +114,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
         .components
         .get_or_insert_default()
         .add_security_scheme("token", SecurityScheme::Http(bearer));
+    a2s::api::add_refusals(&mut openapi);
     openapi
 }
 
@@ -177,12 +178,11 @@ async fn stop_at_deadline(
     responses(
         (status = 201, description = "Published", body = PublishResponse),
         (status = 200, description = "This content was there; nothing changed", body = PublishResponse),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "Version or id taken", body = Problem, content_type = PROBLEM_JSON),
-        (status = 413, description = "Larger than 1 MiB", body = Problem, content_type = PROBLEM_JSON),
-        (status = 415, description = "Neither YAML nor JSON", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "The document has errors, all of them listed", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 409, description = "Version or id taken"),
+        (status = 413, description = "Larger than 1 MiB"),
+        (status = 415, description = "Neither YAML nor JSON"),
+        (status = 422, description = "The document has errors, all of them listed"),
     ),
 )]
 async fn publish_capability(
@@ -203,7 +203,6 @@ async fn publish_capability(
 #[into_params(parameter_in = Query)]
 struct Page {
     /// The name behind which the page begins: `next` of the page before.
-    #[param(value_type = Option<String>)]
     after: Option<a2s::CapabilityName>,
     /// How many capabilities at most: 1 to 100, 50 when absent.
     #[param(minimum = 1, maximum = 100)]
@@ -217,7 +216,6 @@ struct Page {
     get, path = "/v1/capabilities", tag = "capabilities", params(Page),
     responses(
         (status = 200, description = "One page", body = CapabilityList),
-        (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn list_capabilities(
@@ -240,10 +238,9 @@ fn page_size(limit: Option<u32>) -> Result<u32, Error> {
 /// List the versions of a capability
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}", tag = "capabilities",
-    params(("name" = String, Path, description = "Name in PascalCase")),
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
     responses(
         (status = 200, description = "Newest first", body = CapabilityVersions),
-        (status = 404, description = "No such capability", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn list_versions(
@@ -260,7 +257,7 @@ async fn list_versions(
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/{version}", tag = "capabilities",
     params(
-        ("name" = String, Path, description = "Name in PascalCase"),
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
         ("Accept" = Option<String>, Header, description = "`application/yaml` (default) or `application/json`"),
         ("If-None-Match" = Option<String>, Header, description = "An `ETag` of before"),
@@ -271,9 +268,8 @@ async fn list_versions(
             (Object = "application/json"),
         )),
         (status = 304, description = "As before"),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
-        (status = 406, description = "Neither YAML nor JSON is accepted", body = Problem, content_type = PROBLEM_JSON),
-        (status = 500, description = "The stored document was changed outside the registry (A2S222)", body = Problem, content_type = PROBLEM_JSON),
+        (status = 406, description = "Neither YAML nor JSON is accepted"),
+        (status = 500, description = "The stored document was changed outside the registry (A2S222)"),
     ),
 )]
 async fn fetch_document(
@@ -312,12 +308,11 @@ async fn fetch_document(
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/{version}/stats", tag = "capabilities",
     params(
-        ("name" = String, Path, description = "Name in PascalCase"),
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
     ),
     responses(
         (status = 200, description = "How they ended", body = CapabilityStats),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn tell_stats(
@@ -336,8 +331,8 @@ async fn tell_stats(
     post, path = "/v1/search", tag = "search", request_body = SearchRequest,
     responses(
         (status = 200, description = "What fits: to `intent`, to `intents`, or with `level: services`", body = AnySearchResponse),
-        (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The index is being built", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422),
+        (status = 503, description = "The index is being built"),
     ),
 )]
 async fn search_capabilities(
@@ -355,7 +350,7 @@ async fn search_capabilities(
     get, path = "/v1/index", tag = "search",
     responses(
         (status = 200, description = "The index that answers", body = IndexStatus),
-        (status = 503, description = "The first index is being built", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The first index is being built"),
     ),
 )]
 async fn show_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
@@ -369,7 +364,6 @@ async fn show_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
     post, path = "/v1/verify", tag = "search", request_body = VerifyRequest,
     responses(
         (status = 200, description = "Whether it is what was published", body = VerifyResponse),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn verify_capability(
@@ -390,11 +384,8 @@ async fn verify_capability(
     request_body = OutcomeReport,
     responses(
         (status = 204, description = "It counts"),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "The version has another checksum", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "The report makes no sense", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "The version has another checksum"),
+        (status = 422, description = "The report makes no sense"),
     ),
 )]
 async fn record_outcome(

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use a2s_cli::standin::{Service, Standin};
 use serde_json::Value;
@@ -13,6 +15,9 @@ use tokio::runtime::Runtime;
 
 /// Where stand-ins run, and HTTP requests of tests.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// The time after which a command that should have ended is killed.
+const LONGEST_COMMAND: Duration = Duration::from_secs(300);
 
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
@@ -99,7 +104,26 @@ pub(crate) fn a2s(arguments: &[&str]) -> Ran {
 
 /// Runs the command in a folder with environment variables of its own and none of this process's.
 pub(crate) fn a2s_in(folder: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> Ran {
-    let output = command(environment).current_dir(folder).args(arguments).output().unwrap();
+    let mut command = command(environment);
+    command.current_dir(folder).args(arguments).stdin(Stdio::null());
+    ran(command, b"")
+}
+
+/// What came of a command that reads `input`. One that does not end is killed, and has no exit code.
+fn ran(mut command: Command, input: &[u8]) -> Ran {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input).unwrap();
+    }
+    let pid = child.id().to_string();
+    let (ended, watched) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if watched.recv_timeout(LONGEST_COMMAND) == Err(RecvTimeoutError::Timeout) {
+            Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(ended);
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -110,15 +134,8 @@ pub(crate) fn a2s_in(folder: &Path, environment: &[(&str, &str)], arguments: &[&
 /// The same, with something on standard input.
 pub(crate) fn a2s_reading(input: &str, environment: &[(&str, &str)], arguments: &[&str]) -> Ran {
     let mut command = command(environment);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    Ran {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    command.args(arguments).stdin(Stdio::piped());
+    ran(command, input.as_bytes())
 }
 
 /// What a script of `tests/python` makes of `input`, with the readers of others that are installed

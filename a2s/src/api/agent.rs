@@ -30,7 +30,6 @@ pub struct AgentRequest {
     pub pending: Option<Pending>,
     /// Inputs that are known, by name, whatever the message says. Secret ones are given here alone.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
     /// How to choose among what fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +65,6 @@ pub struct AgentAction {
     /// The hosts that it sends to.
     pub hosts: Vec<String>,
     /// Its inputs; those that are secret read `(secret)`.
-    #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
 }
 
@@ -94,14 +92,12 @@ pub struct Pending {
     pub capability: Option<CapabilityRef>,
     /// The inputs that were known.
     #[serde(default)]
-    #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
     /// The inputs that were asked for; none when a yes was.
     pub missing: Vec<String>,
     /// The digest of what a yes confirms: capabilities with their checksums and inputs, or another
     /// agent with the message to it. A yes to anything else asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub consent: Option<Digest>,
 }
 
@@ -154,7 +150,6 @@ pub enum AgentEvent {
         /// What a run would do, without the token of a plan.
         plan: Box<PlanResponse>,
         /// The inputs that are known; those that are secret read `(secret)`.
-        #[schema(value_type = Object)]
         inputs: Map<String, Value>,
     },
     /// It runs.
@@ -292,7 +287,6 @@ pub struct AgentRun {
     pub status: RunStatus,
     /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub output: Option<Value>,
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -339,7 +333,6 @@ pub struct DelegationResult {
     pub message: String,
     /// The values that it gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
     pub data: Vec<Value>,
     /// What the guardians said of what was sent and of what came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -400,12 +393,10 @@ pub struct AgentProposal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputLink {
     /// The capability that gives.
-    #[schema(value_type = String)]
     pub from: CapabilityName,
     /// Its outputs; of several, a text is made.
     pub outputs: Vec<String>,
     /// The capability that takes.
-    #[schema(value_type = String)]
     pub to: CapabilityName,
     /// Its input.
     pub input: String,

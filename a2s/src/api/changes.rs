@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use super::schema;
 use utoipa::ToSchema;
 
 use super::Deprecation;
@@ -91,13 +92,11 @@ pub struct RegistryChange {
     /// `publish`, `yank`, `unyank`, `deprecate` or `undeprecate`.
     pub action: Action,
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// The version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Its digest.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// What is said of the version since then; with `deprecate` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,25 +126,21 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who made it; absent for what is older than the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub by: Option<Subject>,
     /// What was done.
     pub action: Action,
     /// The capability that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub name: Option<CapabilityName>,
     /// The version that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Version>)]
     pub version: Option<Version>,
     /// The digest of that version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub checksum: Option<Digest>,
     /// The owner or token that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub subject: Option<Subject>,
     /// More about it: what is said of a deprecated version, what a token may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]

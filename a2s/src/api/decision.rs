@@ -90,10 +90,8 @@ pub struct GuardianChange {
     /// The dotted place: `pathParameters.city`.
     pub name: String,
     /// The value before.
-    #[schema(value_type = Object)]
     pub from: Value,
     /// The value after.
-    #[schema(value_type = Object)]
     pub to: Value,
 }
 

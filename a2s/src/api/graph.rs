@@ -2,6 +2,7 @@
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use super::schema;
 use utoipa::ToSchema;
 
 use super::CapabilityRef;
@@ -38,13 +39,11 @@ pub struct GraphNode {
     /// `NAME@VERSION`.
     pub id: String,
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// The version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Its digest.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// Withdrawn.
     #[serde(default)]
@@ -60,7 +59,6 @@ pub struct GraphEdge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The capability that is used.
-    #[schema(value_type = String)]
     pub uses: CapabilityName,
     /// The versions that will do.
     pub range: String,
@@ -72,10 +70,8 @@ pub struct GraphEdge {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SharedService {
     /// The host.
-    #[schema(value_type = String)]
     pub host: Domain,
     /// Other live capabilities that talk to it, in order of name; at most 20.
-    #[schema(value_type = Vec<String>)]
     pub capabilities: Vec<CapabilityName>,
     /// How many capabilities talk to it, this one among them when it is live.
     pub total: u64,
@@ -86,10 +82,9 @@ pub struct SharedService {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompatibleIo {
     /// The other capability.
-    #[schema(value_type = String)]
     pub capability: CapabilityName,
     /// Its live version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// The output that is given.
     pub output: String,

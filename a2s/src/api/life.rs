@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use super::schema;
 use utoipa::ToSchema;
 
 use super::{CapabilityRef, Impact};
@@ -25,7 +26,6 @@ pub struct Deprecation {
     pub message: Option<String>,
     /// What to use instead: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub successor: Option<Successor>,
 }
 
@@ -109,7 +109,6 @@ pub struct DeprecateRequest {
     pub message: Option<String>,
     /// What to use instead: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub successor: Option<Successor>,
     /// The version is not deprecated any more; then there is no message and no successor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -120,13 +119,11 @@ pub struct DeprecateRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LifecycleResponse {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// The version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Its digest.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// False when it was so before; then nothing changed.
     pub changed: bool,
@@ -136,7 +133,7 @@ pub struct LifecycleResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
     /// The version that an unpinned user gets from now on; none when all are yanked.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Version>)]
     pub latest: Option<Version>,
     /// What a yank breaks, moves and leaves alone. Absent for all else, and where so much hangs
     /// together that it was not followed.

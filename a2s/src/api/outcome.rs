@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use super::schema;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -16,13 +17,11 @@ pub struct OutcomeReport {
     /// The run; reporting it again changes nothing.
     pub run: Uuid,
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Version that ran.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Digest that ran.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// Whether it succeeded.
     pub success: bool,
@@ -98,7 +97,6 @@ pub enum FailureClass {
 #[serde(deny_unknown_fields)]
 pub struct HostHealth {
     /// Host, and port where it is not the scheme's.
-    #[schema(value_type = String)]
     pub host: Domain,
     /// 1 when its last request was answered, less the more have failed in a row, 0 while the executor
     /// leaves it alone.
@@ -145,13 +143,11 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilityStats {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// This version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Digest of the document.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// All runs.
     pub runs: u64,

@@ -16,7 +16,6 @@ use crate::name::{CapabilityName, Permission};
 #[serde(deny_unknown_fields)]
 pub struct PlanRequest {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +27,6 @@ pub struct PlanRequest {
         alias = "digest",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
     /// The only contents that dependencies may have, as a lock names them; without it, each
     /// dependency means the newest version in its range.
@@ -36,7 +34,6 @@ pub struct PlanRequest {
     pub lock: Option<Vec<CapabilityRef>>,
     /// Values known so far.
     #[serde(default)]
-    #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
     /// The session of the run, whose state may fill in what is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +87,6 @@ pub struct PlanResponse {
     pub policies: BTreeMap<String, String>,
     /// What a caller must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>)]
     pub permissions: Vec<Permission>,
     /// The steps, in order.
     pub steps: Vec<PlannedStep>,
@@ -107,7 +103,6 @@ pub struct PlanResponse {
     /// how steps are guarded. The run that the token starts has it in its first event. Secret
     /// inputs count as `(secret)`, so that nobody can guess them from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
     /// Why there is no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,7 +205,6 @@ pub struct ItemPreview {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedForEach {
     /// The list; references that are not known yet stay templates.
-    #[schema(value_type = Object)]
     pub items: Value,
     /// The variable that holds the item.
     pub name: String,
@@ -236,7 +230,6 @@ pub enum PlannedStepKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         /// The inputs by dotted place; references that are not known yet stay templates.
-        #[schema(value_type = Object)]
         inputs: Map<String, Value>,
     },
     /// Another capability.
@@ -245,7 +238,6 @@ pub enum PlannedStepKind {
         capability: CapabilityRef,
         /// Its inputs by name; references that are not known yet stay templates.
         #[serde(default)]
-        #[schema(value_type = Object)]
         inputs: Map<String, Value>,
         /// Its steps.
         #[schema(no_recursion)]

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
+use super::schema;
 use utoipa::ToSchema;
 
 use crate::checksum::Digest;
@@ -19,13 +20,11 @@ use super::strategy::Strategy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PublishResponse {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Version that was published.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Digest of the document.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// False when this very content was there before.
     pub created: bool,
@@ -38,18 +37,15 @@ pub struct PublishResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilitySummary {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// This version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Digest of the document.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// What the capability does, in a sentence.
     pub description: String,
     /// The services it talks to.
-    #[schema(value_type = Vec<String>)]
     pub domains: Vec<Domain>,
     /// When it was published.
     #[schema(value_type = String, format = DateTime)]
@@ -101,11 +97,10 @@ pub struct CapabilityList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilityVersions {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// The version that an unpinned user gets: the newest stable one not yanked, else the newest
     /// pre-release not yanked.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Version>)]
     pub latest: Option<Version>,
     /// All versions, newest first.
     pub versions: Vec<CapabilitySummary>,
@@ -160,7 +155,6 @@ pub struct SearchFilters {
     /// What the caller holds: a capability that needs more is no hit. An empty list holds nothing;
     /// when it is absent, nobody asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<String>>)]
     pub permissions: Option<Vec<Permission>>,
     /// Only capabilities that change nothing: every task is a safe HTTP method (RFC 9110, section
     /// 9.2.1) or a GraphQL query, or a tool of which its document says so.
@@ -178,7 +172,7 @@ pub struct SearchFilters {
     pub author: Option<String>,
     /// Only capabilities whose live version lies in this range: `^1.2`, `>=2, <4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::VersionRange>)]
     pub version: Option<VersionReq>,
 }
 
@@ -240,10 +234,9 @@ pub struct SearchMetadata {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NearMiss {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Its live version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Absolute similarity of meaning, 0 to 1: too little to be a hit.
     pub similarity: f64,
@@ -268,16 +261,13 @@ pub struct SearchHit {
     /// By number of steps.
     pub complexity: Complexity,
     /// What the caller must hold, for the capabilities that it uses, too.
-    #[schema(value_type = Vec<String>)]
     pub required_permissions: Vec<Permission>,
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// The version that will run.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// The digest that will run.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// What its publisher says, when the version is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -308,11 +298,10 @@ pub struct ScoreTerm {
 #[serde(deny_unknown_fields)]
 pub struct VerifyRequest {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Version; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Version>)]
     pub version: Option<Version>,
 }
 
@@ -322,17 +311,14 @@ pub struct VerifyResponse {
     /// Whether the content has the recorded digest.
     pub valid: bool,
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Its version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// The digest that was recorded when it was published.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// The digest of the content as it is now; absent when the content is not readable any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub computed: Option<Digest>,
     /// What is wrong, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]

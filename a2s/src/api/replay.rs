@@ -23,7 +23,6 @@ pub struct ReplayRequest {
 #[serde(deny_unknown_fields)]
 pub struct ReplayTarget {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +34,6 @@ pub struct ReplayTarget {
         alias = "digest",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
 }
 
@@ -93,11 +91,9 @@ pub struct ValueDiff {
     pub at: String,
     /// The value then; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub was: Option<Value>,
     /// The value now; absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub is: Option<Value>,
 }
 

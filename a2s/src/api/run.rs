@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use super::schema;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -20,7 +21,6 @@ use crate::name::CapabilityName;
 pub struct ExecutionRequest {
     /// Name of the capability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub name: Option<CapabilityName>,
     /// The token of a plan, in the place of everything else but `wait`: the plan has name, version,
     /// inputs and session already. It starts one run, and none when anything would not be as the
@@ -37,7 +37,6 @@ pub struct ExecutionRequest {
         alias = "digest",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schema(value_type = Option<String>)]
     pub digest: Option<Digest>,
     /// The only contents that dependencies may have, as a lock names them; without it, each
     /// dependency means the newest version in its range.
@@ -45,7 +44,6 @@ pub struct ExecutionRequest {
     pub lock: Option<Vec<CapabilityRef>>,
     /// A value for each input.
     #[serde(default)]
-    #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
     /// The session that the run belongs to, as the guardian sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +100,6 @@ pub struct ResumeRequest {
     pub decision: StepResolution,
     /// What the step set, by the names of its `output_mapping`; with `set` alone.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schema(value_type = Object)]
     pub outputs: Map<String, Value>,
 }
 
@@ -122,13 +119,11 @@ pub enum StepResolution {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilityRef {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Its version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Its digest.
-    #[schema(value_type = String)]
     pub checksum: Digest,
 }
 
@@ -242,22 +237,18 @@ pub struct Run {
     /// The state.
     pub status: RunStatus,
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Version that runs.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// Digest that runs.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// The digest of the plan that was shown before, when it was started by its token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub plan: Option<Digest>,
     /// Whose it is: the name that the token stands for which has started it, or `owner`. Those who may
     /// administer are told, when they read or list runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub tenant: Option<Principal>,
     /// When it was started.
     #[schema(value_type = String, format = DateTime)]
@@ -268,7 +259,6 @@ pub struct Run {
     pub finished_at: Option<Timestamp>,
     /// The result, once it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub output: Option<Value>,
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -407,7 +397,6 @@ pub struct RunStarted {
     /// The principal that the run belongs to: `token`, or `token/end user`. Absent in runs of older
     /// executors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub principal: Option<Principal>,
     /// The capability that runs.
     pub capability: CapabilityRef,
@@ -417,7 +406,6 @@ pub struct RunStarted {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<RunNotice>,
     /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
-    #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
     /// The inputs that are secret. No event tells them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -439,7 +427,6 @@ pub struct RunStarted {
     pub upstreams: BTreeMap<String, String>,
     /// The digest of the plan that was shown before, when it was started by its token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub plan: Option<Digest>,
     /// The trace that the caller was in; without one, the run is a trace of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -465,11 +452,9 @@ pub enum EventKind {
         decision: StepResolution,
         /// What it has set.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
-        #[schema(value_type = Object)]
         outputs: Map<String, Value>,
         /// The principal that decided. Absent in runs of older executors.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
         by: Option<Principal>,
     },
     /// A step began.
@@ -585,7 +570,6 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         upstream: Option<String>,
         /// SHA-256 over method, address, headers and body.
-        #[schema(value_type = String)]
         request_digest: Digest,
         /// Whether repeating it is safe, and every request of this attempt before it.
         repeat_safe: bool,
@@ -631,7 +615,6 @@ pub enum EventKind {
         /// Path of the step.
         step: String,
         /// What it set, by name.
-        #[schema(value_type = Object)]
         outputs: Map<String, Value>,
         /// How long it took, in milliseconds.
         duration_ms: u64,
@@ -689,7 +672,6 @@ pub enum EventKind {
         status: RunStatus,
         /// The result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<Object>)]
         output: Option<Value>,
         /// The error.
         #[serde(default, skip_serializing_if = "Option::is_none")]

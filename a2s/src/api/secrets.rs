@@ -92,7 +92,6 @@ pub enum Credential {
         /// The hosts that secret and refresh token may be sent to; the host of the API alone when
         /// there are none. Whatever a document says, they go nowhere else.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        #[schema(value_type = Vec<String>)]
         token_hosts: Vec<Domain>,
         /// How the client says who it is.
         #[serde(default)]
@@ -257,15 +256,12 @@ impl<'de> Deserialize<'de> for CredentialSubject {
 pub struct CredentialUsers {
     /// Runs of these subjects: `TOKEN`, `TOKEN/END USER`, or `*` for everybody.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    #[schema(value_type = Vec<String>)]
     pub subjects: BTreeSet<CredentialSubject>,
     /// Steps of capabilities whose name these publishers own in the registry.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    #[schema(value_type = Vec<String>)]
     pub publishers: BTreeSet<Subject>,
     /// Steps of these capabilities, in every version.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    #[schema(value_type = Vec<String>)]
     pub capabilities: BTreeSet<CapabilityName>,
 }
 
@@ -305,7 +301,6 @@ impl CredentialUsers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoredCredential {
     /// The host that it is for, with its port when that is not the usual one.
-    #[schema(value_type = String)]
     pub host: Domain,
     /// The name of the security scheme in documents.
     pub scheme: String,

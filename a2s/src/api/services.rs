@@ -12,7 +12,6 @@ use crate::task::Format;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Service {
     /// Host name, and port where documents name one.
-    #[schema(value_type = String)]
     pub host: Domain,
     /// What the descriptions of the service call it, the most frequent title first; at most 5.
     pub titles: Vec<String>,
@@ -21,7 +20,6 @@ pub struct Service {
     /// The formats of its tasks.
     pub formats: Vec<Format>,
     /// What callers of these capabilities must hold, one or another of it; at most 50.
-    #[schema(value_type = Vec<String>)]
     pub permissions: Vec<Permission>,
 }
 
@@ -74,7 +72,6 @@ pub struct ServiceHit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceMatch {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// What it does.
     pub description: String,

@@ -42,7 +42,6 @@ pub struct StateEntry {
     /// The input that it is for.
     pub name: String,
     /// The value.
-    #[schema(value_type = Object)]
     pub value: Value,
     /// When it was set.
     #[schema(value_type = String, format = DateTime)]

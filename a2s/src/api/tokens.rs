@@ -15,7 +15,6 @@ use crate::secret::{self, Secret};
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
     /// Who it stands for: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or digit.
-    #[schema(value_type = String)]
     pub name: Subject,
     /// What it opens; one at least.
     #[schema(value_type = Vec<Scope>)]
@@ -30,7 +29,6 @@ pub struct TokenRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TokenEntry {
     /// Who it stands for.
-    #[schema(value_type = String)]
     pub name: Subject,
     /// What it opens.
     #[schema(value_type = Vec<Scope>)]
@@ -85,7 +83,6 @@ pub struct IntrospectionResponse {
     pub scope: Option<String>,
     /// Who it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub sub: Option<Subject>,
     /// When it ends, in seconds since 1970; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,13 +94,10 @@ pub struct IntrospectionResponse {
 #[serde(rename_all = "snake_case")]
 pub enum OwnerUpdate {
     /// One more owner.
-    #[schema(value_type = String)]
     Add(Subject),
     /// One owner less; the last one cannot go.
-    #[schema(value_type = String)]
     Remove(Subject),
     /// This one alone from now on.
-    #[schema(value_type = String)]
     Transfer(Subject),
 }
 
@@ -111,9 +105,7 @@ pub enum OwnerUpdate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OwnerList {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Its owners, in order.
-    #[schema(value_type = Vec<String>)]
     pub owners: Vec<Subject>,
 }

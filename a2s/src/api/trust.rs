@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use super::schema;
 use utoipa::ToSchema;
 
 use crate::{CapabilityName, Digest};
@@ -11,13 +12,11 @@ use crate::{CapabilityName, Digest};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrustedVersion {
     /// Name of the capability.
-    #[schema(value_type = String)]
     pub name: CapabilityName,
     /// Its version.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Version)]
     pub version: Version,
     /// The only checksum that runs and plans of this version may have.
-    #[schema(value_type = String)]
     pub checksum: Digest,
     /// When the executor first saw this checksum, or when it was accepted.
     #[schema(value_type = String, format = DateTime)]
@@ -42,6 +41,5 @@ pub struct TrustList {
 #[serde(deny_unknown_fields)]
 pub struct TrustRequest {
     /// The checksum.
-    #[schema(value_type = String)]
     pub checksum: Digest,
 }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::Digest;
-use a2s::api::{PROBLEM_JSON, Problem};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
@@ -67,9 +66,8 @@ fn card_routes() -> OpenApiRouter<App> {
     ),
     responses(
         (status = 200, description = "The card", body = Object),
-        (status = 400, description = "No such version of A2A", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "No such version of A2A"),
         (status = 304, description = "As before"),
-        (status = "5XX", description = "The registry does not answer", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn show_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
@@ -129,7 +127,6 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
     request_body = Object,
     responses(
         (status = 200, description = "A result or an error of JSON-RPC; or a stream of them", body = Object),
-        (status = 401, description = "The token is missing or wrong", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn answer_call(

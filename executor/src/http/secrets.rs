@@ -2,7 +2,7 @@
 
 use a2s::Domain;
 use a2s::api::{
-    Credential, CredentialUsers, PROBLEM_JSON, Problem, StoredCredential, StoredCredentials,
+    Credential, CredentialUsers, StoredCredential, StoredCredentials,
 };
 use axum::Json;
 use axum::body::Bytes;
@@ -21,8 +21,6 @@ use crate::error::{Error, Kind};
     get, path = "/v1/secrets", tag = "executor", security(("token" = [])),
     responses(
         (status = 200, description = "What is stored", body = StoredCredentials),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCredentials>, Error> {
@@ -44,8 +42,6 @@ pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCr
     responses(
         (status = 200, description = "It replaced another one", body = StoredCredential),
         (status = 201, description = "It is stored", body = StoredCredential),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn set_secret(
@@ -80,8 +76,6 @@ pub(super) async fn set_secret(
     request_body = CredentialUsers,
     responses(
         (status = 200, description = "The credential with its users", body = StoredCredential),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn set_secret_users(
@@ -102,8 +96,6 @@ pub(super) async fn set_secret_users(
     ),
     responses(
         (status = 204, description = "It is gone"),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn remove_secret(

@@ -1,6 +1,6 @@
 //! What is remembered between runs, over HTTP.
 
-use a2s::api::{PROBLEM_JSON, Problem, StateEntry, StateFor, StateList};
+use a2s::api::{StateEntry, StateFor, StateList};
 use a2s::{Caller, Identified, Refusal, Scope};
 use axum::Json;
 use axum::body::Bytes;
@@ -31,7 +31,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     params(("for" = Option<StateFor>, Query, description = "`everybody`: the values for all runs of all callers")),
     responses(
         (status = 200, description = "The values, by name", body = StateList),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn list_state(
@@ -55,7 +54,6 @@ async fn list_state(
     request_body(content = Object, description = "The value, as JSON"),
     responses(
         (status = 200, description = "What is remembered now", body = StateEntry),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn set_state(
@@ -78,7 +76,6 @@ async fn set_state(
     ),
     responses(
         (status = 204, description = "It is forgotten"),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn remove_state(
@@ -96,7 +93,6 @@ async fn remove_state(
     params(("session" = String, Path, description = "The session, as runs name it")),
     responses(
         (status = 200, description = "The values, by name", body = StateList),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn list_session_state(
@@ -117,7 +113,6 @@ async fn list_session_state(
     request_body(content = Object, description = "The value, as JSON"),
     responses(
         (status = 200, description = "What is remembered now", body = StateEntry),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn set_session_state(
@@ -138,7 +133,6 @@ async fn set_session_state(
     ),
     responses(
         (status = 204, description = "It is forgotten"),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 async fn remove_session_state(

@@ -1,7 +1,7 @@
 //! Events that start runs, over HTTP.
 
 use a2s::Identified;
-use a2s::api::{PROBLEM_JSON, Problem, Run, TriggerRequest};
+use a2s::api::{Run, TriggerRequest};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -31,9 +31,12 @@ const MAX_EVENT: usize = 100;
     responses(
         (status = 200, description = "The run, finished or waiting for a person", body = Run),
         (status = 202, description = "The run, under way or waiting for room", body = Run),
-        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again", body = Problem, content_type = PROBLEM_JSON),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "Registry or executor failed", body = Problem, content_type = PROBLEM_JSON),
+        (status = 429, description = "Too many runs of this caller wait for room; `Retry-After` says when to try again"),
+        (status = 404),
+        (status = 409),
+        (status = 410),
+        (status = 422),
+        (status = 502),
     ),
 )]
 pub(super) async fn trigger_execution(

@@ -1,6 +1,6 @@
 //! The routes of remembered checksums.
 
-use a2s::api::{CapabilityRef, PROBLEM_JSON, Problem, TrustList, TrustRequest, TrustedVersion};
+use a2s::api::{CapabilityRef, TrustList, TrustRequest, TrustedVersion};
 use a2s::{CapabilityName, Identified};
 use axum::Json;
 use axum::body::Bytes;
@@ -38,8 +38,6 @@ pub(super) struct PageQuery {
     ),
     responses(
         (status = 200, description = "The checksums, by name and version", body = TrustList),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn list_trust(
@@ -76,8 +74,6 @@ pub(super) async fn list_trust(
     request_body = TrustRequest,
     responses(
         (status = 200, description = "The remembered checksum", body = TrustedVersion),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn accept_trust(
@@ -103,8 +99,6 @@ pub(super) async fn accept_trust(
     ),
     responses(
         (status = 204, description = "It is forgotten"),
-        (status = "4XX", description = "The request is refused", body = Problem, content_type = PROBLEM_JSON),
-        (status = "5XX", description = "The executor failed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn forget_trust(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use a2s::api::{CapabilityVersions, Event, EventKind, Problem, Run, RunStatus};
@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Barrier, Notify};
 use tower::ServiceExt as _;
+use utoipa::openapi::OpenApi;
 use uuid::Uuid;
 
 use super::database::{Made, make};
@@ -202,7 +203,7 @@ pub(crate) async fn call(
     headers: &[(&str, &str)],
     body: Value,
 ) -> Answer {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(&method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -210,6 +211,10 @@ pub(crate) async fn call(
     let router = app.router().merge(app.probes());
     let response = router.oneshot(request.body(body).unwrap()).await.unwrap();
     let (parts, body) = response.into_parts();
+    static DESCRIPTION: LazyLock<OpenApi> = LazyLock::new(App::openapi);
+    let status = parts.status.as_u16();
+    let is_described = a2s::api::describes(&DESCRIPTION, method.as_str(), path, status);
+    assert!(is_described, "{status} is described nowhere for {method} {path}");
     let body = axum::body::to_bytes(body, 16 << 20).await.unwrap();
     let text = String::from_utf8(body.to_vec()).unwrap();
     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));

@@ -95,7 +95,6 @@ struct Wanted {
     responses(
         (status = 200, description = "The approvals, the oldest first", body = ApprovalList),
         (status = 400, description = "There is no such status"),
-        (status = 401, description = "The token is missing or another"),
         (status = 503, description = "As many follow as may"),
     ),
 )]
@@ -132,8 +131,6 @@ async fn list_approvals(
     params(("id" = String, Path, description = "The id that the denial has told")),
     responses(
         (status = 200, description = "How it stands", body = ApprovalStatus),
-        (status = 401, description = "The token is missing or another"),
-        (status = 404, description = "It is unknown"),
     ),
 )]
 async fn show_approval(
@@ -162,8 +159,6 @@ async fn show_approval(
     request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval", body = Approval),
-        (status = 400, description = "The body is not understood"),
-        (status = 401, description = "The token is missing or another"),
         (status = 404, description = "It is unknown, decided already, or over"),
         (status = 503, description = "The audit log cannot be written"),
     ),
@@ -184,8 +179,6 @@ async fn approve(
     request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval", body = Approval),
-        (status = 400, description = "The body is not understood"),
-        (status = 401, description = "The token is missing or another"),
         (status = 404, description = "It is unknown, decided already, or over"),
         (status = 503, description = "The audit log cannot be written"),
     ),

@@ -35,7 +35,6 @@ pub struct Approval {
     pub within_seconds: i64,
     /// What is done, redacted and cut as in the audit log.
     #[serde(default)]
-    #[schema(value_type = Object)]
     pub subject: Value,
     /// For whom the agent acts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

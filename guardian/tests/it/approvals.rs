@@ -379,6 +379,7 @@ async fn a_crash_after_the_approval_was_used_loses_nothing() {
     assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "approved and not used yet");
     assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "the same execution");
     world = world.restart();
+    assert_ne!(waiting(&ask(&world, &inputs, 2).await), id, "it is still used after a restart");
     assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "after a restart, too");
     let other = json!({"amount": 501});
     assert_ne!(waiting(&ask(&world, &other, 1).await), id, "for the same act alone");

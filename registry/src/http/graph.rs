@@ -2,7 +2,7 @@
 
 #![expect(unused_qualifications, reason = "`params(Extent)` expands to one")]
 
-use a2s::api::{CapabilityGraph, PROBLEM_JSON, Problem};
+use a2s::api::{CapabilityGraph};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -35,11 +35,10 @@ pub(super) struct Extent {
 /// what would break, fall back or stay if it were yanked.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/graph", tag = "capabilities",
-    params(("name" = String, Path, description = "Name in PascalCase"), Extent),
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"), Extent),
     responses(
         (status = 200, description = "The graph", body = CapabilityGraph),
-        (status = 404, description = "No such capability", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "Too many documents hang together (A2S213)", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "Too many documents hang together (A2S213)"),
     ),
 )]
 pub(super) async fn read_graph(
@@ -56,14 +55,13 @@ pub(super) async fn read_graph(
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/{version}/graph", tag = "capabilities",
     params(
-        ("name" = String, Path, description = "Name in PascalCase"),
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
         Extent,
     ),
     responses(
         (status = 200, description = "The graph", body = CapabilityGraph),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "Too many documents hang together (A2S213)", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "Too many documents hang together (A2S213)"),
     ),
 )]
 pub(super) async fn read_graph_of_version(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use a2s::CapabilityName;
 use a2s::api::{
-    AuditPage, ChangePage, PROBLEM_JSON, Problem, RegistryChange, TrimAuditRequest,
+    AuditPage, ChangePage, RegistryChange, TrimAuditRequest,
     TrimAuditResponse,
 };
 use axum::Json;
@@ -60,9 +60,8 @@ pub(super) struct Since {
             (ChangePage = "application/json"),
             (RegistryChange = "text/event-stream"),
         )),
-        (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
-        (status = 429, description = "This caller follows too often; read pages meanwhile", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "Too many follow", body = Problem, content_type = PROBLEM_JSON),
+        (status = 429, description = "This caller follows too often; read pages meanwhile"),
+        (status = 503, description = "Too many follow"),
     ),
 )]
 pub(super) async fn list_changes(
@@ -129,7 +128,6 @@ pub(super) struct Before {
     /// The number before which the page ends: `next` of the page before. The newest, when absent.
     before: Option<u64>,
     /// Only what is about this capability.
-    #[param(value_type = Option<String>)]
     name: Option<CapabilityName>,
     /// How many entries at most: 1 to 1000, 100 when absent.
     #[param(minimum = 1, maximum = 1000)]
@@ -144,9 +142,6 @@ pub(super) struct Before {
     get, path = "/v1/audit", tag = "changes", security(("token" = [])), params(Before),
     responses(
         (status = 200, description = "One page", body = AuditPage),
-        (status = 400, description = "Malformed parameter", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn read_audit(
@@ -166,9 +161,6 @@ pub(super) async fn read_audit(
     request_body = TrimAuditRequest,
     responses(
         (status = 200, description = "They are removed", body = TrimAuditResponse),
-        (status = 400, description = "Malformed request", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn trim_audit(

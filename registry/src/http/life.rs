@@ -2,7 +2,7 @@
 
 use a2s::Caller;
 use a2s::api::{
-    DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate, PROBLEM_JSON, Problem,
+    DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate,
 };
 use axum::Json;
 use axum::extract::State;
@@ -21,14 +21,12 @@ use crate::mirror::Mirror;
     post, path = "/v1/capabilities/{name}/{version}/yank", tag = "capabilities",
     security(("token" = [])),
     params(
-        ("name" = String, Path, description = "Name in PascalCase"),
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = String, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "It is yanked", body = LifecycleResponse),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
     ),
 )]
 pub(super) async fn yank_version(
@@ -46,14 +44,12 @@ pub(super) async fn yank_version(
     post, path = "/v1/capabilities/{name}/{version}/unyank", tag = "capabilities",
     security(("token" = [])),
     params(
-        ("name" = String, Path, description = "Name in PascalCase"),
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = String, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "It is not yanked", body = LifecycleResponse),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
     ),
 )]
 pub(super) async fn unyank_version(
@@ -74,15 +70,13 @@ pub(super) async fn unyank_version(
     post, path = "/v1/capabilities/{name}/{version}/deprecate", tag = "capabilities",
     security(("token" = [])), request_body = DeprecateRequest,
     params(
-        ("name" = String, Path, description = "Name in PascalCase"),
+        ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = String, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "It is so", body = LifecycleResponse),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "No such version", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 422),
     ),
 )]
 pub(super) async fn deprecate_version(
@@ -112,10 +106,9 @@ fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<Mirror>, E
 /// Who publishes under a free name owns it; only owners and admins publish, yank and deprecate there.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
-    params(("name" = String, Path, description = "Name in PascalCase")),
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
     responses(
         (status = 200, description = "Its owners", body = OwnerList),
-        (status = 404, description = "No such capability", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn list_owners(
@@ -132,13 +125,12 @@ pub(super) async fn list_owners(
 #[utoipa::path(
     post, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
     security(("token" = [])), request_body = OwnerUpdate,
-    params(("name" = String, Path, description = "Name in PascalCase")),
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
     responses(
         (status = 200, description = "Its owners from now on", body = OwnerList),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this, or the name belongs to others", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "No such capability, or no such token", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "Nobody would be left", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The token does not open this, or the name belongs to others"),
+        (status = 404, description = "No such capability, or no such token"),
+        (status = 409, description = "Nobody would be left"),
     ),
 )]
 pub(super) async fn change_owners(

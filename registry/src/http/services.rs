@@ -3,7 +3,7 @@
 #![expect(unused_qualifications, reason = "`params(ServicePage)` expands to one")]
 
 use a2s::Domain;
-use a2s::api::{PROBLEM_JSON, Problem, ServiceCapabilities, ServiceList};
+use a2s::api::{ServiceCapabilities, ServiceList};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -18,7 +18,6 @@ use crate::Error;
 #[into_params(parameter_in = Query)]
 pub(super) struct ServicePage {
     /// The host behind which the page begins: `next` of the page before.
-    #[param(value_type = Option<String>)]
     after: Option<Domain>,
     /// How many services at most: 1 to 100, 50 when absent.
     #[param(minimum = 1, maximum = 100)]
@@ -33,7 +32,6 @@ pub(super) struct ServicePage {
     get, path = "/v1/services", tag = "services", params(ServicePage),
     responses(
         (status = 200, description = "A page", body = ServiceList),
-        (status = 400, description = "A parameter is malformed", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn list_services(
@@ -52,7 +50,7 @@ pub(super) async fn list_services(
     params(("host" = String, Path, description = "Host name, and port where documents name one"), Page),
     responses(
         (status = 200, description = "The service and a page of its capabilities", body = ServiceCapabilities),
-        (status = 404, description = "No live capability talks to it", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No live capability talks to it"),
     ),
 )]
 pub(super) async fn list_capabilities_of_service(

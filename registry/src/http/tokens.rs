@@ -1,7 +1,7 @@
 //! Tokens, over HTTP.
 
 use a2s::api::{
-    IntrospectionRequest, IntrospectionResponse, NewToken, PROBLEM_JSON, Problem, TokenList,
+    IntrospectionRequest, IntrospectionResponse, NewToken, TokenList,
     TokenRequest,
 };
 use axum::Json;
@@ -20,10 +20,8 @@ use crate::Error;
     request_body = TokenRequest,
     responses(
         (status = 201, description = "The token", body = NewToken),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "There is one of this name", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "The request makes no sense", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is one of this name"),
+        (status = 422),
     ),
 )]
 pub(super) async fn make_token(
@@ -41,8 +39,6 @@ pub(super) async fn make_token(
     get, path = "/v1/tokens", tag = "tokens", security(("token" = [])),
     responses(
         (status = 200, description = "All tokens", body = TokenList),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn list_tokens(
@@ -61,9 +57,6 @@ pub(super) async fn list_tokens(
     params(("name" = String, Path, description = "The name of the token")),
     responses(
         (status = 204, description = "It is revoked"),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "No such token", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn revoke_token(
@@ -84,8 +77,6 @@ pub(super) async fn revoke_token(
     request_body = IntrospectionRequest,
     responses(
         (status = 200, description = "What it opens, if anything", body = IntrospectionResponse),
-        (status = 401, description = "Token missing or wrong", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The token does not open this", body = Problem, content_type = PROBLEM_JSON),
     ),
 )]
 pub(super) async fn introspect_token(

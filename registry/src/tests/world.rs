@@ -1,13 +1,14 @@
 //! A registry in a temporary folder, and documents to put into it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
+use utoipa::openapi::OpenApi;
 
 use super::database::{Behind, Folder};
 use crate::{App, Clock, Config};
@@ -103,8 +104,13 @@ impl World {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        static DESCRIPTION: LazyLock<OpenApi> = LazyLock::new(App::openapi);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.app.router().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
+        let status = parts.status.as_u16();
+        let is_described = a2s::api::describes(&DESCRIPTION, method.as_str(), &path, status);
+        assert!(is_described, "{status} is described nowhere for {method} {path}");
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
         Answer { status: parts.status, headers: parts.headers, body }
     }

@@ -1,0 +1,119 @@
+//! What the operations of all services share in the description of the HTTP API: the answers to requests
+//! that are refused.
+
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr};
+
+use super::PROBLEM_JSON;
+
+/// The statuses of refusals, each with the name of its component and what it tells.
+const REFUSALS: [(u16, &str, &str); 16] = [
+    (400, "BadRequest", "A parameter, a header or the body cannot be read"),
+    (401, "Unauthorized", "No token was sent, or nobody knows it"),
+    (403, "Forbidden", "The token or the guardian does not allow it, or `Host` or `Origin` is of another site"),
+    (404, "NotFound", "There is no such thing, or it belongs to another principal"),
+    (406, "NotAcceptable", "None of the media types of `Accept` can be sent"),
+    (408, "RequestTimeout", "The body did not arrive in time"),
+    (409, "Conflict", "It does not fit the present state"),
+    (410, "Gone", "Its time is over"),
+    (413, "ContentTooLarge", "The body is larger than the limit"),
+    (415, "UnsupportedMediaType", "The body has a media type that is not read here"),
+    (422, "UnprocessableContent", "The request can be read, and what it says cannot be done"),
+    (429, "TooManyRequests", "The caller has as much under way as it may"),
+    (500, "InternalServerError", "The service failed; its log says why"),
+    (502, "BadGateway", "A service behind this one failed or cannot be reached"),
+    (503, "ServiceUnavailable", "The service, or one behind it, cannot answer now"),
+    (504, "GatewayTimeout", "A service behind this one did not answer in time"),
+];
+
+/// Statuses whose answers say when to try again.
+const WITH_RETRY_AFTER: [u16; 2] = [429, 503];
+
+/// Adds to each operation the answers to requests that are refused: those that its form implies, and as
+/// problem details (RFC 9457) those that it names itself. One that it names without a description gets
+/// that of the status. Doing it again changes nothing.
+pub fn add_refusals(openapi: &mut OpenApi) {
+    let components = openapi.components.get_or_insert_default();
+    for (status, name, description) in REFUSALS {
+        let response = refusal(status, description);
+        components.responses.insert(name.to_owned(), response.into());
+    }
+    for item in openapi.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            complete(operation);
+        }
+    }
+}
+
+fn refusal(status: u16, description: &str) -> Response {
+    let problem = Ref::from_schema_name("Problem");
+    let content = ContentBuilder::new().schema(Some(problem)).build();
+    let mut response = ResponseBuilder::new().description(description).content(PROBLEM_JSON, content);
+    if WITH_RETRY_AFTER.contains(&status) {
+        let header = HeaderBuilder::new().description(Some("Seconds until it is worth trying again"));
+        response = response.header("Retry-After", header.build());
+    }
+    if status == 401 {
+        response = response.header("WWW-Authenticate", HeaderBuilder::new().build());
+    }
+    response.build()
+}
+
+fn complete(operation: &mut Operation) {
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let has_path = parameters.iter().any(|parameter| {
+        matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path)
+    });
+    let has_body = operation.request_body.is_some();
+    let implied = [
+        (400, !parameters.is_empty() || has_body),
+        (401, operation.security.is_some()),
+        (403, true),
+        (404, has_path),
+        (408, has_body),
+        (413, has_body),
+        (500, true),
+        (503, true),
+    ];
+    let responses = &mut operation.responses.responses;
+    for (status, _) in implied.into_iter().filter(|(_, is_implied)| *is_implied) {
+        responses.entry(status.to_string()).or_insert_with(|| Response::new("").into());
+    }
+    for (status, name, _) in REFUSALS {
+        let Some(response) = responses.get_mut(&status.to_string()) else { continue };
+        let RefOr::T(named) = response else { continue };
+        if named.description.is_empty() {
+            *response = Ref::from_response_name(name).into();
+        } else if named.content.is_empty() {
+            *named = refusal(status, &named.description);
+        }
+    }
+}
+
+/// Whether the description has this status for a request, which may be one to no operation. For the tests
+/// of services.
+#[must_use]
+pub fn describes(openapi: &OpenApi, method: &str, path: &str, status: u16) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    let fits = |template: &str| {
+        let (template, path) = (template.split('/'), path.split('/'));
+        template.clone().count() == path.clone().count()
+            && template.zip(path).all(|(wanted, given)| wanted.starts_with('{') || wanted == given)
+    };
+    // Of `/a/b` and `/a/{name}` the first is meant.
+    let found = openapi.paths.paths.iter().filter(|(template, _)| fits(template));
+    let found = found.min_by_key(|(template, _)| template.matches('{').count());
+    let operation = found.and_then(|(_, item)| match method {
+        "GET" => item.get.as_ref(),
+        "PUT" => item.put.as_ref(),
+        "POST" => item.post.as_ref(),
+        "DELETE" => item.delete.as_ref(),
+        _ => None,
+    });
+    operation.is_none_or(|operation| {
+        operation.responses.responses.contains_key(status.to_string().as_str())
+    })
+}

@@ -1,0 +1,58 @@
+//! How the description of the API shows types of other crates, and those whose JSON is another one than
+//! their fields.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::{CredentialSubject, Successor};
+use crate::Principal;
+
+/// An exact version (Semantic Versioning 2.0.0).
+#[derive(ToSchema)]
+#[schema(
+    max_length = 256,
+    pattern = r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$",
+    example = "1.4.0"
+)]
+#[expect(dead_code, reason = "it stands for `semver::Version`")]
+pub(super) struct Version(String);
+
+/// A range of versions (Semantic Versioning 2.0.0), comparators separated by commas.
+#[derive(ToSchema)]
+#[schema(max_length = 256, example = "^1.2")]
+#[expect(dead_code, reason = "it stands for `semver::VersionReq`")]
+pub(super) struct VersionRange(String);
+
+/// Describes types that are written as one text.
+macro_rules! texts {
+    ($($type:ty, $name:literal, $description:literal, $pattern:literal, $examples:expr;)*) => {$(
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .description(Some($description))
+                    .pattern(Some($pattern))
+                    .examples($examples)
+                    .into()
+            }
+        }
+
+        impl ToSchema for $type {
+            fn name() -> Cow<'static, str> {
+                $name.into()
+            }
+        }
+    )*};
+}
+
+texts! {
+    Principal, "Principal", "A token, or the end user whom it acts for.",
+        "^[A-Za-z0-9][A-Za-z0-9._@-]*(/[!-~]+)?$", ["ci", "ci/ann", "owner"];
+    CredentialSubject, "CredentialSubject",
+        "A token with all end users whom it acts for, one of these end users, or everybody (`*`).",
+        r"^(\*|[A-Za-z0-9][A-Za-z0-9._@-]*(/[!-~]+)?)$", ["*", "ci", "ci/ann"];
+    Successor, "Successor", "A capability, and the versions that will do; any where none are named.",
+        "^[A-Z][A-Za-z0-9]*(@.+)?$", ["GetWeather", "GetWeather@^2"];
+}
