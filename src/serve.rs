@@ -4,6 +4,7 @@ mod agent;
 mod connections;
 mod dependencies;
 mod embedder;
+mod examples;
 mod folder;
 mod front;
 mod guardians;

@@ -32,8 +32,8 @@ pub use agent::{
 pub use changes::{
     Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
 };
-pub use description::{add_refusals, describes};
 pub use decision::{ApprovalSubject, Decision, DecisionSource, GuardianChange, GuardianPhase};
+pub use description::{add_refusals, describes};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
     Impact, SharedService,

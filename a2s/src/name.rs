@@ -27,7 +27,11 @@ pub struct StepId(String);
 /// A host name with an optional port, in lower case: `api.weather.com`, `localhost:9101`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schema(max_length = 259, pattern = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]+)?$", example = "api.weather.com")]
+#[schema(
+    max_length = 259,
+    pattern = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]+)?$",
+    example = "api.weather.com"
+)]
 pub struct Domain(String);
 
 /// What a caller must hold: `weather.read`, `social:write`; at most 100 characters.

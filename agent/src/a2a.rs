@@ -6,6 +6,7 @@
 
 mod card;
 mod client;
+mod described;
 mod desk;
 mod http;
 mod model;

@@ -108,7 +108,7 @@ impl App {
 }
 
 fn routes() -> OpenApiRouter<App> {
-    let router = OpenApiRouter::with_openapi(Document::openapi()).routes(routes!(take_turn));
+    let router = OpenApiRouter::with_openapi(Document::openapi()).routes(routes!(ask_agent));
     router.merge(a2a::routes())
 }
 
@@ -146,11 +146,14 @@ impl IntoResponse for Error {
     post, path = "/v1/agent", tag = "agent", security(("token" = [])),
     request_body = AgentRequest,
     responses(
-        (status = 200, description = "The answer; or the events, as `AgentEvent`", body = AgentResponse),
+        (status = 200, description = "The answer; or the events: the data of each is an `AgentEvent`", content(
+            (AgentResponse = "application/json"),
+            (String = "text/event-stream"),
+        )),
         (status = 502),
     ),
 )]
-async fn take_turn(
+async fn ask_agent(
     State(app): State<App>,
     Extension(requester): Extension<Requester>,
     headers: HeaderMap,

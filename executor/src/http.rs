@@ -52,7 +52,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[openapi(
     modifiers(&Bearer),
     tags((name = "executor", description = "Plan and run capabilities")),
-    components(schemas(ItemPreview, StateFor)),
+    components(schemas(a2s::api::Event, ItemPreview, StateFor)),
 )]
 struct Document;
 
@@ -102,7 +102,7 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(cancel_execution))
         .routes(routes!(resume_execution))
         .routes(routes!(replay_execution))
-        .routes(routes!(plan_execution))
+        .routes(routes!(create_plan))
         .routes(routes!(list_hosts))
         .routes(routes!(trust::list_trust))
         .merge(state::routes())
@@ -112,7 +112,7 @@ fn run_routes() -> OpenApiRouter<App> {
 fn key_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
-        .routes(routes!(secrets::set_secret, secrets::remove_secret))
+        .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::set_secret_users))
         .routes(routes!(trust::accept_trust, trust::forget_trust))
 }
@@ -271,7 +271,7 @@ async fn delete_execution(
         ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was received"),
     ),
     responses(
-        (status = 200, description = "The events", body = a2s::api::Event, content_type = "text/event-stream"),
+        (status = 200, description = "The events: the data of each is an `Event`", body = String, content_type = "text/event-stream"),
         (status = 204, description = "All events were received before"),
         (status = 429),
     ),
@@ -401,7 +401,7 @@ async fn replay_execution(
         (status = 502),
     ),
 )]
-async fn plan_execution(
+async fn create_plan(
     State(app): State<App>,
     Extension(Identified(caller)): Extension<Identified>,
     body: Result<Bytes, BytesRejection>,

@@ -70,7 +70,7 @@ type App = State<Arc<Shared>>;
         (name = "tokens", description = "Who may do what."),
         (name = "changes", description = "What changed, and who changed it."),
     ),
-    components(schemas(Problem, Weights)),
+    components(schemas(Problem, a2s::api::RegistryChange, Weights)),
 )]
 struct Api;
 
@@ -81,21 +81,21 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(list_capabilities, publish_capability).layer(documents))
         .routes(routes!(list_versions))
-        .routes(routes!(fetch_document))
-        .routes(routes!(tell_stats))
+        .routes(routes!(get_document))
+        .routes(routes!(get_stats))
         .routes(routes!(life::yank_version).layer(requests))
         .routes(routes!(life::unyank_version).layer(requests))
         .routes(routes!(life::deprecate_version).layer(requests))
         .routes(routes!(life::list_owners, life::change_owners).layer(requests))
         .routes(routes!(search_capabilities).layer(requests))
-        .routes(routes!(graph::read_graph))
-        .routes(routes!(graph::read_graph_of_version))
+        .routes(routes!(graph::get_graph))
+        .routes(routes!(graph::get_graph_of_version))
         .routes(routes!(services::list_services))
         .routes(routes!(services::list_capabilities_of_service))
-        .routes(routes!(show_index))
+        .routes(routes!(get_index))
         .routes(routes!(verify_capability).layer(requests))
         .routes(routes!(record_outcome).layer(requests))
-        .routes(routes!(tokens::list_tokens, tokens::make_token).layer(requests))
+        .routes(routes!(tokens::list_tokens, tokens::create_token).layer(requests))
         .routes(routes!(tokens::introspect_token).layer(requests))
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(history::list_changes))
@@ -272,7 +272,7 @@ async fn list_versions(
         (status = 500, description = "The stored document was changed outside the registry (A2S222)"),
     ),
 )]
-async fn fetch_document(
+async fn get_document(
     State(app): App,
     NameAndSelector(name, selector): NameAndSelector,
     headers: HeaderMap,
@@ -315,7 +315,7 @@ async fn fetch_document(
         (status = 200, description = "How they ended", body = CapabilityStats),
     ),
 )]
-async fn tell_stats(
+async fn get_stats(
     State(app): App,
     NameAndSelector(name, selector): NameAndSelector,
 ) -> Result<Json<CapabilityStats>, Error> {
@@ -353,7 +353,7 @@ async fn search_capabilities(
         (status = 503, description = "The first index is being built"),
     ),
 )]
-async fn show_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
+async fn get_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
     Ok(Json(app.catalog.index_status().await?))
 }
 

@@ -22,6 +22,7 @@ use utoipa::OpenApi as _;
 use super::agent::{AgentPart, Elsewhere};
 use super::connections::{ConnectionLimits, ConnectionMetrics, Server};
 use super::dependencies::Dependencies;
+use super::examples::add_examples;
 use super::folder::Folder;
 use super::front::{Access, front};
 use super::guardians::Guardians;
@@ -399,6 +400,7 @@ impl Stack {
         let access = Access::new(listen, allow_hosts, door);
         let connections = ConnectionMetrics::register(&mut metrics);
         add_refusals(&mut description);
+        add_examples(&mut description);
         let router = front(routes, metrics, description, access, name);
         let server = Server::new(router, limits, connections, stop.clone());
         let server = tokio::spawn(server.serve(listener));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{RUNTIME, World, root, shipped};
 
-const POLICY: &str = "version: 1
+pub(crate) const POLICY: &str = "version: 1
 default: allow
 rules:
   - {id: dogs, on: toolCallRequest, tool: ListDogBreeds.*, decision: approve, message: Dogs need a person.}
@@ -38,23 +38,23 @@ const CALLERS: [Caller; 11] = [
 ];
 
 /// What belongs to the owner, made anew for each caller: some calls use it up.
-struct Belongings {
-    run: String,
+pub(crate) struct Belongings {
+    pub(crate) run: String,
     approval: String,
     task: String,
     /// A token and a credential have names of their own.
-    name: String,
+    pub(crate) name: String,
 }
 
 /// One request. `{…}` in its path are names of [`Belongings`] or fixed ones.
-type Door = (Method, &'static str, fn(&Belongings) -> Value);
+pub(crate) type Door = (Method, &'static str, fn(&Belongings) -> Value);
 
 fn nothing(_: &Belongings) -> Value {
     Value::Null
 }
 
 /// Reads come first, and what ends a thing comes last.
-fn doors() -> Vec<Door> {
+pub(crate) fn doors() -> Vec<Door> {
     vec![
         (Method::GET, "/healthz", nothing),
         (Method::GET, "/readyz", nothing),
@@ -158,7 +158,7 @@ fn doors() -> Vec<Door> {
 }
 
 /// The path with what belongs to the owner in it.
-fn fill(path: &str, its: &Belongings) -> String {
+pub(crate) fn fill(path: &str, its: &Belongings) -> String {
     let id = if path.starts_with("/v1/approvals") { &its.approval } else { &its.run };
     let fixed = [("{name}", "ListDogBreeds"), ("{version}", "1.0.0"), ("{host}", "dogapi.dog")];
     let fixed = fixed.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to));
@@ -195,7 +195,7 @@ fn ask(
     })
 }
 
-fn make_belongings(world: &World, number: usize) -> Belongings {
+pub(crate) fn make_belongings(world: &World, number: usize) -> Belongings {
     let token = world.token();
     let owner = (Some(token.as_str()), None);
     let name = format!("thing-{number}");

@@ -26,6 +26,7 @@ mod disk;
 mod doctor;
 mod documents;
 mod embedders;
+mod examples;
 mod executors;
 mod guardian;
 mod language;

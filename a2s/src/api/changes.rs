@@ -1,10 +1,10 @@
 //! What changed in a registry, in order: for mirrors, caches and auditors.
 
+use super::schema;
 use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use super::schema;
 use utoipa::ToSchema;
 
 use super::Deprecation;

@@ -1,8 +1,8 @@
 //! What the registry says of how capabilities hang together.
 
+use super::schema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
-use super::schema;
 use utoipa::ToSchema;
 
 use super::CapabilityRef;

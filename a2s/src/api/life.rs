@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::schema;
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use super::schema;
 use utoipa::ToSchema;
 
 use super::{CapabilityRef, Impact};

@@ -1,9 +1,9 @@
 //! How runs end, as executors tell it and as registries sum it up.
 
+use super::schema;
 use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
-use super::schema;
 use utoipa::ToSchema;
 use uuid::Uuid;
 

@@ -1,9 +1,9 @@
 //! What is said to and by the registry.
 
+use super::schema;
 use jiff::Timestamp;
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
-use super::schema;
 use utoipa::ToSchema;
 
 use crate::checksum::Digest;

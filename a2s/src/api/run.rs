@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::schema;
 use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use super::schema;
 use utoipa::ToSchema;
 use uuid::Uuid;
 

@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 /// Strategies"), or a list of them to fall back through (A2S, "Fallback Strategies").
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
-#[schema(no_recursion)]
 pub enum Strategy {
     /// `highest_score`, `most_similar`, `most_reliable`, `most_used`, `simplest`, `healthiest` or
     /// `least_privilege`.
@@ -21,7 +20,17 @@ pub enum Strategy {
     Weights(Weights),
     /// Strategies to fall back through. The first one whose `minimum` some capability meets ranks
     /// those that do; where it finds two equal, the strategies behind it decide.
+    #[schema(value_type = Vec<SingleStrategy>)]
     Fallback(Vec<Self>),
+}
+
+/// A strategy in a list: a preset by name, or weights of one's own.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes what a list of strategies may have")]
+enum SingleStrategy {
+    Preset(String),
+    Weights(Weights),
 }
 
 /// The weight of each term of the score, 0 to 1; they need not add up to 1.

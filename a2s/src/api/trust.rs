@@ -1,9 +1,9 @@
 //! The checksums that an executor remembers of versions.
 
+use super::schema;
 use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
-use super::schema;
 use utoipa::ToSchema;
 
 use crate::{CapabilityName, Digest};

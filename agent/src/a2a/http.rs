@@ -20,6 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::card;
+use super::described::{AgentCard, JsonRpcRequest, JsonRpcResponse};
 use super::desk::Answer;
 use super::rpc::{Fault, Kind};
 use super::wire::Version;
@@ -36,7 +37,7 @@ const VERSION: &str = "a2a-version";
 
 /// What needs the token.
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(answer_call)).layer(DefaultBodyLimit::max(MAX_BODY))
+    OpenApiRouter::new().routes(routes!(call_a2a)).layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
 /// What needs none.
@@ -50,7 +51,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn card_routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(show_card))
+    OpenApiRouter::new().routes(routes!(get_agent_card))
 }
 
 /// The card of this agent
@@ -65,12 +66,12 @@ fn card_routes() -> OpenApiRouter<App> {
         ("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`: the notation of the card"),
     ),
     responses(
-        (status = 200, description = "The card", body = Object),
+        (status = 200, description = "The card", body = AgentCard),
         (status = 400, description = "No such version of A2A"),
         (status = 304, description = "As before"),
     ),
 )]
-async fn show_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
+async fn get_agent_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
     let endpoint = endpoint(app.public_url(), &headers)?;
     // Version 0.3 knew no header (A2A 1.0, section 3.6.2).
     let version = match headers.get(VERSION).map(|version| version.to_str().unwrap_or("?")) {
@@ -124,12 +125,15 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
 #[utoipa::path(
     post, path = "/a2a", tag = "agent", security(("token" = [])),
     params(("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`, as the method")),
-    request_body = Object,
+    request_body = JsonRpcRequest,
     responses(
-        (status = 200, description = "A result or an error of JSON-RPC; or a stream of them", body = Object),
+        (status = 200, description = "A result or an error of JSON-RPC; or a stream of them", content(
+            (JsonRpcResponse = "application/json"),
+            (String = "text/event-stream"),
+        )),
     ),
 )]
-async fn answer_call(
+async fn call_a2a(
     State(app): State<App>,
     Extension(requester): Extension<Requester>,
     headers: HeaderMap,

@@ -65,7 +65,10 @@ impl Target {
             Self::Own(Own::Execute | Own::Plan) => {
                 let text = |name: &str| arguments.get(name).and_then(Value::as_str);
                 let fact = match text("name") {
-                    Some(name) => turn.find(name, text("version"), text("checksum").or(text("digest"))).await.ok(),
+                    Some(name) => turn
+                        .find(name, text("version"), text("checksum").or(text("digest")))
+                        .await
+                        .ok(),
                     None => None,
                 };
                 (&["arguments", "inputs"], fact)

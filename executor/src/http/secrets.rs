@@ -1,9 +1,7 @@
 //! The routes of stored credentials. Values come in, and never go out.
 
 use a2s::Domain;
-use a2s::api::{
-    Credential, CredentialUsers, StoredCredential, StoredCredentials,
-};
+use a2s::api::{Credential, CredentialUsers, StoredCredential, StoredCredentials};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -98,7 +96,7 @@ pub(super) async fn set_secret_users(
         (status = 204, description = "It is gone"),
     ),
 )]
-pub(super) async fn remove_secret(
+pub(super) async fn delete_secret(
     State(app): State<App>,
     Path((host, scheme)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {

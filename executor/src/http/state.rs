@@ -20,9 +20,9 @@ use crate::state::Holder;
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_state))
-        .routes(routes!(set_state, remove_state))
+        .routes(routes!(set_state, delete_state))
         .routes(routes!(list_session_state))
-        .routes(routes!(set_session_state, remove_session_state))
+        .routes(routes!(set_session_state, delete_session_state))
 }
 
 /// List what is remembered for all runs of the caller, or for those of everybody
@@ -51,7 +51,7 @@ async fn list_state(
         ("name" = String, Path, description = "The input that it is for"),
         ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
     ),
-    request_body(content = Object, description = "The value, as JSON"),
+    request_body(content = serde_json::Value, description = "The value, as JSON"),
     responses(
         (status = 200, description = "What is remembered now", body = StateEntry),
     ),
@@ -78,7 +78,7 @@ async fn set_state(
         (status = 204, description = "It is forgotten"),
     ),
 )]
-async fn remove_state(
+async fn delete_state(
     State(app): State<App>,
     Extension(Identified(caller)): Extension<Identified>,
     Path(name): Path<String>,
@@ -110,7 +110,7 @@ async fn list_session_state(
         ("session" = String, Path, description = "The session, as runs name it"),
         ("name" = String, Path, description = "The input that it is for"),
     ),
-    request_body(content = Object, description = "The value, as JSON"),
+    request_body(content = serde_json::Value, description = "The value, as JSON"),
     responses(
         (status = 200, description = "What is remembered now", body = StateEntry),
     ),
@@ -135,7 +135,7 @@ async fn set_session_state(
         (status = 204, description = "It is forgotten"),
     ),
 )]
-async fn remove_session_state(
+async fn delete_session_state(
     State(app): State<App>,
     Extension(Identified(caller)): Extension<Identified>,
     Path((session, name)): Path<(String, String)>,

@@ -38,7 +38,7 @@ pub(crate) fn openapi() -> OpenApi {
 fn described() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_approvals))
-        .routes(routes!(show_approval))
+        .routes(routes!(get_approval))
         .routes(routes!(approve))
         .routes(routes!(reject))
 }
@@ -133,7 +133,7 @@ async fn list_approvals(
         (status = 200, description = "How it stands", body = ApprovalStatus),
     ),
 )]
-async fn show_approval(
+async fn get_approval(
     State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,

@@ -2,7 +2,7 @@
 
 #![expect(unused_qualifications, reason = "`params(Extent)` expands to one")]
 
-use a2s::api::{CapabilityGraph};
+use a2s::api::CapabilityGraph;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub(super) struct Extent {
         (status = 422, description = "Too many documents hang together (A2S213)"),
     ),
 )]
-pub(super) async fn read_graph(
+pub(super) async fn get_graph(
     State(app): App,
     Name(name): Name,
     Params(extent): Params<Extent>,
@@ -64,7 +64,7 @@ pub(super) async fn read_graph(
         (status = 422, description = "Too many documents hang together (A2S213)"),
     ),
 )]
-pub(super) async fn read_graph_of_version(
+pub(super) async fn get_graph_of_version(
     State(app): App,
     NameAndSelector(name, selector): NameAndSelector,
     Params(extent): Params<Extent>,

@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::CapabilityName;
-use a2s::api::{
-    AuditPage, ChangePage, RegistryChange, TrimAuditRequest,
-    TrimAuditResponse,
-};
+use a2s::api::{AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -58,7 +55,7 @@ pub(super) struct Since {
     responses(
         (status = 200, description = "One page, or all that is to come", content(
             (ChangePage = "application/json"),
-            (RegistryChange = "text/event-stream"),
+            (String = "text/event-stream"),
         )),
         (status = 429, description = "This caller follows too often; read pages meanwhile"),
         (status = 503, description = "Too many follow"),

@@ -1,9 +1,7 @@
 //! The life of names and versions, over HTTP.
 
 use a2s::Caller;
-use a2s::api::{
-    DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate,
-};
+use a2s::api::{DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;

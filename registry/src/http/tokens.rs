@@ -1,9 +1,6 @@
 //! Tokens, over HTTP.
 
-use a2s::api::{
-    IntrospectionRequest, IntrospectionResponse, NewToken, TokenList,
-    TokenRequest,
-};
+use a2s::api::{IntrospectionRequest, IntrospectionResponse, NewToken, TokenList, TokenRequest};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -24,7 +21,7 @@ use crate::Error;
         (status = 422),
     ),
 )]
-pub(super) async fn make_token(
+pub(super) async fn create_token(
     State(app): App,
     Holder(caller, _): Holder<Admin>,
     JsonBody(request): JsonBody<TokenRequest>,

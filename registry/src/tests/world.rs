@@ -8,7 +8,6 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
-use utoipa::openapi::OpenApi;
 
 use super::database::{Behind, Folder};
 use crate::{App, Clock, Config};
@@ -104,7 +103,8 @@ impl World {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
-        static DESCRIPTION: LazyLock<OpenApi> = LazyLock::new(App::openapi);
+        static DESCRIPTION: LazyLock<Value> =
+            LazyLock::new(|| serde_json::to_value(App::openapi()).unwrap());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.app.router().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();

@@ -1,0 +1,51 @@
+//! An example of each operation in the description of the API: what a service was asked and has answered.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::openapi::{OpenApi, RefOr};
+
+/// Written and held to what the services answer by `tests/it/examples.rs`.
+const EXAMPLES: &str = include_str!("examples.json");
+
+/// A request and its answer.
+#[derive(Debug, Deserialize)]
+struct Example {
+    /// The body of the request; none where there is none.
+    #[serde(default)]
+    request: Option<Value>,
+    /// The status of the answer.
+    status: u16,
+    /// The media type of the answer; empty without a body.
+    #[serde(default)]
+    media_type: String,
+    /// The body of the answer. Of another media type than JSON it is a text.
+    #[serde(default)]
+    response: Option<Value>,
+}
+
+/// Adds the examples of the operations that are described.
+pub(super) fn add_examples(openapi: &mut OpenApi) {
+    let mut examples: BTreeMap<String, Example> =
+        serde_json::from_str(EXAMPLES).unwrap_or_default();
+    for item in openapi.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            let id = operation.operation_id.as_deref().unwrap_or_default();
+            let Some(example) = examples.remove(id) else { continue };
+            if let (Some(RefOr::T(body)), Some(_)) = (&mut operation.request_body, &example.request)
+                && let Some(RefOr::T(content)) = body.content.get_mut("application/json")
+            {
+                content.example = example.request;
+            }
+            let status = example.status.to_string();
+            let response = operation.responses.responses.get_mut(&status);
+            if let Some(RefOr::T(response)) = response
+                && let Some(RefOr::T(content)) = response.content.get_mut(&example.media_type)
+            {
+                content.example = example.response;
+            }
+        }
+    }
+}
