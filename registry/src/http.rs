@@ -333,6 +333,7 @@ async fn get_stats(
         (status = 200, description = "What fits: to `intent`, to `intents`, or with `level: services`", body = AnySearchResponse),
         (status = 422),
         (status = 503, description = "The index is being built"),
+        (status = 415),
     ),
 )]
 async fn search_capabilities(
@@ -364,6 +365,7 @@ async fn get_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
     post, path = "/v1/verify", tag = "search", request_body = VerifyRequest,
     responses(
         (status = 200, description = "Whether it is what was published", body = VerifyResponse),
+        (status = 415),
     ),
 )]
 async fn verify_capability(
@@ -386,6 +388,7 @@ async fn verify_capability(
         (status = 204, description = "It counts"),
         (status = 409, description = "The version has another checksum"),
         (status = 422, description = "The report makes no sense"),
+        (status = 415),
     ),
 )]
 async fn record_outcome(

@@ -74,13 +74,16 @@ impl Stable {
             });
             format!("0199c82c-c002-7100-8000-{at:012x}")
         });
-        const RULES: [(&str, &str); 7] = [
+        const RULES: [(&str, &str); 10] = [
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-02T03:04:05Z"),
             (r"127\.0\.0\.1:\d+", "127.0.0.1:8741"),
             (r"\d+(\.\d+)? ms", "12 ms"),
             (r#""(\w+_ms|complexity)":[0-9.]+"#, r#""$1":12"#),
             (r"\ba2s_[0-9A-Za-z]{16,}", "a2s_EXAMPLE"),
             (r"\b[0-9a-f]{32}\b", "0123456789abcdef0123456789abcdef"),
+            (r#"("id":"|approval |approve |reject )[0-9a-f]{12}\b"#, "${1}a1b2c3d4e5f6"),
+            (r#""feed":"[0-9a-f]{64}""#, r#""feed":"314e2da59a1323e084a87a33f59ce3d2ee023304fc4c285956f2f1748e8d2a9e""#),
+            (r#""next":"A[\w-]{25}""#, r#""next":"AV6QS6NPjmABuNiElfPVlvQUCw""#),
             (
                 r#""(digest|plan|consent)":"sha256:[0-9a-f]{64}""#,
                 r#""$1":"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08""#,

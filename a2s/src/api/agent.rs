@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use super::schema;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -30,6 +31,7 @@ pub struct AgentRequest {
     pub pending: Option<Pending>,
     /// Inputs that are known, by name, whatever the message says. Secret ones are given here alone.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// How to choose among what fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +67,7 @@ pub struct AgentAction {
     /// The hosts that it sends to.
     pub hosts: Vec<String>,
     /// Its inputs; those that are secret read `(secret)`.
+    #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
 }
 
@@ -92,6 +95,7 @@ pub struct Pending {
     pub capability: Option<CapabilityRef>,
     /// The inputs that were known.
     #[serde(default)]
+    #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The inputs that were asked for; none when a yes was.
     pub missing: Vec<String>,
@@ -150,6 +154,7 @@ pub enum AgentEvent {
         /// What a run would do, without the token of a plan.
         plan: Box<PlanResponse>,
         /// The inputs that are known; those that are secret read `(secret)`.
+        #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
     },
     /// It runs.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use super::schema;
 use utoipa::ToSchema;
 
 use super::{CapabilityRef, Decision, ErrorHandlerKind, GuardianInfo, RunNotice, StateScope};
@@ -34,6 +35,7 @@ pub struct PlanRequest {
     pub lock: Option<Vec<CapabilityRef>>,
     /// Values known so far.
     #[serde(default)]
+    #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The session of the run, whose state may fill in what is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,6 +232,7 @@ pub enum PlannedStepKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         /// The inputs by dotted place; references that are not known yet stay templates.
+        #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
     },
     /// Another capability.
@@ -238,6 +241,7 @@ pub enum PlannedStepKind {
         capability: CapabilityRef,
         /// Its inputs by name; references that are not known yet stay templates.
         #[serde(default)]
+        #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
         /// Its steps.
         #[schema(no_recursion)]

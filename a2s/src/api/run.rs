@@ -44,6 +44,7 @@ pub struct ExecutionRequest {
     pub lock: Option<Vec<CapabilityRef>>,
     /// A value for each input.
     #[serde(default)]
+    #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The session that the run belongs to, as the guardian sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +101,7 @@ pub struct ResumeRequest {
     pub decision: StepResolution,
     /// What the step set, by the names of its `output_mapping`; with `set` alone.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = schema::Values)]
     pub outputs: Map<String, Value>,
 }
 
@@ -406,6 +408,7 @@ pub struct RunStarted {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<RunNotice>,
     /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
+    #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The inputs that are secret. No event tells them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -452,6 +455,7 @@ pub enum EventKind {
         decision: StepResolution,
         /// What it has set.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
+        #[schema(value_type = schema::Values)]
         outputs: Map<String, Value>,
         /// The principal that decided. Absent in runs of older executors.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -615,6 +619,7 @@ pub enum EventKind {
         /// Path of the step.
         step: String,
         /// What it set, by name.
+        #[schema(value_type = schema::Values)]
         outputs: Map<String, Value>,
         /// How long it took, in milliseconds.
         duration_ms: u64,

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Map, Value};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -24,6 +25,11 @@ pub(super) struct Version(String);
 #[schema(max_length = 256, example = "^1.2")]
 #[expect(dead_code, reason = "it stands for `semver::VersionReq`")]
 pub(super) struct VersionRange(String);
+
+/// Values by name.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it stands for `serde_json::Map`")]
+pub(super) struct Values(Map<String, Value>);
 
 /// Describes types that are written as one text.
 macro_rules! texts {

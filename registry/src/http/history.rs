@@ -158,6 +158,7 @@ pub(super) async fn read_audit(
     request_body = TrimAuditRequest,
     responses(
         (status = 200, description = "They are removed", body = TrimAuditResponse),
+        (status = 415),
     ),
 )]
 pub(super) async fn trim_audit(

@@ -75,6 +75,7 @@ pub(super) async fn unyank_version(
         (status = 200, description = "It is so", body = LifecycleResponse),
         (status = 403, description = "The token does not open this, or the name belongs to others"),
         (status = 422),
+        (status = 415),
     ),
 )]
 pub(super) async fn deprecate_version(
@@ -129,6 +130,7 @@ pub(super) async fn list_owners(
         (status = 403, description = "The token does not open this, or the name belongs to others"),
         (status = 404, description = "No such capability, or no such token"),
         (status = 409, description = "Nobody would be left"),
+        (status = 415),
     ),
 )]
 pub(super) async fn change_owners(

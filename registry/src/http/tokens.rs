@@ -19,6 +19,7 @@ use crate::Error;
         (status = 201, description = "The token", body = NewToken),
         (status = 409, description = "There is one of this name"),
         (status = 422),
+        (status = 415),
     ),
 )]
 pub(super) async fn create_token(
@@ -74,6 +75,7 @@ pub(super) async fn revoke_token(
     request_body = IntrospectionRequest,
     responses(
         (status = 200, description = "What it opens, if anything", body = IntrospectionResponse),
+        (status = 415),
     ),
 )]
 pub(super) async fn introspect_token(
