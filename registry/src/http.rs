@@ -366,6 +366,7 @@ async fn get_index(State(app): App) -> Result<Json<IndexStatus>, Error> {
     responses(
         (status = 200, description = "Whether it is what was published", body = VerifyResponse),
         (status = 415),
+        (status = 404),
     ),
 )]
 async fn verify_capability(
@@ -389,6 +390,7 @@ async fn verify_capability(
         (status = 409, description = "The version has another checksum"),
         (status = 422, description = "The report makes no sense"),
         (status = 415),
+        (status = 404),
     ),
 )]
 async fn record_outcome(

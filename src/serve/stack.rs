@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::add_refusals;
+use a2s::api::{add_refusals, flatten_unions};
 use a2s::{Caller, Domain, Door, Identify, Secret, Subject};
 use axum::Router;
 use axum::routing::get;
@@ -400,6 +400,7 @@ impl Stack {
         let access = Access::new(listen, allow_hosts, door);
         let connections = ConnectionMetrics::register(&mut metrics);
         add_refusals(&mut description);
+        flatten_unions(&mut description);
         add_examples(&mut description);
         let router = front(routes, metrics, description, access, name);
         let server = Server::new(router, limits, connections, stop.clone());

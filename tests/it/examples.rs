@@ -82,7 +82,10 @@ impl Stable {
             (r"\ba2s_[0-9A-Za-z]{16,}", "a2s_EXAMPLE"),
             (r"\b[0-9a-f]{32}\b", "0123456789abcdef0123456789abcdef"),
             (r#"("id":"|approval |approve |reject )[0-9a-f]{12}\b"#, "${1}a1b2c3d4e5f6"),
-            (r#""feed":"[0-9a-f]{64}""#, r#""feed":"314e2da59a1323e084a87a33f59ce3d2ee023304fc4c285956f2f1748e8d2a9e""#),
+            (
+                r#""feed":"[0-9a-f]{64}""#,
+                r#""feed":"314e2da59a1323e084a87a33f59ce3d2ee023304fc4c285956f2f1748e8d2a9e""#,
+            ),
             (r#""next":"A[\w-]{25}""#, r#""next":"AV6QS6NPjmABuNiElfPVlvQUCw""#),
             (
                 r#""(digest|plan|consent)":"sha256:[0-9a-f]{64}""#,

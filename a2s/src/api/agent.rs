@@ -1,9 +1,9 @@
 //! What is said to and by an agent.
 
+use super::schema;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use super::schema;
 use utoipa::ToSchema;
 use uuid::Uuid;
 

@@ -1,11 +1,14 @@
 //! What the operations of all services share in the description of the HTTP API: the answers to requests
-//! that are refused.
+//! that are refused, and unions in the form that generators of clients read.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr};
+use utoipa::openapi::schema::{Discriminator, Object, OneOf};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Schema};
 
 use super::PROBLEM_JSON;
 
@@ -98,6 +101,115 @@ fn complete(operation: &mut Operation) {
             *named = refusal(status, &named.description);
         }
     }
+}
+
+/// Writes each union of objects as the list of its variants, each a component with all of its members, which
+/// its tag tells apart. `serde` flattens tagged unions into objects, which is described as `allOf` of a
+/// `oneOf`; generators of clients do not read that, nor unions that have themselves in them. Doing it again
+/// changes nothing.
+pub fn flatten_unions(openapi: &mut OpenApi) {
+    let Some(components) = &mut openapi.components else { return };
+    let known = components.schemas.clone();
+    let mut parts = BTreeSet::new();
+    for (name, schema) in &known {
+        let RefOr::T(Schema::AllOf(_) | Schema::OneOf(_)) = schema else { continue };
+        let Some(found) = variants(schema, &known, &mut parts).filter(|found| found.len() > 1)
+        else {
+            continue;
+        };
+        let Some(tag) = found.iter().find_map(tag_of).map(|(tag, _)| tag.to_owned()) else {
+            continue;
+        };
+        let mut discriminator = Discriminator::new(&tag);
+        let mut items = Vec::new();
+        for object in found {
+            let Some((_, value)) = tag_of(&object) else { continue };
+            let variant = format!("{name}{}", pascal_case(value));
+            let reference = Ref::from_schema_name(&variant);
+            discriminator.mapping.insert(value.to_owned(), reference.ref_location.clone());
+            items.push(reference.into());
+            components.schemas.insert(variant, Schema::Object(object).into());
+        }
+        let description = match schema {
+            RefOr::T(Schema::AllOf(all)) => all.description.clone(),
+            RefOr::T(Schema::OneOf(one)) => one.description.clone(),
+            _ => None,
+        };
+        let discriminator = Some(discriminator);
+        let union = OneOf { items, description, discriminator, ..OneOf::default() };
+        components.schemas.insert(name.clone(), Schema::OneOf(union).into());
+    }
+    remove_unused(openapi, parts);
+}
+
+/// The property of a variant that tells it apart, and its value there.
+fn tag_of(object: &Object) -> Option<(&str, &str)> {
+    object.properties.iter().find_map(|(name, schema)| match schema {
+        RefOr::T(Schema::Object(Object { enum_values: Some(values), .. })) => match &**values {
+            [Value::String(value)] => Some((name.as_str(), value.as_str())),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn pascal_case(text: &str) -> String {
+    let words = text.split('_').map(|word| match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    });
+    words.collect()
+}
+
+/// Takes away those of `names` that nothing refers to.
+fn remove_unused(openapi: &mut OpenApi, names: BTreeSet<String>) {
+    let text = serde_json::to_string(openapi).unwrap_or_default();
+    let is_used = |name: &String| text.contains(&format!("\"#/components/schemas/{name}\""));
+    let Some(components) = &mut openapi.components else { return };
+    for name in names.into_iter().filter(|name| !is_used(name)) {
+        components.schemas.remove(&name);
+    }
+}
+
+/// The objects that a schema allows; none when it allows something else. The names of the schemas that it is
+/// made of go into `parts`.
+fn variants(
+    schema: &RefOr<Schema>,
+    known: &BTreeMap<String, RefOr<Schema>>,
+    parts: &mut BTreeSet<String>,
+) -> Option<Vec<Object>> {
+    match schema {
+        RefOr::Ref(reference) => {
+            let name = reference.ref_location.rsplit('/').next()?;
+            parts.insert(name.to_owned());
+            variants(known.get(name)?, known, parts)
+        }
+        RefOr::T(Schema::Object(object)) if object.enum_values.is_none() => {
+            Some(vec![object.clone()])
+        }
+        RefOr::T(Schema::OneOf(one)) => {
+            let found = one.items.iter().map(|item| variants(item, known, parts));
+            Some(found.collect::<Option<Vec<_>>>()?.concat())
+        }
+        RefOr::T(Schema::AllOf(all)) => {
+            all.items.iter().try_fold(vec![Object::default()], |before, item| {
+                let others = variants(item, known, parts)?;
+                let pairs = before.iter().flat_map(|one| others.iter().map(move |it| (one, it)));
+                Some(pairs.map(|(one, other)| both(one, other)).collect())
+            })
+        }
+        RefOr::T(_) => None,
+    }
+}
+
+/// An object with the members of two.
+fn both(one: &Object, other: &Object) -> Object {
+    let mut object = other.clone();
+    object.properties = one.properties.clone();
+    object.properties.extend(other.properties.clone());
+    object.required = [one.required.as_slice(), &other.required].concat();
+    object.description = one.description.clone().or(object.description);
+    object
 }
 
 /// Whether a description has this status for a request, which may be one to no operation. For the tests of

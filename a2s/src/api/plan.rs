@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::schema;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use super::schema;
 use utoipa::ToSchema;
 
 use super::{CapabilityRef, Decision, ErrorHandlerKind, GuardianInfo, RunNotice, StateScope};

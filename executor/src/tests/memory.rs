@@ -86,11 +86,11 @@ async fn the_guardian_is_asked_before_memory_is_written_and_before_it_is_used() 
     assert_eq!(all["params"]["context"]["session"]["id"], "urn:a2s:principal:owner");
     assert_eq!(mine["params"]["context"]["session"]["id"], "mine");
     assert_eq!(read["params"]["memory"], json!([memory("city", "Paris"), memory("days", 3)]));
-    // The same turn as the steps behind it, with the same capability and digest.
+    // The same turn as the steps behind it, with the same capability and checksum.
     let of = |question: &Value, pointer: &str| {
         question["params"]["context"].pointer(pointer).cloned().unwrap()
     };
-    for pointer in ["/session/id", "/turnId", "/capability/digest", "/capability/run"] {
+    for pointer in ["/session/id", "/turnId", "/capability/checksum", "/capability/run"] {
         assert_eq!(of(read, pointer), of(tool, pointer), "{pointer}");
     }
     // What the caller gives is no memory.
