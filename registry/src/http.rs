@@ -264,7 +264,7 @@ async fn list_versions(
     ),
     responses(
         (status = 200, description = "The document", content(
-            (String = "application/yaml"),
+            (Object = "application/yaml"),
             (Object = "application/json"),
         )),
         (status = 304, description = "As before"),

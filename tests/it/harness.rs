@@ -138,15 +138,20 @@ pub(crate) fn a2s_reading(input: &str, environment: &[(&str, &str)], arguments: 
     ran(command, input.as_bytes())
 }
 
-/// What a script of `tests/python` makes of `input`, with the readers of others that are installed
-/// where `A2S_TEST_PYTHON` says; none without them.
+/// The folder with the programs of Python, as `A2S_TEST_PYTHON` says; none where they are not installed.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-pub(crate) fn asked_others(script: &str, input: &[u8]) -> Option<String> {
-    let Some(folder) = std::env::var_os("A2S_TEST_PYTHON") else {
+pub(crate) fn python() -> Option<PathBuf> {
+    let folder = std::env::var_os("A2S_TEST_PYTHON").map(|folder| root().join(folder).join("bin"));
+    if folder.is_none() {
         eprintln!("SKIPPED: A2S_TEST_PYTHON names no folder, so no reader of others was asked");
-        return None;
-    };
-    let mut reader = Command::new(Path::new(&folder).join("bin/python"))
+    }
+    folder
+}
+
+/// What a script of `tests/python` makes of `input`, with the readers of others that are installed; none
+/// without them.
+pub(crate) fn asked_others(script: &str, input: &[u8]) -> Option<String> {
+    let mut reader = Command::new(python()?.join("python"))
         .arg(root().join("tests/python").join(script))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -165,7 +170,7 @@ pub(crate) fn asked_others(script: &str, input: &[u8]) -> Option<String> {
 /// Where the packages of npm are, as `A2S_TEST_NPM` says; none where they are not installed.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub(crate) fn npm() -> Option<PathBuf> {
-    let folder = std::env::var_os("A2S_TEST_NPM").map(PathBuf::from);
+    let folder = std::env::var_os("A2S_TEST_NPM").map(|folder| root().join(folder));
     if folder.is_none() {
         eprintln!("SKIPPED: A2S_TEST_NPM names no folder, so no client of others was asked");
     }

@@ -28,6 +28,7 @@ mod documents;
 mod embedders;
 mod examples;
 mod executors;
+mod generated;
 mod guardian;
 mod language;
 mod life;

@@ -93,7 +93,10 @@ struct Wanted {
         ("follow" = Option<String>, Query, description = "Go on with changes as they happen, as server-sent events"),
     ),
     responses(
-        (status = 200, description = "The approvals, the oldest first", body = ApprovalList),
+        (status = 200, description = "The approvals, the oldest first; or with `follow` the changes", content(
+            (ApprovalList = "application/json"),
+            (String = "text/event-stream"),
+        )),
         (status = 400, description = "There is no such status"),
         (status = 503, description = "As many follow as may"),
     ),

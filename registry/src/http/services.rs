@@ -47,7 +47,7 @@ pub(super) async fn list_services(
 /// What is known of a host, and the capabilities that talk to it, in order of name.
 #[utoipa::path(
     get, path = "/v1/services/{host}", tag = "services",
-    params(("host" = String, Path, description = "Host name, and port where documents name one"), Page),
+    params(("host" = a2s::Domain, Path, description = "Host name, and port where documents name one"), Page),
     responses(
         (status = 200, description = "The service and a page of its capabilities", body = ServiceCapabilities),
         (status = 404, description = "No live capability talks to it"),

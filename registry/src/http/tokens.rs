@@ -52,7 +52,7 @@ pub(super) async fn list_tokens(
 /// name owns stays so; a new token of the same name stands for the same owner.
 #[utoipa::path(
     delete, path = "/v1/tokens/{name}", tag = "tokens", security(("token" = [])),
-    params(("name" = String, Path, description = "The name of the token")),
+    params(("name" = a2s::Subject, Path, description = "The name of the token")),
     responses(
         (status = 204, description = "It is revoked"),
     ),
