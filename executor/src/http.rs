@@ -200,8 +200,8 @@ struct ListQuery {
         ("limit" = Option<usize>, Query, description = "How many runs at most: 1 to 100, 20 when absent"),
         ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
         ("status" = Option<RunStatus>, Query, description = "Only runs in this state"),
-        ("name" = Option<a2s::CapabilityName>, Query, description = "Only runs of this capability"),
-        ("tenant" = Option<a2s::Principal>, Query, description = "Only runs of this principal: the name of a token, `owner`, or `token/end user`; others than one's own with `admin` alone"),
+        ("name" = Option<CapabilityName>, Query, description = "Only runs of this capability"),
+        ("tenant" = Option<Principal>, Query, description = "Only runs of this principal: the name of a token, `owner`, or `token/end user`; others than one's own with `admin` alone"),
     ),
     responses(
         (status = 200, description = "A page of runs", body = ExecutionList),

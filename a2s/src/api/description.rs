@@ -39,9 +39,10 @@ const REFUSALS: [(u16, &str, &str); 16] = [
 /// Statuses whose answers say when to try again.
 const WITH_RETRY_AFTER: [u16; 2] = [429, 503];
 
-/// Adds to each operation the answers to requests that are refused: those that its form implies, and as
-/// problem details (RFC 9457) those that it names itself. One that it names without a description gets
-/// that of the status. Doing it again changes nothing.
+/// Adds to each operation the answers to requests that are refused.
+///
+/// They are those that its form implies, and as problem details (RFC 9457) those that it names itself. One
+/// that it names without a description gets that of the status. Doing it again changes nothing.
 pub fn add_refusals(openapi: &mut OpenApi) {
     let components = openapi.components.get_or_insert_default();
     for (status, name, description) in REFUSALS {
@@ -103,10 +104,11 @@ fn complete(operation: &mut Operation) {
     }
 }
 
-/// Writes each union of objects as the list of its variants, each a component with all of its members, which
-/// its tag tells apart. `serde` flattens tagged unions into objects, which is described as `allOf` of a
-/// `oneOf`; generators of clients do not read that, nor unions that have themselves in them. Doing it again
-/// changes nothing.
+/// Writes each union of objects as the list of its variants.
+///
+/// Each variant is a component with all of its members, which its tag tells apart. `serde` flattens tagged
+/// unions into objects, which is described as `allOf` of a `oneOf`; generators of clients do not read that,
+/// nor unions that have themselves in them. Doing it again changes nothing.
 pub fn flatten_unions(openapi: &mut OpenApi) {
     let Some(components) = &mut openapi.components else { return };
     let known = components.schemas.clone();

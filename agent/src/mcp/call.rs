@@ -66,7 +66,7 @@ impl Target {
                 let text = |name: &str| arguments.get(name).and_then(Value::as_str);
                 let fact = match text("name") {
                     Some(name) => turn
-                        .find(name, text("version"), text("checksum").or(text("digest")))
+                        .find(name, text("version"), text("checksum").or_else(|| text("digest")))
                         .await
                         .ok(),
                     None => None,

@@ -33,7 +33,7 @@ pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCr
 #[utoipa::path(
     put, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
-        ("host" = a2s::Domain, Path, description = "A host name, with its port when that is not the usual one"),
+        ("host" = Domain, Path, description = "A host name, with its port when that is not the usual one"),
         ("scheme" = String, Path, description = "The name of the security scheme in documents"),
     ),
     request_body = Credential,
@@ -68,7 +68,7 @@ pub(super) async fn set_secret(
 #[utoipa::path(
     put, path = "/v1/secrets/{host}/{scheme}/users", tag = "executor", security(("token" = [])),
     params(
-        ("host" = a2s::Domain, Path, description = "The host"),
+        ("host" = Domain, Path, description = "The host"),
         ("scheme" = String, Path, description = "The name of the security scheme"),
     ),
     request_body = CredentialUsers,
@@ -89,7 +89,7 @@ pub(super) async fn set_secret_users(
 #[utoipa::path(
     delete, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
-        ("host" = a2s::Domain, Path, description = "The host"),
+        ("host" = Domain, Path, description = "The host"),
         ("scheme" = String, Path, description = "The name of the security scheme"),
     ),
     responses(

@@ -68,7 +68,7 @@ pub(super) async fn list_trust(
 #[utoipa::path(
     put, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = a2s::CapabilityName, Path, description = "The capability"),
+        ("name" = CapabilityName, Path, description = "The capability"),
         ("version" = String, Path, description = "Its version"),
     ),
     request_body = TrustRequest,
@@ -94,7 +94,7 @@ pub(super) async fn accept_trust(
 #[utoipa::path(
     delete, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = a2s::CapabilityName, Path, description = "The capability"),
+        ("name" = CapabilityName, Path, description = "The capability"),
         ("version" = String, Path, description = "Its version"),
     ),
     responses(

@@ -357,7 +357,8 @@ fn capability(context: Option<&StepContext>) -> Operand<'_> {
     let members = context.and_then(|c| c.extra.get("capability"));
     let absent = ["name", "version", "run"].map(|name| (name, Operand::from("")));
     // Executors called the checksum `digest` before, and policies that do so still hold.
-    let checksum = members.and_then(|members| members.get("checksum").or(members.get("digest")));
+    let checksum =
+        members.and_then(|members| members.get("checksum").or_else(|| members.get("digest")));
     let checksum = ["checksum", "digest"]
         .map(|name| (name, checksum.map_or_else(|| Operand::from(""), Operand::from)));
     let given = members.into_iter().flatten();
