@@ -98,10 +98,13 @@ impl Stable {
     }
 }
 
-/// The value with short lists.
+/// The value with short lists and fractions: processors differ in the last digits.
 fn shortened(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().take(ITEMS).map(shortened).collect(),
+        Value::Number(number) if number.is_f64() => {
+            json!(number.as_f64().map(|number| (number * 100.0).round() / 100.0))
+        }
         Value::Object(members) => {
             let members = members.into_iter().map(|(name, value)| (name, shortened(value)));
             Value::Object(members.collect())
