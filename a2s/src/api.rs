@@ -33,7 +33,7 @@ pub use changes::{
     Action, AuditEntry, AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse,
 };
 pub use decision::{ApprovalSubject, Decision, DecisionSource, GuardianChange, GuardianPhase};
-pub use description::{add_refusals, describes, flatten_unions};
+pub use description::{add_refusals, describes, flatten_unions, operations_mut};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
     Impact, SharedService,

@@ -42,6 +42,16 @@ pub struct Permission(String);
 
 const MAX_NAME: usize = 100;
 
+/// The letters and digits of `text`, with each of its words capitalised.
+pub(crate) fn pascal_case(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let capitalised = words.map(|word| match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    });
+    capitalised.collect()
+}
+
 impl CapabilityName {
     /// Checks `text` and makes it a name.
     ///
@@ -65,12 +75,7 @@ impl CapabilityName {
 
     /// A name of the right shape that is made of the letters and digits of `text`.
     pub(crate) fn suggest(text: &str) -> Option<Self> {
-        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
-        let capitalised = words.map(|word| match word.split_at_checked(1) {
-            Some((first, rest)) => first.to_ascii_uppercase() + rest,
-            None => String::new(),
-        });
-        Self::new(&capitalised.collect::<String>()).ok()
+        Self::new(&pascal_case(text)).ok()
     }
 
     /// The name as written.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use a2s::api::operations_mut;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::openapi::{OpenApi, RefOr};
 
-/// Written and held to what the services answer by `tests/it/examples.rs`.
+/// The test `tests/it/examples.rs` writes them, and fails when the services answer otherwise.
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// A request and its answer.
@@ -29,23 +30,20 @@ struct Example {
 pub(super) fn add_examples(openapi: &mut OpenApi) {
     let mut examples: BTreeMap<String, Example> =
         serde_json::from_str(EXAMPLES).unwrap_or_default();
-    for item in openapi.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
-            let id = operation.operation_id.as_deref().unwrap_or_default();
-            let Some(example) = examples.remove(id) else { continue };
-            if let (Some(RefOr::T(body)), Some(_)) = (&mut operation.request_body, &example.request)
-                && let Some(RefOr::T(content)) = body.content.get_mut("application/json")
-            {
-                content.example = example.request;
-            }
-            let status = example.status.to_string();
-            let response = operation.responses.responses.get_mut(&status);
-            if let Some(RefOr::T(response)) = response
-                && let Some(RefOr::T(content)) = response.content.get_mut(&example.media_type)
-            {
-                content.example = example.response;
-            }
+    for operation in operations_mut(openapi) {
+        let id = operation.operation_id.as_deref().unwrap_or_default();
+        let Some(example) = examples.remove(id) else { continue };
+        if let (Some(RefOr::T(body)), Some(_)) = (&mut operation.request_body, &example.request)
+            && let Some(RefOr::T(content)) = body.content.get_mut("application/json")
+        {
+            content.example = example.request;
+        }
+        let status = example.status.to_string();
+        let response = operation.responses.responses.get_mut(&status);
+        if let Some(RefOr::T(response)) = response
+            && let Some(RefOr::T(content)) = response.content.get_mut(&example.media_type)
+        {
+            content.example = example.response;
         }
     }
 }

@@ -11,6 +11,7 @@ use utoipa::openapi::schema::{Discriminator, Object, OneOf};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Schema};
 
 use super::PROBLEM_JSON;
+use crate::name::pascal_case;
 
 /// The statuses of refusals, each with the name of its component and what it tells.
 const REFUSALS: [(u16, &str, &str); 16] = [
@@ -49,12 +50,15 @@ pub fn add_refusals(openapi: &mut OpenApi) {
         let response = refusal(status, description);
         components.responses.insert(name.to_owned(), response.into());
     }
-    for item in openapi.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
-            complete(operation);
-        }
-    }
+    operations_mut(openapi).for_each(complete);
+}
+
+/// The operations of a description.
+pub fn operations_mut(openapi: &mut OpenApi) -> impl Iterator<Item = &mut Operation> {
+    let items = openapi.paths.paths.values_mut();
+    items.flat_map(|item| {
+        [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+    })
 }
 
 fn refusal(status: u16, description: &str) -> Response {
@@ -153,14 +157,6 @@ fn tag_of(object: &Object) -> Option<(&str, &str)> {
         },
         _ => None,
     })
-}
-
-fn pascal_case(text: &str) -> String {
-    let words = text.split('_').map(|word| match word.split_at_checked(1) {
-        Some((first, rest)) => first.to_ascii_uppercase() + rest,
-        None => String::new(),
-    });
-    words.collect()
 }
 
 /// Takes away those of `names` that nothing refers to.
