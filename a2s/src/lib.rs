@@ -41,6 +41,7 @@ mod checksum;
 mod code;
 mod compile;
 mod condition;
+pub mod database_file;
 mod decode;
 mod diagnostic;
 mod document;

@@ -157,7 +157,7 @@ table! {
     ChecksumChanged = "A2S395", 409, Executor, AskOperator, Failed, "version with another checksum than before", "Find out why the registry gives another document for this version; then accept it with `a2s trust accept NAME@VERSION --checksum CHECKSUM`, or run another version.";
     TooManyFollowers = "A2S396", 429, Executor, Repeat, Unreachable, "too many follow runs", "Close a stream of events, or read the run and its events without following them.";
     DatabaseNewer = "A2S397", 500, Executor, AskOperator, Failed, "run database of a newer version", "Use the newer version of the program, or restore a database from before the upgrade.";
-    DatabaseMissing = "A2S398", 500, Executor, AskOperator, Failed, "run database missing", "Restore the database from a backup, or remove the file that the message names to begin without any runs.";
+    DatabaseMissing = "A2S398", 500, Executor, AskOperator, Failed, "run database missing", "Restore the database from a backup, or remove the lock file that the message names to go on without those runs.";
 }
 
 impl Kind {

@@ -31,7 +31,6 @@ mod sqlite;
 mod told;
 mod write;
 
-use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,11 +62,11 @@ const WHAT: &str = "the run database";
 /// A handle on runs. Cloning it is cheap; when the last one goes, the writer ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
+    /// Held for as long as this process uses a database in a file. It goes before the connections do.
+    _lock: Option<Arc<DatabaseLock>>,
     home: Home,
     /// The key of the names that a registry knows this executor by.
     identity: String,
-    /// Held for as long as this process uses a database in a file.
-    _presence: Option<Arc<File>>,
 }
 
 /// Where runs are.
@@ -228,13 +227,13 @@ impl Store {
             Database::File(path) => sqlite::open(path, durability).await?,
             Database::Postgres(address) => postgres::open(address, durability).await?,
         };
-        let Opened { reads, writer, identity, presence } = opened;
+        let Opened { reads, writer, identity, lock } = opened;
         let home = match durability {
             Durability::Full | Durability::Normal => Home::Database { reads, jobs: start(writer) },
             // What else is in the database is used by others.
             Durability::Memory => Home::Memory(Arc::default()),
         };
-        Ok(Self { home, identity, _presence: presence })
+        Ok(Self { _lock: lock.map(Arc::new), home, identity })
     }
 
     /// Records a run with its documents and first event, and uses up its plan: all or nothing.
@@ -431,7 +430,7 @@ struct Opened {
     reads: Pool,
     writer: Writer,
     identity: String,
-    presence: Option<Arc<File>>,
+    lock: Option<DatabaseLock>,
 }
 
 fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {

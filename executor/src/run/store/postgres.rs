@@ -38,7 +38,7 @@ pub(super) async fn open(address: &Secret, durability: Durability) -> Result<Ope
         .await
         .map_err(failed(super::WHAT))?;
     let (reads, writer) = (Pool::Postgres(pool.clone()), Writer::Postgres(pool));
-    Ok(Opened { reads, writer, identity, presence: None })
+    Ok(Opened { reads, writer, identity, lock: None })
 }
 
 /// Does jobs of the writer, in order and together.

@@ -4,11 +4,9 @@
 mod connection;
 mod tell;
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
+use a2s::database_file::{DatabaseLock, create_private};
 use sqlx::migrate::MigrateError;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
@@ -54,17 +52,21 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
     }
-    let mut lock_name = path.as_os_str().to_owned();
-    lock_name.push(".lock");
-    let lock_path = Path::new(&lock_name);
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-    let was_made = size(lock_path) > 0;
-    if was_made && size(path) == 0 {
-        return Err(missing(path, lock_path));
+    let mut lock = DatabaseLock::open(path).map_err(|error| unusable(&error))?;
+    if lock.is_database_lost() {
+        return Err(lost(path, &lock, "it is missing or empty"));
     }
-    create_private(path).map_err(|error| unusable(&error))?;
-    let mut presence = create_private(lock_path).map_err(|error| unusable(&error))?;
-    let alone = presence.try_lock().is_ok();
+    if lock.is_log_lost() {
+        let why = format!(
+            "its log (`{}-wal`), which has the last runs, is gone, though no process closed the database",
+            path.display()
+        );
+        return Err(lost(path, &lock, &why));
+    }
+    let (_, was_shared) = create_private(path).map_err(|error| unusable(&error))?;
+    if was_shared {
+        tracing::warn!(path = %path.display(), "other users had access to the file");
+    }
 
     let synchronous = match durability {
         Durability::Full | Durability::Memory => SqliteSynchronous::Full,
@@ -72,14 +74,12 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
     };
     let options = options(path, synchronous).create_if_missing(true);
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
-    if was_made {
-        check_identity(&mut writer, path, lock_path).await?;
-    }
+    check_identity(&mut writer, path, &lock).await?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| match error {
         MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => newer(),
         other => unusable(&other),
     })?;
-    if alone {
+    if lock.is_alone() {
         sqlx::query(concat!(
             "UPDATE run SET owner = NULL, lease_until = NULL, ",
             give!(),
@@ -88,23 +88,19 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         .execute(&mut writer)
         .await
         .map_err(|error| unusable(&error))?;
-        presence.unlock().map_err(|error| unusable(&error))?;
     }
-    // Whoever opens the database from now on sees that it is in use. Nothing was claimed yet,
-    // so it does no harm that another may have been alone in between.
-    presence.lock_shared().map_err(|error| unusable(&error))?;
-
     let identity: String = sqlx::query_scalar("SELECT identity FROM executor")
         .fetch_one(&mut writer)
         .await
         .map_err(|error| unusable(&error))?;
-    if !was_made {
-        // From now on an empty database is one that was lost.
-        writeln!(presence, "{identity}").map_err(|error| unusable(&error))?;
-    }
+    // Processes that open the database from now on see that it is in use. No run was claimed yet, so
+    // it does no harm that another process may have been alone in between.
+    lock.hold(&identity).map_err(|error| unusable(&error))?;
     let writer = WriterConnection::new(writer, options.clone());
     let reads = SqlitePoolOptions::new()
         .max_connections(READERS)
+        // While one is open, SQLite keeps the log beside the file.
+        .min_connections(1)
         .connect_with(options.read_only(true))
         .await
         .map_err(|error| unusable(&error))?;
@@ -112,79 +108,43 @@ pub(super) async fn open(path: &Path, durability: Durability) -> Result<Opened, 
         reads: Pool::Sqlite(reads),
         writer: Writer::Sqlite(Box::new(writer)),
         identity,
-        presence: Some(Arc::new(presence)),
+        lock: Some(lock),
     })
 }
 
-/// The error about a database that was here before.
-fn missing(path: &Path, lock: &Path) -> Error {
+/// The error about a database that is not what was here before.
+fn lost(path: &Path, lock: &DatabaseLock, why: &str) -> Error {
     let message = format!(
-        "the run database `{}` is missing or empty, but `{}` shows that it was here before",
+        "the run database `{}` has not the runs that `{}` shows to have been here: {why}",
         path.display(),
-        lock.display()
+        lock.path().display()
     );
     Error::new(Kind::DatabaseMissing, message)
 }
 
-/// Refuses a database that is not the one that was here before: it is empty when the log beside it was lost
-/// before anything of that came into the file itself.
+/// Refuses a database that is not the one that was here before: it is empty when the log beside it was
+/// lost before anything of that came into the file itself.
 async fn check_identity(
     writer: &mut SqliteConnection,
     path: &Path,
-    lock: &Path,
+    lock: &DatabaseLock,
 ) -> Result<(), Error> {
-    let text = std::fs::read_to_string(lock).unwrap_or_default();
-    let Some(known) = text.lines().next().map(str::trim).filter(|known| !known.is_empty()) else {
-        return Ok(());
-    };
+    let Some(known) = lock.identity() else { return Ok(()) };
     // Whatever else is wrong with the database shows when its schema is brought up to date.
     let found: Result<String, _> =
         sqlx::query_scalar("SELECT identity FROM executor").fetch_one(writer).await;
-    let is_empty = match &found {
+    let is_another = match &found {
         Ok(found) => found != known,
         Err(sqlx::Error::Database(error)) => error.message().contains("no such table"),
         Err(sqlx::Error::RowNotFound) => true,
         Err(_) => false,
     };
-    if !is_empty {
+    if !is_another {
         return Ok(());
     }
-    let message = format!(
-        "the run database `{}` has not the runs that `{}` shows to have been here: its log \
-         (`{}-wal`) was lost, or it is another database",
-        path.display(),
-        lock.display(),
-        path.display()
-    );
-    Err(Error::new(Kind::DatabaseMissing, message))
-}
-
-/// Opens the file of a database for its owner alone, creating it when it is missing, and takes
-/// the permissions of others from one that is there. SQLite gives the files beside it (`-wal`, `-shm`) the same mode.
-fn create_private(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        let file = options.mode(0o600).open(path)?;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "other users had access to the file");
-            for suffix in ["", "-wal", "-shm"] {
-                let mut name = path.as_os_str().to_owned();
-                name.push(suffix);
-                match std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o600)) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(error);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(file)
-    }
-    #[cfg(not(unix))]
-    options.open(path)
+    let why =
+        format!("its log (`{}-wal`) was lost, or it is another database", path.display());
+    Err(lost(path, lock, &why))
 }
 
 async fn commit(
@@ -541,6 +501,38 @@ mod tests {
         std::fs::copy(lock(&path), lock(&another)).unwrap();
         let refused = open(&another, Durability::Full).await.map(drop).unwrap_err();
         assert_eq!(refused.kind, Kind::DatabaseMissing);
+        drop(open(&path, Durability::Full).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_database_that_was_not_closed_needs_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("executor.sqlite");
+        drop(open(&path, Durability::Full).await.unwrap());
+        // As a process leaves it that was killed.
+        let opened = open(&path, Durability::Full).await.unwrap();
+        let killed = folder.path().join("killed");
+        std::fs::create_dir(&killed).unwrap();
+        let copy = killed.join("executor.sqlite");
+        let files = ["", ".lock", "-wal"];
+        let copy_all = || {
+            for suffix in files {
+                let name = |path: &Path| format!("{}{suffix}", path.display());
+                std::fs::copy(name(&path), name(&copy)).unwrap();
+            }
+        };
+        copy_all();
+        drop(open(&copy, Durability::Full).await.unwrap());
+        copy_all();
+        std::fs::remove_file(format!("{}-wal", copy.display())).unwrap();
+        for _ in 0..2 {
+            let refused = open(&copy, Durability::Full).await.map(drop).unwrap_err();
+            assert_eq!(refused.kind, Kind::DatabaseMissing);
+            assert!(refused.message.contains("executor.sqlite-wal"), "{}", refused.message);
+        }
+        // One that another process uses, or has closed, needs none.
+        drop(open(&path, Durability::Full).await.unwrap());
+        drop(opened);
         drop(open(&path, Durability::Full).await.unwrap());
     }
 
