@@ -16,13 +16,14 @@ mod problem;
 mod registry;
 mod replay;
 mod run;
-mod schema;
+pub mod schema;
 mod secrets;
 mod services;
 mod state;
 mod strategy;
 mod tokens;
 mod trust;
+mod whole_number;
 
 pub use agent::{
     AgentAction, AgentApproval, AgentDelegation, AgentEvent, AgentProposal, AgentQuestion,
@@ -63,6 +64,7 @@ pub use run::{
     RunStarted, RunStatus, StepResolution, StepSummary, TraceContext, TriggerEvent, TriggerRequest,
     Warning,
 };
+
 pub use secrets::{
     ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers, KeyPlace,
     StoredCredential, StoredCredentials,

@@ -26,7 +26,7 @@ use crate::types::{Fuel, Names, Scope, Type};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Interface {
     /// Declared parameters first, then free variables: names that are used but set by no step.
-    pub inputs: Vec<Field>,
+    pub inputs: Vec<InputField>,
     /// The members of the result.
     pub outputs: Vec<OutputField>,
     /// The hosts that requests go to.
@@ -45,7 +45,7 @@ pub struct Interface {
 
 /// One input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Field {
+pub struct InputField {
     /// Its name.
     pub name: String,
     /// Whether a run needs a value.
@@ -68,7 +68,7 @@ pub struct Field {
     pub secret: bool,
 }
 
-impl Field {
+impl InputField {
     /// An input that a run needs, of which nothing but its name is known.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
@@ -214,15 +214,15 @@ fn is_anything(schema: &Value) -> bool {
     *schema == anything()
 }
 
-fn inputs_of(names: &Names<'_>) -> Vec<Field> {
+fn inputs_of(names: &Names<'_>) -> Vec<InputField> {
     let capability = names.capability;
     let used = crate::check::references(capability);
     let set: BTreeSet<&str> = names.set().collect();
     let uses = Uses::of(names);
-    let mut inputs: Vec<Field> = Vec::new();
+    let mut inputs: Vec<InputField> = Vec::new();
     for parameter in &capability.parameters {
         let is_needed = used.contains(&parameter.name) && !set.contains(parameter.name.as_str());
-        inputs.push(Field {
+        inputs.push(InputField {
             name: parameter.name.clone(),
             required: parameter.required && is_needed,
             description: parameter.description.clone(),
@@ -240,7 +240,7 @@ fn inputs_of(names: &Names<'_>) -> Vec<Field> {
             Some(kind) => json!({"type": kind.as_str()}),
             None => uses.schema(&name),
         };
-        inputs.push(Field {
+        inputs.push(InputField {
             name,
             required: true,
             description: None,

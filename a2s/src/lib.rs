@@ -41,7 +41,6 @@ mod checksum;
 mod code;
 mod compile;
 mod condition;
-pub mod database_file;
 mod decode;
 mod diagnostic;
 mod document;
@@ -81,7 +80,7 @@ pub use crate::document::{
 };
 pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost, SchemaWeight};
 pub use crate::foreign::{is_shown, one_line};
-pub use crate::interface::{Complexity, Field, Interface, OutputField};
+pub use crate::interface::{Complexity, InputField, Interface, OutputField};
 pub use crate::link::{Listing, MAX_CHAIN, Need, Release, Shelf, Unit, Whole, choose, locate};
 pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId, split_name};
 pub use crate::pattern::{Found, find_inputs, read_inputs};

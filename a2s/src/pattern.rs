@@ -18,7 +18,7 @@ mod value;
 
 use serde_json::{Map, Value};
 
-use crate::interface::Field;
+use crate::interface::InputField;
 use crate::sentence::{beginnings, read};
 
 use phrase::Phrase;
@@ -70,7 +70,7 @@ pub struct Found<'s> {
 /// assert_eq!((found[1].text, &found[1].value), ("it", &None));
 /// ```
 #[must_use]
-pub fn find_inputs<'s>(sentence: &'s str, fields: &[Field]) -> Vec<Found<'s>> {
+pub fn find_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Found<'s>> {
     let sentence = cut(sentence);
     let is_name = |text: &str| fields.iter().any(|field| field.name.eq_ignore_ascii_case(text));
     let words = read(sentence, &is_name);
@@ -109,7 +109,7 @@ pub fn find_inputs<'s>(sentence: &'s str, fields: &[Field]) -> Vec<Found<'s>> {
 
 /// The inputs that a sentence gives to a capability: the values of [`find_inputs`] by name.
 #[must_use]
-pub fn read_inputs(sentence: &str, fields: &[Field]) -> Map<String, Value> {
+pub fn read_inputs(sentence: &str, fields: &[InputField]) -> Map<String, Value> {
     let found = find_inputs(sentence, fields).into_iter();
     found.filter_map(|found| Some((found.name, found.value?))).collect()
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use a2s::{Field, Secret, one_line};
+use a2s::{InputField, Secret, one_line};
 use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -99,7 +99,7 @@ impl Model {
     pub(crate) async fn fill(
         &self,
         query: &str,
-        fields: &[&Field],
+        fields: &[&InputField],
     ) -> Result<Map<String, Value>, Error> {
         if fields.is_empty() {
             return Ok(Map::new());

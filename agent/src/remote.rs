@@ -66,7 +66,7 @@ impl RemoteTurn {
             return Err(Error::Refused { problem: Box::new(problem) });
         }
         let event: AgentEvent = serde_json::from_str(&block.data).map_err(unreadable)?;
-        self.over = matches!(event, AgentEvent::Answer(_));
+        self.over = matches!(event, AgentEvent::Response(_));
         Ok(Some(event))
     }
 }

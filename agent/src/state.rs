@@ -1,6 +1,6 @@
 //! What is known without being said: the `StateStore` of the A2S text.
 
-use a2s::Field;
+use a2s::InputField;
 use a2s::api::CapabilityRef;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -10,7 +10,11 @@ use serde_json::{Map, Value};
 #[async_trait]
 pub trait StateStore: Send + Sync {
     /// Values by name, for as many of `fields` as are known. The rest is asked for.
-    async fn resolve(&self, capability: &CapabilityRef, fields: &[Field]) -> Map<String, Value>;
+    async fn resolve(
+        &self,
+        capability: &CapabilityRef,
+        fields: &[InputField],
+    ) -> Map<String, Value>;
 }
 
 /// Knows nothing.
@@ -19,7 +23,7 @@ pub struct NoState;
 
 #[async_trait]
 impl StateStore for NoState {
-    async fn resolve(&self, _: &CapabilityRef, _: &[Field]) -> Map<String, Value> {
+    async fn resolve(&self, _: &CapabilityRef, _: &[InputField]) -> Map<String, Value> {
         Map::new()
     }
 }
@@ -27,8 +31,8 @@ impl StateStore for NoState {
 /// Values by name, the same for every capability.
 #[async_trait]
 impl StateStore for Map<String, Value> {
-    async fn resolve(&self, _: &CapabilityRef, fields: &[Field]) -> Self {
-        let known = |field: &Field| Some((field.name.clone(), self.get(&field.name)?.clone()));
+    async fn resolve(&self, _: &CapabilityRef, fields: &[InputField]) -> Self {
+        let known = |field: &InputField| Some((field.name.clone(), self.get(&field.name)?.clone()));
         fields.iter().filter_map(known).collect()
     }
 }

@@ -82,7 +82,7 @@ pub(crate) async fn take(
     let mut turn = Turn { consent, ..Turn::new(agent, store, tell, session) };
     let ending = turn.go(request).await?;
     let answer = turn.answer(ending).await;
-    (turn.tell)(AgentEvent::Answer(Box::new(answer.clone())));
+    (turn.tell)(AgentEvent::Response(Box::new(answer.clone())));
     Ok(answer)
 }
 
@@ -172,7 +172,7 @@ impl Turn<'_> {
     async fn go_on(&mut self, mut request: AgentRequest) -> Result<Ending, Stop> {
         let heard = self.hear(&mut request).await?;
         if request.pending.is_some() && reply::is_refusal(&heard) {
-            return Ok(Ending::new(AgentStatus::Dropped, "All right, nothing is run."));
+            return Ok(Ending::new(AgentStatus::Cancelled, "All right, nothing is run."));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
         let mut wish = Wish::of(heard, request);
@@ -204,7 +204,7 @@ impl Turn<'_> {
             }
         }
         let message = self.tell_results(&wish).await;
-        Ok(Ending::new(AgentStatus::Done, message))
+        Ok(Ending::new(AgentStatus::Completed, message))
     }
 
     /// The best candidate of each task, with all that it needs. Whatever is lacking is asked for
@@ -252,7 +252,7 @@ impl Turn<'_> {
                 question.pending.inputs.entry(name).or_insert(value);
             }
         }
-        let ending = Ending::new(AgentStatus::Asks, message);
+        let ending = Ending::new(AgentStatus::InputRequired, message);
         Err(Ending { question: Some(question), ..ending }.into())
     }
 
@@ -313,7 +313,7 @@ impl Turn<'_> {
     fn ask_consent(&self, prepared: &Prepared, wish: &Wish) -> Ending {
         let message = phrase::consent(&self.skipped, prepared);
         let question = prepared.question(wish);
-        Ending { question: Some(question), ..Ending::new(AgentStatus::Asks, message) }
+        Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) }
     }
 
     /// What somebody said, as far as it may be acted on. The wish that a question was about comes
@@ -362,7 +362,7 @@ impl Turn<'_> {
                 Err(error) => self.degraded(&error),
             }
         }
-        (self.tell)(AgentEvent::Understood { intents: wish.intents.clone(), by });
+        (self.tell)(AgentEvent::Understood { intents: wish.intents.clone(), interpreter: by });
     }
 
     fn degraded(&mut self, why: &impl ToString) {
@@ -422,5 +422,5 @@ fn denied(what: &str, denial: &Denial) -> Ending {
 
 fn ask(question: AgentQuestion) -> Ending {
     let message = phrase::question(&question);
-    Ending { question: Some(question), ..Ending::new(AgentStatus::Asks, message) }
+    Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) }
 }

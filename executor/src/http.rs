@@ -52,7 +52,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[openapi(
     modifiers(&Bearer),
     tags((name = "executor", description = "Plan and run capabilities")),
-    components(schemas(a2s::api::Event, ItemPreview, StateFor)),
+    components(schemas(a2s::api::Event, a2s::api::schema::InputName, a2s::api::schema::Version, ItemPreview, StateFor)),
 )]
 struct Document;
 
@@ -197,7 +197,7 @@ struct ListQuery {
 #[utoipa::path(
     get, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
-        ("limit" = Option<usize>, Query, description = "How many runs at most: 1 to 100, 20 when absent"),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 100, description = "How many runs at most: 1 to 100, 20 when absent"),
         ("before" = Option<Uuid>, Query, description = "Only runs started before this one: `next` of the page before"),
         ("status" = Option<RunStatus>, Query, description = "Only runs in this state"),
         ("name" = Option<CapabilityName>, Query, description = "Only runs of this capability"),

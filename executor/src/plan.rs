@@ -195,7 +195,7 @@ impl Plan {
         &self,
         inputs: &Map<String, Value>,
         recalled: BTreeMap<String, StateScope>,
-        guarding: Vec<GuardianInfo>,
+        guardians: Vec<GuardianInfo>,
         credentials: &PlanCredentials,
         upstream_of: impl Fn(&Url) -> Option<String>,
     ) -> Result<PlanResponse, Error> {
@@ -209,14 +209,14 @@ impl Plan {
             recalled,
             hosts: self.hosts().into_iter().map(|(host, url)| (host, upstream_of(&url))).collect(),
             credentials: credentials.list(),
-            guarding,
+            guardians,
             permissions: self.root.document.capability().permissions.clone(),
             steps: self.root.render("", &shown, &[], &Cell::new(render::MAX_FILLED)),
             policies: BTreeMap::new(),
             token: None,
             expires_at: None,
             digest: None,
-            no_token: None,
+            no_token_reason: None,
         })
     }
 

@@ -46,7 +46,7 @@ impl Reporter {
             success,
             code: error.map(|error| error.code.clone()),
             class: kind.map(Kind::class),
-            blame: kind.zip(error).map(|(kind, error)| kind.blame_at(error.status)),
+            attribution: kind.zip(error).map(|(kind, error)| kind.blame_at(error.status)),
             duration_ms: milliseconds_between(start.at, last.at),
             finished_at: Some(last.at),
             reporter: Some(self.name(&["reporter"])),
@@ -119,7 +119,7 @@ mod tests {
         let error = Error::new(kind, "").to_run_error(None, None, true);
         let events = ended("s", RunStatus::Failed, Some(RunError { status, ..error }));
         let outcome = outcome("me", &events).unwrap();
-        assert_eq!((outcome.blame, outcome.class), (Some(blame), Some(class)));
+        assert_eq!((outcome.attribution, outcome.class), (Some(blame), Some(class)));
         assert!(!outcome.success);
         assert_eq!(outcome.code.as_deref(), Some(kind.code().id));
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn success_has_no_blame_and_a_run_under_way_is_not_reported() {
         let good = outcome("me", &ended("s", RunStatus::Succeeded, None)).unwrap();
-        assert_eq!((good.success, good.blame, good.duration_ms), (true, None, 1500));
+        assert_eq!((good.success, good.attribution, good.duration_ms), (true, None, 1500));
         assert_eq!(good.finished_at, Some("2025-01-01T00:00:01.5Z".parse().unwrap()));
         assert_eq!(outcome("me", &[begun("s")]), None);
     }

@@ -195,7 +195,7 @@ impl Case {
         for (place, step) in self.steps.iter().enumerate() {
             now = now.saturating_add(step.after).unwrap_or(Timestamp::MAX);
             if let Some(is_approved) = step.approve {
-                let decided = Decided { is_approved, by: None, reason: None };
+                let decided = Decided { is_approved, decided_by: None, reason: None };
                 let mut memory = memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 match waiting.take().and_then(|id| memory.decided(&id, &decided, now)) {
                     Some(approval) => memory.set(approval),

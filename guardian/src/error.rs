@@ -122,7 +122,7 @@ const TABLE: [(Code, &str, i64, u16, &str); 14] = [
     (Code::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
     (Code::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals need the guardian's token."),
     (Code::NotWaiting,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "No such approval is waited for: it is unknown, decided or over."),
-    (Code::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `by` and `reason`."),
+    (Code::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object of `decided_by` and `reason`."),
     (Code::NoApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "No such approval is known here."),
     (Code::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` is pending, approved, rejected, used, expired or all."),
     (Code::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "As many follow the approvals as may; come back later."),

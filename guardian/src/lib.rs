@@ -73,7 +73,7 @@ use metrics::Metrics;
 use policy::{ApprovalTrace, Memory};
 
 pub use error::Error;
-pub use policy::{Approval, Decided, Fault, Faults, Policy, Ruling, State};
+pub use policy::{Approval, ApprovalState, Decided, Fault, Faults, Policy, Ruling};
 pub use token::Token;
 
 /// How a guardian is run.
@@ -343,7 +343,7 @@ impl App {
 
     /// Those in one state, or all that are known, the latest used and expired ones included; the
     /// oldest first.
-    pub fn approval_history(&self, state: Option<State>) -> Vec<Approval> {
+    pub fn approval_history(&self, state: Option<ApprovalState>) -> Vec<Approval> {
         self.memory().history(state, self.now())
     }
 

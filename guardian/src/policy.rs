@@ -118,7 +118,7 @@ use memory::Standing;
 use modification::Modification;
 use rule::{Effect, Rule};
 
-pub use approval::{Approval, Decided, State};
+pub use approval::{Approval, ApprovalState, Decided};
 pub(crate) use facts::{caller_of, texts, tool_of, user_of};
 pub use format::{Fault, Faults};
 pub(crate) use format::{MAX_BYTES, Place, method_of, read_duration, read_yaml};
@@ -344,13 +344,13 @@ impl Judging<'_> {
         if self.is_preview {
             let state = self.remember().would_stand(&wanted, self.now).map(|known| known.state);
             return match state {
-                Some(State::Approved | State::Used) => {
+                Some(ApprovalState::Approved | ApprovalState::Used) => {
                     self.applied
                         .would_use("the approval of a person would be used by it".to_owned());
                     Ok(())
                 }
-                Some(State::Rejected) => Err(self.applied.reject(&words, [])),
-                Some(State::Waiting | State::Expired) | None => {
+                Some(ApprovalState::Rejected) => Err(self.applied.reject(&words, [])),
+                Some(ApprovalState::Waiting | ApprovalState::Expired) | None => {
                     Err(Box::new(self.applied.refuse(required, words, [])))
                 }
             };
@@ -363,7 +363,7 @@ impl Judging<'_> {
             }
             Standing::Waiting(approval, trace) => {
                 self.applied.traces.approval = Some(trace);
-                let Approval { id, until, .. } = &approval;
+                let Approval { id, expires_at: until, .. } = &approval;
                 let message = format!("{words} It waits for the approval {id} until {until:.0}.");
                 let data = [
                     ("approval_id", json!(id)),
@@ -519,7 +519,7 @@ impl Applied {
 /// What an agent learns of an approval that it waits for.
 fn data_of(approval: &Approval) -> Value {
     let status = approval.state.status();
-    json!({"id": approval.id, "status": status, "expiresAt": approval.until})
+    json!({"id": approval.id, "status": status, "expiresAt": approval.expires_at})
 }
 
 /// `sha256:` and lowercase hex.

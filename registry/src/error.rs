@@ -7,6 +7,7 @@
 use a2s::api::Problem;
 use a2s::{CapabilityName, Code, Diagnostic, Digest, Refusal, StreamRefusal, Subject};
 use semver::Version;
+use std::borrow::Cow;
 
 use crate::{embed, store, vectors};
 
@@ -69,7 +70,7 @@ codes! {
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that can be written to.";
     EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Name `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
     INDEX_SERVER_UNUSABLE = "A2S265", "search index server cannot be used", "Check address, key and version of the Qdrant server: `docs/operations.md` tells what it has to be. The port is that of its gRPC API, usually 6334.";
-    DATABASE_MISSING = "A2S266", "database missing", "Restore the database from a backup, or remove the index folder to begin without any documents.";
+    DATABASE_MISSING = "A2S266", "database missing", "Restore the database from a backup, or remove the lock file or the index folder that the message names to go on without those documents.";
     // Tokens and owners.
     BAD_TOKEN = "A2S270", "token that cannot be made", "Correct the member that the message names.";
     TOKEN_TAKEN = "A2S271", "name of a token already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
@@ -349,6 +350,7 @@ impl Error {
                 store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),
                 store::ErrorKind::Unusable => (&DATABASE_UNUSABLE, 500),
                 store::ErrorKind::Newer => (&DATABASE_NEWER, 500),
+                store::ErrorKind::Lost => (&DATABASE_MISSING, 500),
             },
             Self::Vectors(error) => match error {
                 vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
@@ -390,12 +392,14 @@ fn count_errors(diagnostics: &[Diagnostic]) -> String {
     }
 }
 
-fn store_text(error: &store::Error) -> &'static str {
-    match error.kind() {
+fn store_text(error: &store::Error) -> Cow<'static, str> {
+    let text = match error.kind() {
+        store::ErrorKind::Lost => return error.detail().into(),
         store::ErrorKind::Unavailable => "the database did not answer",
         store::ErrorKind::Unusable => "the database cannot be opened",
         store::ErrorKind::Newer => "the database was made by a newer version of the program",
-    }
+    };
+    text.into()
 }
 
 fn vectors_text(error: &vectors::Error) -> &'static str {

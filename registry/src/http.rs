@@ -70,7 +70,7 @@ type App = State<Arc<Shared>>;
         (name = "tokens", description = "Who may do what."),
         (name = "changes", description = "What changed, and who changed it."),
     ),
-    components(schemas(Problem, a2s::api::RegistryChange, Weights)),
+    components(schemas(Problem, a2s::api::RegistryChange, a2s::api::schema::VersionSelector, Weights)),
 )]
 struct Api;
 
@@ -258,7 +258,7 @@ async fn list_versions(
     get, path = "/v1/capabilities/{name}/{version}", tag = "capabilities",
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
         ("Accept" = Option<String>, Header, description = "`application/yaml` (default) or `application/json`"),
         ("If-None-Match" = Option<String>, Header, description = "An `ETag` of before"),
     ),
@@ -309,7 +309,7 @@ async fn get_document(
     get, path = "/v1/capabilities/{name}/{version}/stats", tag = "capabilities",
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = String, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
     ),
     responses(
         (status = 200, description = "How they ended", body = CapabilityStats),

@@ -1,6 +1,6 @@
 //! What a capability gives and another can take. Pure.
 
-use a2s::{Field, Kinds};
+use a2s::{InputField, Kinds};
 
 use crate::store::relations::port_name;
 
@@ -15,14 +15,14 @@ pub(crate) struct Port {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fit<'a> {
     pub(crate) output: &'a Port,
-    pub(crate) input: &'a Field,
+    pub(crate) input: &'a InputField,
     /// Whether the types of both are known, so that more than the names speak for it.
     pub(crate) typed: bool,
 }
 
 /// Every output that an input can take: their names are the same but for case and separators, and
 /// some value is of both types.
-pub(crate) fn fits<'a>(outputs: &'a [Port], inputs: &'a [Field]) -> Vec<Fit<'a>> {
+pub(crate) fn fits<'a>(outputs: &'a [Port], inputs: &'a [InputField]) -> Vec<Fit<'a>> {
     let mut fits = Vec::new();
     for input in inputs.iter().filter(|input| !input.secret) {
         let (name, takes) = (port_name(&input.name), Kinds::of_schema(&input.schema));
@@ -47,7 +47,7 @@ mod tests {
         Port { name: name.to_owned(), types: Kinds::of_schema(schema) }
     }
 
-    fn field(name: &str, schema: &Value) -> Field {
+    fn field(name: &str, schema: &Value) -> InputField {
         serde_json::from_value(json!({"name": name, "required": true, "schema": schema})).unwrap()
     }
 

@@ -351,6 +351,8 @@ pub enum ErrorKind {
     Unusable,
     /// A newer version of the program made it.
     Newer,
+    /// It has not what was there before.
+    Lost,
 }
 
 impl Error {
@@ -366,10 +368,19 @@ impl Error {
         Self { kind: ErrorKind::Newer, source: source.into() }
     }
 
+    pub(crate) fn lost(why: String) -> Self {
+        Self { kind: ErrorKind::Lost, source: why.into() }
+    }
+
     /// What it means.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// What the database or its driver said.
+    pub(crate) fn detail(&self) -> String {
+        self.source.to_string()
     }
 }
 

@@ -5,7 +5,7 @@ mod view;
 
 use std::path::PathBuf;
 
-use a2s::Field;
+use a2s::InputField;
 use a2s::api::{
     AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentStatus, Consent, Pending,
 };
@@ -59,7 +59,7 @@ pub(super) async fn chat(
                 answer = talk.take_turn(said, Some(pending), Map::new()).await?;
             }
             match answer.as_ref().map(|answer| answer.status) {
-                Some(AgentStatus::Done | AgentStatus::Dropped) => Ok(()),
+                Some(AgentStatus::Completed | AgentStatus::Cancelled) => Ok(()),
                 Some(AgentStatus::Denied) => Err(Failure::told(Exit::Denied)),
                 _ => Err(Failure::told(Exit::Bad)),
             }
@@ -172,13 +172,13 @@ impl Talk<'_> {
                     self.output.line(format_args!("{line}"));
                 }
             }
-            if let AgentEvent::Answer(answer) = event {
+            if let AgentEvent::Response(answer) = event {
                 return Ok(Some(*answer));
             }
         }
     }
 }
 
-fn secret_names(fields: &[Field]) -> Vec<String> {
+fn secret_names(fields: &[InputField]) -> Vec<String> {
     fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect()
 }

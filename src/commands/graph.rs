@@ -51,8 +51,8 @@ fn print(graph: &CapabilityGraph, output: &mut Output) {
         let (host, named) = (&service.host, named.join(", "));
         output.line(format_args!("    {host}  {DIM}{with}{DIM:#} {named}{more}"));
     }
-    print_feeds("can feed", &graph.feeds, output);
-    print_feeds("can be fed by", &graph.fed_by, output);
+    print_feeds("can feed", &graph.consumers, output);
+    print_feeds("can be fed by", &graph.producers, output);
     if let Some(impact) = &graph.impact {
         print_impact("if it were yanked", impact, output);
     }
@@ -129,19 +129,19 @@ fn print_feeds(heading: &str, feeds: &[CompatibleIo], output: &mut Output) {
 
 pub(super) fn print_impact(heading: &str, impact: &Impact, output: &mut Output) {
     output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
-    for broken in &impact.breaks {
+    for broken in &impact.broken {
         output.line(format_args!("    {BAD}breaks{BAD:#}  {}", broken.id));
         for why in &broken.because {
             output.line(format_args!("            {DIM}{}{DIM:#}", plain(why)));
         }
     }
-    for moved in &impact.moves {
-        let instead = moved.instead.iter().map(|pin| format!("{}@{}", pin.name, pin.version));
+    for moved in &impact.changed {
+        let instead = moved.replacements.iter().map(|pin| format!("{}@{}", pin.name, pin.version));
         let instead = instead.collect::<Vec<_>>().join(", ");
         output
             .line(format_args!("    {WARN}moves{WARN:#}   {}  {DIM}to {instead}{DIM:#}", moved.id));
     }
-    for id in &impact.keeps {
+    for id in &impact.pinned {
         output.line(format_args!("    {GOOD}keeps{GOOD:#}   {id}  {DIM}by a pin{DIM:#}"));
     }
     if *impact == Impact::default() {

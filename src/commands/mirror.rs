@@ -146,7 +146,7 @@ impl Mirror<'_> {
         let mut is_new = false;
         loop {
             let page = in_time(self.source.changes(state.next(), PAGE)).await??;
-            let ChangePage { feed, changes, next: _, more } = page;
+            let ChangePage { feed, changes, next: _, has_more: more } = page;
             if !state.is_of(&feed) {
                 if state.next() > 0 {
                     self.report.starts_over();

@@ -43,7 +43,7 @@ pub(super) async fn search(
         output.json_line(&answers);
         return Ok(());
     }
-    for answer in &answers.answers {
+    for answer in &answers.responses {
         output.line(format_args!("{BOLD}{}{BOLD:#}", plain(&answer.intent)));
         print_answer(&answer.answer, explain, output);
     }

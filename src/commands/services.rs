@@ -55,7 +55,7 @@ async fn find(
     }
     for hit in &answer.services {
         let matches: Vec<_> = hit.matches.iter().map(|one| one.name.as_str()).collect();
-        let more = if hit.fitting > matches.len() { ", …" } else { "" };
+        let more = if hit.matching_capabilities > matches.len() { ", …" } else { "" };
         output.line(format_args!("{BOLD}{:.2}{BOLD:#}  {}", hit.score, heading(&hit.service)));
         output.line(format_args!("      {}{more}", matches.join(", ")));
         output.line(format_args!("      {DIM}{}{DIM:#}", about(&hit.service)));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use a2s::api::CapabilityVersions;
-use a2s::{Action, Block, Capability, Document, Field, Interface, OnError, Step};
+use a2s::{Action, Block, Capability, Document, InputField, Interface, OnError, Step};
 use serde_json::{Value, json};
 
 use super::target::Target;
@@ -153,7 +153,7 @@ impl Shown {
 }
 
 /// What an input takes, in words.
-fn words_of(input: &Field) -> String {
+fn words_of(input: &InputField) -> String {
     let mut words = Vec::new();
     let kind = kind_of(&input.schema, 0);
     if !kind.is_empty() {

@@ -25,7 +25,9 @@ pub(super) async fn stats(
 }
 
 fn print(stats: &CapabilityStats, output: &mut Output) {
-    let CapabilityStats { name, version, checksum, runs, successes, faults, standing, .. } = stats;
+    let CapabilityStats {
+        name, version, checksum, runs, successes, faults, weights: standing, ..
+    } = stats;
     output.line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));
     let Some(last_run) = stats.last_run else {
         output.line(format_args!("  not run yet"));
@@ -66,7 +68,7 @@ fn print(stats: &CapabilityStats, output: &mut Output) {
 fn print_failure(failure: &FailureCount, output: &mut Output) {
     let code = failure.code.as_deref().unwrap_or("no code");
     let class = failure.class.map_or(String::new(), |class| format!(" ({})", class.as_str()));
-    let blame = match failure.blame {
+    let blame = match failure.attribution {
         None => "nobody was named: counts",
         Some(FaultAttribution::Capability) => "the capability: counts",
         Some(FaultAttribution::Service) => "the service: counts",

@@ -35,7 +35,7 @@ impl Turn {
     #[track_caller]
     fn answer(&self) -> &Value {
         let last = self.events.last().unwrap_or(&Value::Null);
-        assert_eq!(last["type"], "answer", "{:?}", self.ran);
+        assert_eq!(last["type"], "response", "{:?}", self.ran);
         last
     }
 

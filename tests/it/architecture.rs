@@ -61,8 +61,9 @@ fn crates_depend_on_each_other_as_the_map_says() {
         ("a2s", BTreeSet::new()),
         ("agent", BTreeSet::from(["a2s", "aos"])),
         ("aos", BTreeSet::new()),
-        ("registry", BTreeSet::from(["a2s"])),
-        ("executor", BTreeSet::from(["a2s", "aos"])),
+        ("database", BTreeSet::new()),
+        ("registry", BTreeSet::from(["a2s", "database"])),
+        ("executor", BTreeSet::from(["a2s", "aos", "database"])),
         ("guardian", BTreeSet::from(["aos"])),
         ("a2s-cli", BTreeSet::from(["a2s", "agent", "aos", "executor", "guardian", "registry"])),
     ]);
@@ -180,7 +181,9 @@ fn every_promise_of_the_threat_model_has_its_test() {
     let (_, promises) = page.split_once("\n## Promises\n").unwrap();
     let (promises, _) = promises.split_once("\n## Not promised\n").unwrap();
     let mut tests = String::new();
-    for folder in ["src", "a2s", "agent", "aos", "registry", "executor", "guardian", "tests/it"] {
+    for folder in
+        ["src", "a2s", "agent", "aos", "database", "registry", "executor", "guardian", "tests/it"]
+    {
         for file in sources(folder) {
             tests.push_str(&std::fs::read_to_string(file).unwrap());
         }

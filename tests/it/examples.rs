@@ -51,7 +51,7 @@ fn richer(method: &Method, path: &str, its: &Belongings, checksum: &Value) -> Op
         }),
         ("PUT", "/v1/secrets/{host}/{scheme}/users") => json!({"subjects": ["ci", "ci/ann"]}),
         ("POST", "/v1/approvals/{id}/approve" | "/v1/approvals/{id}/reject") => {
-            json!({"by": "ann", "reason": "It was asked for."})
+            json!({"decided_by": "ann", "reason": "It was asked for."})
         }
         _ => return None,
     })

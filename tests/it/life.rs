@@ -43,7 +43,7 @@ fn a_yanked_version_is_not_found_and_runs_by_its_number_with_a_warning() {
     world.a2s(&["publish", &file]).exits(0);
     world.a2s(&["lock", &file]).exits(0);
     let yanked = world.a2s(&["yank", "ListDogBreeds@1.0.0", "--json"]).exits(0).one();
-    assert_eq!(yanked["impact"]["breaks"][0]["id"], "UsesDogs@1.0.0", "{yanked}");
+    assert_eq!(yanked["impact"]["broken"][0]["id"], "UsesDogs@1.0.0", "{yanked}");
     world.a2s(&["run", "UsesDogs"]).exits(1);
     let lock = file.replace(".yaml", ".lock");
     let ran = world.a2s(&["run", "UsesDogs", "--lock", &lock]).exits(0);
@@ -150,7 +150,7 @@ fn tokens_open_what_they_say_in_every_service() {
     world.a2s(&["tokens", "revoke", "ci"]).exits(0);
     a2s_as(&publish, url, &["publish", &file, "--skip-tests"]).exits(1);
     let audit = world.a2s(&["audit", "GetJoke", "--json"]).exits(0).json();
-    let told: Vec<_> = audit.iter().map(|entry| (&entry["by"], &entry["action"])).collect();
+    let told: Vec<_> = audit.iter().map(|entry| (&entry["actor"], &entry["action"])).collect();
     let (ci, owner) = (json!("ci"), json!("owner"));
     let (publish, add) = (json!("publish"), json!("add_owner"));
     assert_eq!(told, [(&ci, &publish), (&owner, &add), (&owner, &publish)]);

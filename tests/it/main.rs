@@ -39,6 +39,7 @@ mod metrics;
 mod postgres;
 mod qdrant;
 mod schema;
+mod schemathesis;
 mod secrets;
 mod shipping;
 mod state;

@@ -12,7 +12,7 @@ use super::{
     RunStatus, SearchFilters, Strategy,
 };
 use crate::checksum::Digest;
-use crate::interface::Field;
+use crate::interface::InputField;
 use crate::name::CapabilityName;
 
 /// One turn of a conversation with the agent.
@@ -125,7 +125,7 @@ pub enum AgentEvent {
         /// The whole, and then its parts when it asks for several things.
         intents: Vec<String>,
         /// Who has read it so: `patterns`, or the name of a language model.
-        by: String,
+        interpreter: String,
     },
     /// Less is done than usual: a registry or the language model does not answer.
     Degraded {
@@ -192,7 +192,8 @@ pub enum AgentEvent {
     #[serde(alias = "passed_over")]
     CandidateSkipped(SkippedCandidate),
     /// The turn is over.
-    Answer(Box<AgentResponse>),
+    #[serde(alias = "answer")]
+    Response(Box<AgentResponse>),
 }
 
 /// A capability that may be what somebody wants.
@@ -228,11 +229,11 @@ pub struct SkippedCandidate {
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
     /// What was wanted is done.
-    Done,
+    Completed,
     /// The agent asks for what it lacks: answer with `pending`.
-    Asks,
+    InputRequired,
     /// The question was answered by a no: nothing is run.
-    Dropped,
+    Cancelled,
     /// Nothing that is published fits.
     NothingFits,
     /// A guardian said no to the message, to what was found or to the answer.
@@ -350,7 +351,7 @@ pub struct AgentQuestion {
     /// The inputs that it asks for; none when it asks for a yes to use a capability that may change
     /// more than the one that fits best, which could not be used, or for a yes to a proposal. Secret
     /// ones go into `inputs` of the answer, and into no message.
-    pub fields: Vec<Field>,
+    pub fields: Vec<InputField>,
     /// What is proposed, when nothing that is published does all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<AgentProposal>,

@@ -113,7 +113,8 @@ pub struct ChangePage {
     /// Pass as `since` for what comes next.
     pub next: u64,
     /// Whether there is more already.
-    pub more: bool,
+    #[serde(alias = "more")]
+    pub has_more: bool,
 }
 
 /// One change, and who made it.
@@ -126,7 +127,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who made it; absent for what is older than the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Subject>,
+    pub actor: Option<Subject>,
     /// What was done.
     pub action: Action,
     /// The capability that it is about.

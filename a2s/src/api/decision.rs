@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct Decision {
     /// What it is about.
     pub phase: GuardianPhase,
-    /// The guardian, as `guarding` calls it; none when nobody guards.
+    /// The guardian, as `guardians` calls it; none when nobody guards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<String>,
     /// `allow`, `deny`, `modify`, or `unguarded` when the guardian is off.

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use utoipa::openapi::header::HeaderBuilder;
-use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
-use utoipa::openapi::schema::{Discriminator, Object, OneOf};
+use utoipa::openapi::schema::{
+    AdditionalProperties, Discriminator, Object, OneOf, SchemaType, Type,
+};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Schema};
 
 use super::PROBLEM_JSON;
@@ -50,7 +52,32 @@ pub fn add_refusals(openapi: &mut OpenApi) {
         let response = refusal(status, description);
         components.responses.insert(name.to_owned(), response.into());
     }
-    operations_mut(openapi).for_each(complete);
+    operations_mut(openapi).for_each(|operation| {
+        operation.parameters.iter_mut().flatten().for_each(forbid_null);
+        complete(operation);
+    });
+}
+
+/// Takes null from the values of a parameter: one that is left out has none, and a text cannot be null.
+fn forbid_null(parameter: &mut RefOr<Parameter>) {
+    let RefOr::T(Parameter { schema: Some(schema), .. }) = parameter else { return };
+    match schema {
+        RefOr::T(Schema::Object(object)) => {
+            if let SchemaType::Array(types) = &object.schema_type
+                && let [one, Type::Null] | [Type::Null, one] = types.as_slice()
+            {
+                object.schema_type = SchemaType::Type(one.clone());
+            }
+        }
+        RefOr::T(Schema::OneOf(one)) => {
+            let is_null = |item: &RefOr<Schema>| matches!(item, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Null));
+            one.items.retain(|item| !is_null(item));
+            if let [only] = one.items.as_slice() {
+                *schema = only.clone();
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The operations of a description.
@@ -124,6 +151,9 @@ pub fn flatten_unions(openapi: &mut OpenApi) {
             continue;
         };
         let Some(tag) = found.iter().find_map(tag_of).map(|(tag, _)| tag.to_owned()) else {
+            if let Some(RefOr::T(Schema::OneOf(union))) = components.schemas.get_mut(name) {
+                union.items.iter_mut().for_each(close);
+            }
             continue;
         };
         let mut discriminator = Discriminator::new(&tag);
@@ -146,6 +176,16 @@ pub fn flatten_unions(openapi: &mut OpenApi) {
         components.schemas.insert(name.clone(), Schema::OneOf(union).into());
     }
     remove_unused(openapi, parts);
+}
+
+/// Allows no further members where the name of the only member tells variants apart.
+fn close(variant: &mut RefOr<Schema>) {
+    if let RefOr::T(Schema::Object(object)) = variant
+        && object.properties.len() == 1
+        && object.required.len() == 1
+    {
+        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+    }
 }
 
 /// The property of a variant that tells it apart, and its value there.

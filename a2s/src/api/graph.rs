@@ -21,9 +21,9 @@ pub struct CapabilityGraph {
     /// The services that it talks to, and who else does.
     pub services: Vec<SharedService>,
     /// Capabilities that can take what it gives; at most 50.
-    pub feeds: Vec<CompatibleIo>,
+    pub consumers: Vec<CompatibleIo>,
     /// Capabilities that give what it can take; at most 50.
-    pub fed_by: Vec<CompatibleIo>,
+    pub producers: Vec<CompatibleIo>,
     /// What would become of its dependants if this version were yanked; when that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact: Option<Impact>,
@@ -105,12 +105,12 @@ pub struct CompatibleIo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Impact {
     /// Those that would not fit any more.
-    pub breaks: Vec<BrokenDependent>,
+    pub broken: Vec<BrokenDependent>,
     /// Those that would fall back to other versions, and fit.
-    pub moves: Vec<ChangedDependency>,
+    pub changed: Vec<ChangedDependency>,
     /// Those that keep it by a pin, of their own or of something between; what pins it itself can
     /// run, but not be published anew.
-    pub keeps: Vec<String>,
+    pub pinned: Vec<String>,
 }
 
 /// A version that would not fit any more.
@@ -129,5 +129,5 @@ pub struct ChangedDependency {
     /// The node.
     pub id: String,
     /// What it would lead to that it does not lead to today.
-    pub instead: Vec<CapabilityRef>,
+    pub replacements: Vec<CapabilityRef>,
 }

@@ -20,9 +20,9 @@ const LONGEST_LINE: usize = 700;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Deprecation {
-    /// Why, or what to do about it: at most 500 characters.
+    /// Why, or what to do about it: 1 to 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 500)]
+    #[schema(min_length = 1, max_length = 500)]
     pub message: Option<String>,
     /// What to use instead: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,9 +103,9 @@ impl<'de> Deserialize<'de> for Successor {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeprecateRequest {
-    /// Why, or what to do about it: at most 500 characters.
+    /// Why, or what to do about it: 1 to 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 500)]
+    #[schema(min_length = 1, max_length = 500)]
     pub message: Option<String>,
     /// What to use instead: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

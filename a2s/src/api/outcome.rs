@@ -32,9 +32,10 @@ pub struct OutcomeReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
     /// Who is to blame for a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blame: Option<FaultAttribution>,
+    #[serde(default, alias = "blame", skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<FaultAttribution>,
     /// How long the run took, in milliseconds.
+    #[serde(deserialize_with = "super::whole_number::required")]
     pub duration_ms: u64,
     /// When it ended; now, when absent. A report that comes late counts as much less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +160,7 @@ pub struct CapabilityStats {
     /// The failures by code and who was to blame, the most frequent first.
     pub failures: Vec<FailureCount>,
     /// What ranking goes by.
-    pub standing: OutcomeWeights,
+    pub weights: OutcomeWeights,
     /// How long successful runs took; absent before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
@@ -181,8 +182,8 @@ pub struct FailureCount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
     /// Who was to blame; absent when nobody was named, which counts against the capability.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blame: Option<FaultAttribution>,
+    #[serde(default, alias = "blame", skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<FaultAttribution>,
     /// How many runs.
     pub count: u64,
 }

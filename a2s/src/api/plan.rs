@@ -20,6 +20,7 @@ pub struct PlanRequest {
     pub name: CapabilityName,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::VersionSelector>)]
     pub version: Option<String>,
     /// The checksum that must be planned.
     #[serde(
@@ -83,7 +84,7 @@ pub struct PlanResponse {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<PlannedCredential>,
     /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
-    pub guarding: Vec<GuardianInfo>,
+    pub guardians: Vec<GuardianInfo>,
     /// The policy of each guardian that tells one, by whatever name it has for its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
@@ -108,7 +109,7 @@ pub struct PlanResponse {
     pub digest: Option<Digest>,
     /// Why there is no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_token: Option<String>,
+    pub no_token_reason: Option<String>,
 }
 
 /// A credential that requests of a plan go with.

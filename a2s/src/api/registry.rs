@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
-use crate::interface::{Complexity, Field};
+use crate::interface::{Complexity, InputField};
 use crate::link::Release;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::Format;
@@ -117,7 +117,12 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intents: Vec<String>,
     /// How many hits at most, for each intent: 1 to 100, 10 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::whole_number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<usize>,
     /// `next` of the page before. It goes on with the same intent, strategy and filters alone;
     /// `limit` may differ.
@@ -193,7 +198,8 @@ pub struct SearchResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BatchSearchResponse {
     /// One for each intent, in their order.
-    pub answers: Vec<IntentSearchResponse>,
+    #[serde(alias = "answers")]
+    pub responses: Vec<IntentSearchResponse>,
 }
 
 /// The answer to one of several intents.
@@ -273,7 +279,7 @@ pub struct SearchHit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
     /// What the capability asks for.
-    pub parameters: Vec<Field>,
+    pub parameters: Vec<InputField>,
     /// Absolute similarity of meaning, 0 to 1: comparable between answers.
     pub similarity: f64,
     /// How the score came about; the contributions add up to it.

@@ -26,6 +26,7 @@ pub struct ReplayTarget {
     pub name: CapabilityName,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::schema::VersionSelector>)]
     pub version: Option<String>,
     /// The checksum that it must have.
     #[serde(
@@ -47,7 +48,7 @@ pub struct ReplayResponse {
     /// What was walked now.
     pub against: CapabilityRef,
     /// Whether everything went as it was recorded.
-    pub same: bool,
+    pub unchanged: bool,
     /// How many steps were compared.
     pub compared: usize,
     /// The steps that differ, those of the recording first.
@@ -58,7 +59,7 @@ pub struct ReplayResponse {
     pub result: Vec<ValueDiff>,
     /// How many more differences there are than are listed.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub more: usize,
+    pub more_differences: usize,
 }
 
 /// A step that did not go as it was recorded.
@@ -66,13 +67,13 @@ pub struct ReplayResponse {
 pub struct ReplayedStep {
     /// Path of the step.
     pub step: String,
-    /// In what it differs.
-    pub drift: StepDiff,
+    /// How it differs.
+    pub change: StepDiff,
     /// The differences: at `operation`, `inputs.…`, `outputs.…` or `error`.
     pub differences: Vec<ValueDiff>,
 }
 
-/// In what a step differs from what was recorded.
+/// How a step differs from the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepDiff {
@@ -88,13 +89,13 @@ pub enum StepDiff {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ValueDiff {
     /// Where: `inputs.pathParameters.city`, `outputs.forecast[0].high`.
-    pub at: String,
+    pub path: String,
     /// The value then; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub was: Option<Value>,
+    pub before: Option<Value>,
     /// The value now; absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub is: Option<Value>,
+    pub after: Option<Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

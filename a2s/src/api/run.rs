@@ -29,6 +29,7 @@ pub struct ExecutionRequest {
     pub plan: Option<String>,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::VersionSelector>)]
     pub version: Option<String>,
     /// The checksum that must run, as a search hit names it.
     #[serde(
@@ -158,24 +159,27 @@ pub struct GuardianInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// What happens without its answer: `closed` (deny) or `open` (allow, recorded).
-    pub fail: String,
+    #[serde(alias = "fail")]
+    pub fail_mode: String,
     /// The same of the hooks for which it is another: `{"steps/toolCallResult": "open"}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub fail_hooks: BTreeMap<String, String>,
+    #[serde(default, alias = "fail_hooks", skip_serializing_if = "BTreeMap::is_empty")]
+    pub fail_mode_by_hook: BTreeMap<String, String>,
 }
 
 impl GuardianInfo {
     /// Whether something may pass without its answer.
     #[must_use]
     pub fn may_fail_open(&self) -> bool {
-        std::iter::once(&self.fail).chain(self.fail_hooks.values()).any(|fail| fail == "open")
+        std::iter::once(&self.fail_mode)
+            .chain(self.fail_mode_by_hook.values())
+            .any(|fail| fail == "open")
     }
 
     /// What happens without its answer, in words: `closed, open for steps/toolCallResult`.
     #[must_use]
     pub fn fail_words(&self) -> String {
-        let own = self.fail_hooks.iter().map(|(hook, fail)| format!(", {fail} for {hook}"));
-        std::iter::once(self.fail.clone()).chain(own).collect()
+        let own = self.fail_mode_by_hook.iter().map(|(hook, fail)| format!(", {fail} for {hook}"));
+        std::iter::once(self.fail_mode.clone()).chain(own).collect()
     }
 }
 
@@ -425,7 +429,8 @@ pub struct RunStarted {
     /// The session, as the guardian sees it.
     pub session: String,
     /// Who guards its steps, in the order in which they are asked; nobody when it is empty.
-    pub guarding: Vec<GuardianInfo>,
+    #[serde(alias = "guarding")]
+    pub guardians: Vec<GuardianInfo>,
     /// Where connections for a host are sent instead.
     pub upstreams: BTreeMap<String, String>,
     /// The digest of the plan that was shown before, when it was started by its token.
@@ -458,8 +463,8 @@ pub enum EventKind {
         #[schema(value_type = schema::Values)]
         outputs: Map<String, Value>,
         /// The principal that decided. Absent in runs of older executors.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<Principal>,
+        #[serde(default, alias = "by", skip_serializing_if = "Option::is_none")]
+        resolved_by: Option<Principal>,
     },
     /// A step began.
     StepStarted {
@@ -645,7 +650,8 @@ pub enum EventKind {
         /// Path of the step.
         step: String,
         /// What handled it.
-        by: ErrorHandlerKind,
+        #[serde(alias = "by")]
+        handler: ErrorHandlerKind,
     },
     /// A guardian wants a person to approve what a step is about to send, or what it was answered. The run
     /// waits for that once the steps beside this one have ended, and goes on at that place.

@@ -11,23 +11,43 @@ use super::{CredentialSubject, Successor};
 use crate::Principal;
 
 /// An exact version (Semantic Versioning 2.0.0).
-#[derive(ToSchema)]
+#[derive(Debug, ToSchema)]
 #[schema(
     max_length = 256,
-    pattern = r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$",
+    pattern = r"^(0|[1-9]\d{0,15})\.(0|[1-9]\d{0,15})\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$",
     example = "1.4.0"
 )]
 #[expect(dead_code, reason = "it stands for `semver::Version`")]
-pub(super) struct Version(String);
+pub struct Version(String);
 
 /// A range of versions (Semantic Versioning 2.0.0), comparators separated by commas.
-#[derive(ToSchema)]
-#[schema(max_length = 256, example = "^1.2")]
+#[derive(Debug, ToSchema)]
+#[schema(
+    max_length = 256,
+    pattern = r"^(\*|((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX]))( ?, ?((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX])))*)$",
+    example = "^1.2"
+)]
 #[expect(dead_code, reason = "it stands for `semver::VersionReq`")]
 pub(super) struct VersionRange(String);
 
+/// An exact version, a range, or `latest`.
+#[derive(Debug, ToSchema)]
+#[schema(
+    max_length = 256,
+    pattern = r"^(latest|\*|((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX]))( ?, ?((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX])))*)$",
+    example = "^1.2"
+)]
+#[expect(dead_code, reason = "it describes a part of a path")]
+pub struct VersionSelector(String);
+
+/// The name of an input.
+#[derive(Debug, ToSchema)]
+#[schema(max_length = 100, pattern = "^[A-Za-z_][A-Za-z0-9_-]*$", example = "city")]
+#[expect(dead_code, reason = "it describes a part of a path")]
+pub struct InputName(String);
+
 /// Values by name.
-#[derive(ToSchema)]
+#[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "it stands for `serde_json::Map`")]
 pub(super) struct Values(Map<String, Value>);
 

@@ -53,37 +53,39 @@ pub enum Credential {
     ApiKey {
         /// The key.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password)]
+        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
         value: Secret,
         /// The only place that it may go to, `header:NAME`, `query:NAME` or `cookie:NAME`; any that
         /// a document names when it is absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[schema(value_type = Option<String>, pattern = "^(header|query|cookie):[!-~]+$")]
         place: Option<KeyPlace>,
     },
     /// A user and a password.
     Basic {
         /// The user; no colon.
+        #[schema(pattern = "^[^:]*$")]
         user: String,
         /// The password.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password)]
+        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
         password: Secret,
     },
     /// A token.
     Bearer {
         /// The token.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password)]
+        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
         token: Secret,
     },
     /// A client of OAuth 2.0.
     Oauth2 {
         /// Its id.
+        #[schema(min_length = 1, max_length = 8192)]
         client_id: String,
         /// Its secret.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password)]
+        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
         client_secret: Secret,
         /// The token that access tokens are renewed with; without one the client asks for itself.
         #[serde(default, serialize_with = "reveal_some", skip_serializing_if = "Option::is_none")]

@@ -63,7 +63,7 @@ pub struct ServiceHit {
     /// That of its best match, 0 to 1: comparable within one answer only.
     pub score: f64,
     /// How many of its capabilities fit, of the 100 that fit best.
-    pub fitting: usize,
+    pub matching_capabilities: usize,
     /// The best of them; at most 3.
     pub matches: Vec<ServiceMatch>,
 }

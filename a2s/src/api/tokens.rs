@@ -17,10 +17,14 @@ pub struct TokenRequest {
     /// Who it stands for: 1 to 64 letters, digits and `. _ - @`, beginning with a letter or digit.
     pub name: Subject,
     /// What it opens; one at least.
-    #[schema(value_type = Vec<Scope>)]
+    #[schema(value_type = Vec<Scope>, min_items = 1)]
     pub scopes: BTreeSet<Scope>,
     /// In how many seconds it ends; never when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::whole_number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(minimum = 1)]
     pub expires_in_s: Option<u64>,
 }
@@ -91,7 +95,7 @@ pub struct IntrospectionResponse {
 
 /// Change who owns a name: exactly one of the members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OwnerUpdate {
     /// One more owner.
     Add(Subject),

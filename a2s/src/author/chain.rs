@@ -9,7 +9,7 @@ use super::{text, write};
 use crate::checksum::Digest;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, ValueType};
-use crate::interface::Field;
+use crate::interface::InputField;
 
 /// The longest description of a capability, in characters.
 const MAX_DESCRIPTION: usize = 200;
@@ -298,7 +298,7 @@ fn dependencies(steps: &[ChainStep<'_>]) -> Value {
 }
 
 /// An input of a step as one of the chain.
-fn parameter(name: &str, field: &Field, document: &Document) -> Value {
+fn parameter(name: &str, field: &InputField, document: &Document) -> Value {
     let mut written = Map::new();
     let mut add = |key: &str, value: Value| written.insert(key.to_owned(), value);
     add("name", json!(name));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::interface::Field;
+use crate::interface::InputField;
 use crate::name::split_name;
 use crate::sentence::{Kind, Word};
 
@@ -112,7 +112,7 @@ impl Book {
 }
 
 /// Every place where a pattern of these inputs, or the name of one, is met.
-pub(super) fn look(words: &[Word<'_>], begins: &[bool], fields: &[Field]) -> Vec<Sight> {
+pub(super) fn look(words: &[Word<'_>], begins: &[bool], fields: &[InputField]) -> Vec<Sight> {
     let mut book = Book::default();
     let patterns = read_patterns(fields, &mut book);
     let numbers: Vec<Vec<usize>> = words
@@ -198,7 +198,7 @@ fn keep_longest(mut sights: Vec<Sight>) -> Vec<Sight> {
     sights
 }
 
-fn read_patterns(fields: &[Field], book: &mut Book) -> Vec<Pattern> {
+fn read_patterns(fields: &[InputField], book: &mut Book) -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for (field, about) in fields.iter().enumerate() {
         for (rank, text) in about.patterns.iter().enumerate() {
@@ -235,7 +235,7 @@ fn words_of(text: &str) -> Vec<String> {
     words.into_iter().filter(|word| word.kind == Kind::Word).map(|word| word.norm).collect()
 }
 
-fn takes_list(field: Option<&Field>) -> bool {
+fn takes_list(field: Option<&InputField>) -> bool {
     field.is_some_and(|field| super::value::takes_list(&field.schema))
 }
 
@@ -250,7 +250,7 @@ fn skip_opening(words: &[Word<'_>], mut at: usize) -> usize {
 
 /// Where the name of an input stands before a colon or `=`: the input, the place of the name, and
 /// that of the value.
-fn find_names(words: &[Word<'_>], fields: &[Field]) -> Vec<(usize, usize, usize)> {
+fn find_names(words: &[Word<'_>], fields: &[InputField]) -> Vec<(usize, usize, usize)> {
     let assigns = |word: &Word<'_>| matches!(word.kind, Kind::Break(':' | '='));
     let places: Vec<usize> = (1..words.len()).filter(|at| assigns(&words[*at])).collect();
     let mut named = Vec::new();

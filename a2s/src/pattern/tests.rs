@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use super::{find_inputs, read_inputs};
-use crate::interface::Field;
+use crate::interface::InputField;
 
-fn field(name: &str, patterns: &[&str], schema: &Value) -> Field {
+fn field(name: &str, patterns: &[&str], schema: &Value) -> InputField {
     serde_json::from_value(json!({
         "name": name, "required": true, "patterns": patterns, "schema": schema
     }))

@@ -1,10 +1,10 @@
 //! Sentences as people write them, and what the shipped capabilities get out of them.
 
-use a2s::{Document, Field, find_inputs, read_inputs};
+use a2s::{Document, InputField, find_inputs, read_inputs};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn fields(name: &str) -> Vec<Field> {
+fn fields(name: &str) -> Vec<InputField> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capabilities");
     let source = std::fs::read(format!("{folder}/{name}.yaml")).unwrap();
     Document::open(&source).unwrap().interface().inputs.clone()
@@ -502,7 +502,7 @@ fn sentences_give_the_inputs_that_people_mean() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), all.len(), wrong.join("\n"));
 }
 
-fn field(name: &str, patterns: &[&str], schema: &Value) -> Field {
+fn field(name: &str, patterns: &[&str], schema: &Value) -> InputField {
     serde_json::from_value(json!({
         "name": name, "required": true, "patterns": patterns, "schema": schema
     }))
@@ -510,7 +510,7 @@ fn field(name: &str, patterns: &[&str], schema: &Value) -> Field {
 }
 
 /// Inputs of every kind.
-fn mixed() -> Vec<Field> {
+fn mixed() -> Vec<InputField> {
     vec![
         field("place", &["in *", "at *", "* weather"], &json!({"type": "string"})),
         field("message", &["say *", "tweet *"], &json!({})),
@@ -603,7 +603,7 @@ fn hostile_sentences_take_bounded_time() {
     let same: Vec<String> = (0..100).map(|_| "a *".to_owned()).collect();
     let patterns: Vec<&str> = same.iter().map(String::as_str).collect();
     let long = format!("{} *", "a ".repeat(15));
-    let fields: Vec<Field> = (0..50)
+    let fields: Vec<InputField> = (0..50)
         .map(|at| {
             let schema = json!({"type": "string", "pattern": "^(x+)+$", "maxLength": 3});
             let mut field = field(&format!("a{at}"), &patterns, &schema);

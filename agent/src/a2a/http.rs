@@ -124,7 +124,7 @@ fn endpoint(url: Option<&Url>, headers: &HeaderMap) -> Result<Url, Error> {
 /// server-sent events, each the answer to the request.
 #[utoipa::path(
     post, path = "/a2a", tag = "agent", security(("token" = [])),
-    params(("A2A-Version" = Option<String>, Header, pattern = "^(0\\.3|1\\.0)?$", description = "`0.3` or `1.0`, as the method")),
+    params(("A2A-Version" = Option<String>, Header, description = "`0.3` or `1.0`, as the method")),
     request_body = JsonRpcRequest,
     responses(
         (status = 200, description = "A result or an error of JSON-RPC; or a stream of them", content(

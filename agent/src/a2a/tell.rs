@@ -132,9 +132,9 @@ impl Ending {
 
 fn state(answer: &AgentResponse) -> TaskState {
     match answer.status {
-        AgentStatus::Done => TaskState::Completed,
-        AgentStatus::Asks => TaskState::InputRequired,
-        AgentStatus::Dropped => TaskState::Canceled,
+        AgentStatus::Completed => TaskState::Completed,
+        AgentStatus::InputRequired => TaskState::InputRequired,
+        AgentStatus::Cancelled => TaskState::Canceled,
         // What was begun was not refused.
         AgentStatus::Denied if answer.runs.is_empty() => TaskState::Rejected,
         // The run goes on once a person has authorized that.

@@ -26,7 +26,7 @@ pub async fn gather(registry: &Registry, sentence: &str) -> Result<Vec<Request>,
     let search = SearchRequest { intents, limit, ..SearchRequest::default() };
     let found = registry.search_all(&search).await?;
     let mut requests = Vec::with_capacity(texts.len());
-    for (text, answer) in texts.into_iter().zip(found.answers) {
+    for (text, answer) in texts.into_iter().zip(found.responses) {
         let mut candidates = Vec::new();
         for hit in answer.answer.capabilities {
             let version = hit.version.to_string();
@@ -61,7 +61,7 @@ mod tests {
             let metadata = json!({"total_matches": 1, "search_time_ms": 1.0});
             let answer = |intent: &Value| json!({"intent": intent, "capabilities": [&hit], "metadata": metadata});
             let intents = asked["intents"].as_array().unwrap().iter();
-            Json(json!({"answers": intents.map(answer).collect::<Vec<_>>()}))
+            Json(json!({"responses": intents.map(answer).collect::<Vec<_>>()}))
         };
         let router = Router::new()
             .route("/v1/search", post(search))

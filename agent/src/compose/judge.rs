@@ -1,7 +1,7 @@
 //! Which outputs of earlier capabilities feed which inputs of a later one.
 
 use a2s::author::{ChainStep, Feed, Given};
-use a2s::{Field, Found, Kinds, OutputField};
+use a2s::{Found, InputField, Kinds, OutputField};
 use serde_json::Value;
 
 use super::reference::{self, References};
@@ -86,11 +86,11 @@ impl Judge<'_, '_> {
         shared
     }
 
-    fn said(&self, field: &Field) -> Option<&Found<'_>> {
+    fn said(&self, field: &InputField) -> Option<&Found<'_>> {
         self.found.iter().find(|found| found.name == field.name)
     }
 
-    fn way_to(&self, field: &Field) -> Option<Way> {
+    fn way_to(&self, field: &InputField) -> Option<Way> {
         if let Some(said) = self.said(field) {
             if said.quoted {
                 return self.way_behind_own_words(field, said);
@@ -111,7 +111,7 @@ impl Judge<'_, '_> {
     }
 
     /// Where the request says nothing of an input.
-    fn way_unsaid(&self, field: &Field) -> Option<Way> {
+    fn way_unsaid(&self, field: &InputField) -> Option<Way> {
         let by_thing = || {
             self.refers.things.iter().find_map(|thing| {
                 let way = self.way_by_thing(field, thing, &thing.join(" "))?;
@@ -141,7 +141,7 @@ impl Judge<'_, '_> {
     }
 
     /// A quoted text before what is pointed at: "tweet it saying 'Weather update:'".
-    fn way_behind_own_words(&self, field: &Field, said: &Found<'_>) -> Option<Way> {
+    fn way_behind_own_words(&self, field: &InputField, said: &Found<'_>) -> Option<Way> {
         said.value.as_ref().filter(|_| self.is_content(field))?;
         if let Some(pronoun) = self.refers.pronoun.as_deref() {
             return self.way_to_content(field, true, 0.75, pronoun);
@@ -158,7 +158,7 @@ impl Judge<'_, '_> {
     }
 
     /// The one output that a thing names: "its capital", or what "the forecast" comes from.
-    fn way_by_thing(&self, field: &Field, thing: &[String], told: &str) -> Option<Way> {
+    fn way_by_thing(&self, field: &InputField, thing: &[String], told: &str) -> Option<Way> {
         let mut named = self.outputs().filter(|(_, output)| reference::names(thing, &output.name));
         if let Some((from, output)) = named.next() {
             if named.next().is_some() {
@@ -191,11 +191,11 @@ impl Judge<'_, '_> {
 
     /// Whether a thing that no pattern places is meant for an input: it is the content, or the
     /// only input whose name has its words.
-    fn is_meant_for(&self, field: &Field, thing: &[String]) -> bool {
+    fn is_meant_for(&self, field: &InputField, thing: &[String]) -> bool {
         if self.is_content(field) {
             return true;
         }
-        let has_words = |field: &&Field| {
+        let has_words = |field: &&InputField| {
             let name = words::of_name(&field.name);
             thing.first().is_some_and(|word| {
                 name.iter().any(|other| words::singular(other) == words::singular(word))
@@ -206,7 +206,7 @@ impl Judge<'_, '_> {
     }
 
     /// What a bare pronoun in the place of an input means.
-    fn way_by_pronoun(&self, field: &Field, told: &str) -> Option<Way> {
+    fn way_by_pronoun(&self, field: &InputField, told: &str) -> Option<Way> {
         let pronoun = self.refers.pronoun.as_deref()?;
         if self.is_content(field) {
             return self.way_to_content(field, false, 0.85, pronoun);
@@ -229,7 +229,7 @@ impl Judge<'_, '_> {
     }
 
     /// An output of the same name and type.
-    fn way_by_name(&self, field: &Field) -> Option<Way> {
+    fn way_by_name(&self, field: &InputField) -> Option<Way> {
         let name = words::of_name(&field.name);
         let mut same = self.outputs().filter(|(_, output)| words::of_name(&output.name) == name);
         let (from, output) = same.next()?;
@@ -249,8 +249,8 @@ impl Judge<'_, '_> {
 
     /// Whether an input takes the text that the capability is about: the likeliest one of those
     /// with such a name.
-    fn is_content(&self, field: &Field) -> bool {
-        let rank = |field: &Field| {
+    fn is_content(&self, field: &InputField) -> bool {
+        let rank = |field: &InputField| {
             let name = words::of_name(&field.name);
             let place = words::CONTENT.iter().position(|word| name.iter().any(|n| n == word));
             place.filter(|_| field.required && kinds(&field.schema).meets(Kinds::STRING))
@@ -266,7 +266,7 @@ impl Judge<'_, '_> {
         reads.or_else(|| self.earlier.len().checked_sub(1))
     }
 
-    fn way_to_content(&self, field: &Field, own: bool, sure: f64, told: &str) -> Option<Way> {
+    fn way_to_content(&self, field: &InputField, own: bool, sure: f64, told: &str) -> Option<Way> {
         let from = self.source()?;
         let because = format!("\"{told}\" is what {} gives", self.earlier[from].name());
         self.content_of(from, field, own, sure, because)
@@ -276,7 +276,7 @@ impl Judge<'_, '_> {
     fn content_of(
         &self,
         from: usize,
-        field: &Field,
+        field: &InputField,
         own: bool,
         sure: f64,
         because: String,
@@ -308,7 +308,7 @@ impl Judge<'_, '_> {
     /// One output for an input, when their types meet; a number becomes a text where one is taken.
     fn feed_with(
         &self,
-        field: &Field,
+        field: &InputField,
         from: usize,
         output: &OutputField,
         sure: f64,
@@ -376,7 +376,7 @@ fn is_telling(name: &str) -> bool {
 }
 
 /// Whether what is said about an input and an output has a word in common.
-fn alike(field: &Field, output: &OutputField) -> bool {
+fn alike(field: &InputField, output: &OutputField) -> bool {
     let about = |text: Option<&String>, schema: &Value| {
         let text = text.map(String::as_str).or_else(|| schema.get("description")?.as_str());
         words::of_text(text.unwrap_or_default())

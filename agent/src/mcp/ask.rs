@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2s::{Field, one_line};
+use a2s::{InputField, one_line};
 use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -111,7 +111,7 @@ impl<'a> Person<'a> {
 }
 
 /// A form with these fields; none when one of them is secret or more than a form can take.
-pub(super) fn form(fields: &[Field]) -> Option<ElicitationSchema> {
+pub(super) fn form(fields: &[InputField]) -> Option<ElicitationSchema> {
     let mut properties = BTreeMap::new();
     for field in fields {
         if field.secret {
@@ -124,7 +124,7 @@ pub(super) fn form(fields: &[Field]) -> Option<ElicitationSchema> {
 }
 
 /// The schema of a field as forms know them: text, number, yes or no, or one of some texts.
-fn plain(field: &Field) -> Option<PrimitiveSchemaDefinition> {
+fn plain(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
     let schema = field.schema.as_object()?;
     let mut plain = JsonObject::new();
     let choices = schema.get("enum").and_then(Value::as_array);
@@ -157,7 +157,7 @@ pub(super) fn yes_or_no() -> ElicitationSchema {
 }
 
 /// What was written into the fields that were asked for.
-pub(super) fn filled(answer: &ElicitResult, fields: &[Field]) -> Option<Map<String, Value>> {
+pub(super) fn filled(answer: &ElicitResult, fields: &[InputField]) -> Option<Map<String, Value>> {
     if answer.action != ElicitationAction::Accept {
         return None;
     }

@@ -292,10 +292,10 @@ async fn plan(arguments: JsonObject, turn: &Turn<'_>) -> Result<CallToolResult, 
             .map(|credential| format!("{} {}", credential.host, credential.scheme))
             .collect(),
         services: plan.hosts.keys().cloned().collect(),
-        guardians: plan.guarding.iter().map(|guarding| guarding.guardian.clone()).collect(),
+        guardians: plan.guardians.iter().map(|guarding| guarding.guardian.clone()).collect(),
         steps: plan.steps.iter().map(|step| serde_json::json!(step)).collect(),
         plan: plan.digest.map(|digest| digest.to_string()),
-        why_not: plan.no_token,
+        why_not: plan.no_token_reason,
     };
     let what = match (&answer.plan, answer.missing.is_empty()) {
         (Some(_), _) => {

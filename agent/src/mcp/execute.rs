@@ -8,7 +8,7 @@ use a2s::api::{
     Event, EventKind, ExecutionRequest, PlanRequest, PlanResponse, PlannedStep, PlannedStepKind,
     Run, RunStatus,
 };
-use a2s::{Digest, Field, one_line};
+use a2s::{Digest, InputField, one_line};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, JsonObject,
     ProgressNotificationParam, ProgressToken,
@@ -174,7 +174,7 @@ pub(super) async fn missing_fields(
     turn: &Turn<'_>,
     fact: &Arc<Fact>,
     plan: &PlanResponse,
-) -> Result<Vec<Field>, Refusal> {
+) -> Result<Vec<InputField>, Refusal> {
     let mut fields = Vec::new();
     let mut below = Vec::new();
     for name in &plan.missing {
@@ -189,7 +189,7 @@ pub(super) async fn missing_fields(
         }
         let known = || below.iter().filter_map(|fact| fact.field(name));
         let field = known().find(|field| field.secret).or_else(|| known().next());
-        fields.push(field.cloned().unwrap_or_else(|| Field::named(name)));
+        fields.push(field.cloned().unwrap_or_else(|| InputField::named(name)));
     }
     Ok(fields)
 }
@@ -229,7 +229,7 @@ async fn fill(
 }
 
 /// The refusal of a call that lacks inputs.
-fn lacking(fields: &[Field]) -> Refusal {
+fn lacking(fields: &[InputField]) -> Refusal {
     let names: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
     let hint = match fields.iter().find(|field| field.secret) {
         Some(secret) => format!(

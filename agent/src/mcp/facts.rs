@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2s::api::CapabilityRef;
-use a2s::{Action, CapabilityName, Digest, Document, Field, Interface};
+use a2s::{Action, CapabilityName, Digest, Document, InputField, Interface};
 use semver::Version;
 
 use super::answer::Refusal;
@@ -59,7 +59,7 @@ impl Fact {
     }
 
     /// What is known of an input of its own.
-    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+    pub(super) fn field(&self, name: &str) -> Option<&InputField> {
         self.interface.inputs.iter().find(|field| field.name == name)
     }
 

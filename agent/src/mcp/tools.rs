@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use a2s::{Complexity, Field};
+use a2s::{Complexity, InputField};
 use rmcp::handler::server::tool::{schema_for_input, schema_for_output};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
@@ -312,8 +312,8 @@ pub(super) struct Input {
     pub(super) secret: bool,
 }
 
-impl From<&Field> for Input {
-    fn from(field: &Field) -> Self {
+impl From<&InputField> for Input {
+    fn from(field: &InputField) -> Self {
         Self {
             name: field.name.clone(),
             required: field.required,

@@ -7,7 +7,7 @@ use a2s::api::{
     AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest, Pending,
     PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
-use a2s::{Document, Field, HIDDEN, Interface, Permission};
+use a2s::{Document, HIDDEN, InputField, Interface, Permission};
 use serde_json::{Map, Value};
 
 use super::Turn;
@@ -135,8 +135,13 @@ impl Turn<'_> {
             hosts: plan.hosts.keys().cloned().collect(),
             permissions: plan.permissions.iter().cloned().collect(),
         };
-        let plan =
-            PlanResponse { token: None, expires_at: None, digest: None, no_token: None, ..plan };
+        let plan = PlanResponse {
+            token: None,
+            expires_at: None,
+            digest: None,
+            no_token_reason: None,
+            ..plan
+        };
         (self.tell)(AgentEvent::Chosen {
             description: choice.description.clone(),
             plan: Box::new(plan),
@@ -200,11 +205,11 @@ impl Turn<'_> {
 
     /// The inputs that the wish gives: by name, by an answer, by patterns, and else as the language
     /// model reads it.
-    async fn read_inputs(&mut self, wish: &Wish, fields: &[Field]) -> Map<String, Value> {
+    async fn read_inputs(&mut self, wish: &Wish, fields: &[InputField]) -> Map<String, Value> {
         let mut inputs = wish.inputs(fields);
         let Some(model) = &self.agent.model else { return inputs };
-        let is_open = |field: &&Field| !field.secret && !inputs.contains_key(&field.name);
-        let open: Vec<&Field> = fields.iter().filter(is_open).collect();
+        let is_open = |field: &&InputField| !field.secret && !inputs.contains_key(&field.name);
+        let open: Vec<&InputField> = fields.iter().filter(is_open).collect();
         match model.fill(&wish.query, &open).await {
             Ok(filled) => inputs.extend(filled),
             Err(error) => self.degraded(&error),
@@ -223,7 +228,7 @@ impl Turn<'_> {
         source: &Source,
         pin: &CapabilityRef,
         mut inputs: Map<String, Value>,
-        fields: &[Field],
+        fields: &[InputField],
     ) -> Result<(PlanResponse, Map<String, Value>), ClientError> {
         let plan = plan_with(source, pin, &inputs, &self.session).await?;
         if plan.missing.is_empty() {
@@ -330,16 +335,16 @@ fn pending(
 
 /// What a document asks for, and what the capabilities that it uses need besides, as the registry
 /// tells it.
-fn with_those_below(fields: &[Field], told: &[Field]) -> Vec<Field> {
+fn with_those_below(fields: &[InputField], told: &[InputField]) -> Vec<InputField> {
     let others = told.iter().filter(|told| fields.iter().all(|field| field.name != told.name));
     fields.iter().chain(others).cloned().collect()
 }
 
 /// What is asked for. Of an input that only a capability below needs, the name is known and no more.
-fn lacking(missing: &[String], fields: &[Field]) -> Vec<Field> {
+fn lacking(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
     let field = |name: &String| {
         let known = fields.iter().find(|field| field.name == *name);
-        known.cloned().unwrap_or_else(|| Field::named(name))
+        known.cloned().unwrap_or_else(|| InputField::named(name))
     };
     missing.iter().map(field).collect()
 }

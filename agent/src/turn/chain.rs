@@ -44,7 +44,8 @@ impl Turn<'_> {
             })
         };
         let message = phrase::proposal(&proposal);
-        let ending = Ending { question: Some(question), ..Ending::new(AgentStatus::Asks, message) };
+        let ending =
+            Ending { question: Some(question), ..Ending::new(AgentStatus::InputRequired, message) };
         Err(ending.into())
     }
 

@@ -98,7 +98,7 @@ impl Turn<'_> {
                 consent: Some(digest),
             })
         };
-        let ending = Ending::new(AgentStatus::Asks, message);
+        let ending = Ending::new(AgentStatus::InputRequired, message);
         Some(Ending { question: Some(question), ..ending })
     }
 }
@@ -181,7 +181,7 @@ fn end(delegated: &mut DelegationResult, answered: Result<Reply, A2aError>) -> E
     let (status, message) = match answered {
         Ok(Reply::Message(message)) => {
             tell_message(delegated, &message);
-            (AgentStatus::Done, format!("{name} says: {}", delegated.message))
+            (AgentStatus::Completed, format!("{name} says: {}", delegated.message))
         }
         Ok(Reply::Task(task)) => {
             let Task { id, status, artifacts, .. } = task;
@@ -194,7 +194,7 @@ fn end(delegated: &mut DelegationResult, answered: Result<Reply, A2aError>) -> E
             delegated.state = Some(Version::V0_3.state(state).to_owned());
             let words = &delegated.message;
             match state {
-                TaskState::Completed => (AgentStatus::Done, format!("{name} says: {words}")),
+                TaskState::Completed => (AgentStatus::Completed, format!("{name} says: {words}")),
                 TaskState::InputRequired | TaskState::AuthRequired => {
                     let message = format!("{name} did not do it, and asks: {words}");
                     (AgentStatus::Failed, message)

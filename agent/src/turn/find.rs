@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::Field;
+use a2s::InputField;
 use a2s::api::{
     AgentEvent, BatchSearchResponse, Candidate, CapabilityRef, NearMiss, SearchFilters, SearchHit,
     SearchRequest, Strategy,
@@ -26,7 +26,7 @@ pub(super) struct Choice {
     pub(super) source: usize,
     pub(super) pin: CapabilityRef,
     pub(super) description: String,
-    pub(super) parameters: Vec<Field>,
+    pub(super) parameters: Vec<InputField>,
     /// How similar it is to what is wanted, 0 to 1.
     pub(super) similarity: f64,
 }
@@ -153,7 +153,7 @@ fn merge(
     let mut ranked: Vec<Vec<(usize, usize, SearchHit)>> = vec![Vec::new(); intents.len()];
     let mut nearest = Vec::new();
     for (source, answers) in answers {
-        for (ranked, answer) in ranked.iter_mut().zip(answers.answers) {
+        for (ranked, answer) in ranked.iter_mut().zip(answers.responses) {
             nearest.extend(answer.answer.metadata.nearest);
             let hits = answer.answer.capabilities.into_iter().enumerate();
             ranked.extend(hits.map(|(rank, hit)| (rank, source, hit)));

@@ -1,6 +1,6 @@
 //! What is answered where no language model writes it. Pure.
 
-use a2s::Field;
+use a2s::InputField;
 use a2s::api::{
     AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
     SkippedCandidate,
@@ -113,7 +113,7 @@ pub(super) fn question(question: &AgentQuestion) -> String {
 }
 
 /// What an input means, what it takes, and how it is given.
-fn about(field: &Field) -> String {
+fn about(field: &InputField) -> String {
     let description = field
         .description
         .as_ref()

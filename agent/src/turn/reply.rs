@@ -1,6 +1,6 @@
 //! What the answer to a question says. Pure.
 
-use a2s::{Field, find_inputs};
+use a2s::{InputField, find_inputs};
 use serde_json::{Map, Value};
 
 /// What polite people say before they answer, in lower case; each may be followed by others.
@@ -84,7 +84,7 @@ fn words_of(reply: &str) -> String {
 
 /// The values that a reply gives: those that patterns find or that are named, and else, when one
 /// thing was asked for, all that it says.
-pub(super) fn read(reply: &str, asked: &[Field]) -> Map<String, Value> {
+pub(super) fn read(reply: &str, asked: &[InputField]) -> Map<String, Value> {
     let mut values = Map::new();
     for found in find_inputs(reply, asked) {
         if let Some(value) = found.value {
@@ -160,8 +160,8 @@ mod tests {
 
     use super::*;
 
-    fn field(name: &str, patterns: &[&str], kind: &str) -> Field {
-        Field {
+    fn field(name: &str, patterns: &[&str], kind: &str) -> InputField {
+        InputField {
             name: name.to_owned(),
             required: true,
             description: None,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(reply: &str, fields: &[Field], expected: &Value) {
+    fn check(reply: &str, fields: &[InputField], expected: &Value) {
         assert_eq!(Value::Object(read(reply, fields)), *expected, "{reply}");
     }
 

@@ -183,7 +183,7 @@ impl Turn<'_> {
     fn end_with(&mut self, run: AgentRun) -> Ending {
         let (status, message) = match run.status {
             RunStatus::Succeeded if self.not_started.is_empty() => {
-                (AgentStatus::Done, phrase::done(std::slice::from_ref(&run)))
+                (AgentStatus::Completed, phrase::done(std::slice::from_ref(&run)))
             }
             RunStatus::Succeeded => {
                 let done = phrase::done(std::slice::from_ref(&run));

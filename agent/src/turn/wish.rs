@@ -1,7 +1,7 @@
 //! What somebody wants, and what is known about it. Pure.
 
 use a2s::api::{AgentRequest, CapabilityRef};
-use a2s::{Digest, Field, find_inputs, split_requests};
+use a2s::{Digest, InputField, find_inputs, split_requests};
 use serde_json::{Map, Value};
 
 use super::reply;
@@ -56,8 +56,8 @@ impl Wish {
 
     /// The values that it gives `fields`: those given by name, then what the answer to a question
     /// says, then what the wish itself says. Secrets are read from no message.
-    pub(super) fn inputs(&self, fields: &[Field]) -> Map<String, Value> {
-        let open: Vec<Field> = fields.iter().filter(|field| !field.secret).cloned().collect();
+    pub(super) fn inputs(&self, fields: &[InputField]) -> Map<String, Value> {
+        let open: Vec<InputField> = fields.iter().filter(|field| !field.secret).cloned().collect();
         let mut inputs = Map::new();
         for found in find_inputs(&self.query, &open) {
             if let Some(value) = found.value {
@@ -65,12 +65,12 @@ impl Wish {
             }
         }
         if let Some((reply, missing)) = &self.reply {
-            let asked: Vec<Field> =
+            let asked: Vec<InputField> =
                 open.iter().filter(|field| missing.contains(&field.name)).cloned().collect();
             inputs.extend(reply::read(reply, &asked));
         }
         let named =
-            |field: &Field| Some((field.name.clone(), self.given.get(&field.name)?.clone()));
+            |field: &InputField| Some((field.name.clone(), self.given.get(&field.name)?.clone()));
         inputs.extend(fields.iter().filter_map(named));
         inputs
     }

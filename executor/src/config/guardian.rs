@@ -241,7 +241,7 @@ impl FromStr for Hook {
 impl Guardian {
     /// How steps are guarded, as events and plans show it.
     #[must_use]
-    pub fn guarding(&self) -> Vec<GuardianInfo> {
+    pub fn describe_guardians(&self) -> Vec<GuardianInfo> {
         match self {
             Self::Off => Vec::new(),
             Self::At(guardians) => guardians.iter().map(GuardianConfig::guarding).collect(),
@@ -265,8 +265,10 @@ impl GuardianConfig {
         GuardianInfo {
             guardian: self.name.clone(),
             address: self.address().filter(|address| self.name != *address),
-            fail: default.as_str().to_owned(),
-            fail_hooks: own.map(|(hook, mode)| (hook.to_string(), mode.as_str().into())).collect(),
+            fail_mode: default.as_str().to_owned(),
+            fail_mode_by_hook: own
+                .map(|(hook, mode)| (hook.to_string(), mode.as_str().into()))
+                .collect(),
         }
     }
 }

@@ -265,7 +265,7 @@ impl<'r> Engine<'r> {
 
     pub(super) fn note_handled(&self, path: &str, by: ErrorHandlerKind) {
         if !self.progress.steps.get(path).is_some_and(|recorded| recorded.handled) {
-            self.journal.note(EventKind::ErrorHandled { step: path.to_owned(), by });
+            self.journal.note(EventKind::ErrorHandled { step: path.to_owned(), handler: by });
         }
     }
 }

@@ -48,7 +48,7 @@ async fn list_state(
 #[utoipa::path(
     put, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = String, Path, description = "The input that it is for"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
         ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
     ),
     request_body(content = serde_json::Value, description = "The value, as JSON"),
@@ -71,7 +71,7 @@ async fn set_state(
 #[utoipa::path(
     delete, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = String, Path, description = "The input that it is for"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
         ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; with `admin` alone"),
     ),
     responses(
@@ -108,7 +108,7 @@ async fn list_session_state(
     put, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
         ("session" = String, Path, description = "The session, as runs name it"),
-        ("name" = String, Path, description = "The input that it is for"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
     ),
     request_body(content = serde_json::Value, description = "The value, as JSON"),
     responses(
@@ -129,7 +129,7 @@ async fn set_session_state(
     delete, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
         ("session" = String, Path, description = "The session, as runs name it"),
-        ("name" = String, Path, description = "The input that it is for"),
+        ("name" = a2s::api::schema::InputName, Path, description = "The input that it is for"),
     ),
     responses(
         (status = 204, description = "It is forgotten"),

@@ -33,8 +33,8 @@ pub(super) struct PageQuery {
 #[utoipa::path(
     get, path = "/v1/trust", tag = "executor", security(("token" = [])),
     params(
-        ("limit" = Option<usize>, Query, description = "Versions on a page, 100 unless given and 1,000 at most"),
-        ("after" = Option<String>, Query, description = "`next` of the page before: NAME@VERSION"),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "Versions on a page, 100 unless given and 1,000 at most"),
+        ("after" = Option<String>, Query, max_length = 357, pattern = "^[A-Z][A-Za-z0-9]{0,99}@(0|[1-9]\\d{0,15})(\\.(0|[1-9]\\d{0,15})){2}(-[A-Za-z-][0-9A-Za-z-]*(\\.[A-Za-z-][0-9A-Za-z-]*)*)?$", description = "`next` of the page before: NAME@VERSION"),
     ),
     responses(
         (status = 200, description = "The checksums, by name and version", body = TrustList),
@@ -69,7 +69,7 @@ pub(super) async fn list_trust(
     put, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(
         ("name" = CapabilityName, Path, description = "The capability"),
-        ("version" = String, Path, description = "Its version"),
+        ("version" = a2s::api::schema::Version, Path, description = "Its version"),
     ),
     request_body = TrustRequest,
     responses(
@@ -95,7 +95,7 @@ pub(super) async fn accept_trust(
     delete, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(
         ("name" = CapabilityName, Path, description = "The capability"),
-        ("version" = String, Path, description = "Its version"),
+        ("version" = a2s::api::schema::Version, Path, description = "Its version"),
     ),
     responses(
         (status = 204, description = "It is forgotten"),

@@ -192,7 +192,7 @@ impl RunState {
                     }
                 }
             }
-            EventKind::ErrorHandled { step, by } => {
+            EventKind::ErrorHandled { step, handler: by } => {
                 if self.places.contains_key(step.as_str()) {
                     self.step(step).handled = Some(*by);
                 } else if let Some(looping) = loop_of(step) {

@@ -50,7 +50,7 @@ impl Runs {
         let (prepared, policies) =
             tokio::join!(self.prepare(request, principal), self.gate.policies());
         let prepared = prepared?;
-        let guarding = self.config.guardian.guarding();
+        let guarding = self.config.guardian.describe_guardians();
         let Prepared { plan, inputs, recalled, credentials, .. } = &prepared;
         let upstream_of = |url: &_| self.outbound.upstream_of(url);
         let mut answer =
@@ -68,7 +68,7 @@ impl Runs {
                 answer.digest = Some(digest);
             }
             Err(error) if error.kind == Kind::Store => return Err(error),
-            Err(error) => answer.no_token = Some(error.message),
+            Err(error) => answer.no_token_reason = Some(error.message),
         }
         Ok(answer)
     }

@@ -162,7 +162,7 @@ impl Basis {
             "session": session,
             "hosts": hosts,
             "credentials": credentials,
-            "guarding": guarding,
+            "guardians": guarding,
             "policies": policies,
         });
         canonical_json(&value).map(|bytes| Digest::of_bytes(&bytes))

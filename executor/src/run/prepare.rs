@@ -130,7 +130,7 @@ impl Runs {
             session: request.session.as_deref().map(|session| secrets.mask_text(session)),
             hosts: hosts.clone(),
             credentials: Used::of(credentials.list()),
-            guarding: self.config.guardian.guarding(),
+            guarding: self.config.guardian.describe_guardians(),
             policies,
         })
     }

@@ -82,7 +82,9 @@ impl Runs {
             journal.commit(decided).await?;
         }
         tracing::info!(%run, step, ?decision, principal = %row.tenant, %by, "a step was resolved");
-        journal.commit(EventKind::StepResolved { step, decision, outputs, by: Some(by) }).await?;
+        journal
+            .commit(EventKind::StepResolved { step, decision, outputs, resolved_by: Some(by) })
+            .await?;
         self.take_over().await?;
         self.get(run).await
     }

@@ -97,7 +97,7 @@ impl Runs {
             trigger: event.map(Box::new),
             decisions,
             session: session.clone().unwrap_or_else(|| run.to_string()),
-            guarding: self.config.guardian.guarding(),
+            guardians: self.config.guardian.describe_guardians(),
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
             plan: redeemed.as_ref().and_then(digest),
             trace: trace.map(Box::new),

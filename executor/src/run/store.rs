@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use a2s::api::{Event, EventKind, RunStatus};
 use a2s::{CapabilityName, Digest, Principal};
+use database::DatabaseLock;
 use futures::future::{Either, ready};
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};

@@ -61,7 +61,7 @@ pub(crate) fn trace_of(events: &[Event]) -> Option<Trace> {
         principal,
         capability,
         session,
-        guarding,
+        guardians: guarding,
         decisions,
         trace,
         trigger,
@@ -284,7 +284,7 @@ impl<'e> Folding<'e> {
                     self.end(step, at, None, None);
                 }
             }
-            EventKind::ErrorHandled { step, by } => {
+            EventKind::ErrorHandled { step, handler: by } => {
                 let by = match by {
                     ErrorHandlerKind::Continue => "continue",
                     ErrorHandlerKind::Catch => "catch",

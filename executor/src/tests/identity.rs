@@ -183,7 +183,7 @@ async fn a_plan_is_run_by_its_principal_or_an_administrator() {
         assert!(plan(BOB).await["token"].is_string());
     }
     let refused = plan(BOB).await;
-    assert!(refused["no_token"].as_str().unwrap().contains("2 of one caller"), "{refused}");
+    assert!(refused["no_token_reason"].as_str().unwrap().contains("2 of one caller"), "{refused}");
     assert!(plan(ALICE).await["token"].is_string());
 }
 
@@ -314,7 +314,7 @@ async fn a_run_keeps_its_principal_over_a_takeover() {
     let told = get(&app, ANN, &format!("/v1/executions/{}/events", ids[0])).await.body;
     let told = told.as_str().unwrap();
     assert!(told.contains("\"principal\":\"alice/ann\""), "{told}");
-    assert!(told.contains("\"by\":\"admin\""), "{told}");
+    assert!(told.contains("\"resolved_by\":\"admin\""), "{told}");
 }
 
 #[tokio::test]
@@ -363,7 +363,9 @@ async fn outputs_that_a_person_sets_pass_the_guardian() {
     assert!(world.service.asked().contains(&("POST /say".to_owned(), json!("less"))));
     let told = super::world::events_as(&app, &["authorization", "Bearer alice"], run).await;
     let resolved = told.iter().find_map(|event| match &event.kind {
-        EventKind::StepResolved { by, outputs, .. } => Some((by.clone(), outputs.clone())),
+        EventKind::StepResolved { resolved_by, outputs, .. } => {
+            Some((resolved_by.clone(), outputs.clone()))
+        }
         _ => None,
     });
     let (by, outputs) = resolved.unwrap();

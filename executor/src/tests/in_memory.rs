@@ -38,7 +38,7 @@ async fn a_run_in_memory_is_a_run_like_any_other_until_the_process_ends() {
     assert_eq!(list.body["executions"][0]["id"], json!(id));
     let replay = format!("/v1/executions/{id}/replay");
     let replay = call(&app, Method::POST, &replay, &[], json!({})).await;
-    assert_eq!(replay.body["same"], true, "{}", replay.body);
+    assert_eq!(replay.body["unchanged"], true, "{}", replay.body);
     let state = call(&app, Method::PUT, "/v1/state/word", &[], json!("kept")).await;
     assert!(state.status.is_success(), "{}", state.body);
     assert_eq!(world.count_rows("run").await, 0);

@@ -37,7 +37,7 @@ async fn plan(app: &App, request: Value) -> PlanResponse {
 /// The token of a plan that can be run.
 async fn token(app: &App, request: Value) -> String {
     let plan = plan(app, request).await;
-    assert_eq!(plan.no_token, None);
+    assert_eq!(plan.no_token_reason, None);
     plan.token.unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn a_plan_is_run_as_it_was_shown_and_only_once() {
     let shown =
         plan(&app, json!({"name": "Echo", "inputs": {"city": "Paris"}, "session": "s"})).await;
     let token = shown.token.unwrap();
-    assert!(token.len() == 32 && shown.no_token.is_none());
+    assert!(token.len() == 32 && shown.no_token_reason.is_none());
     let run = run_plan(&app, &token, &[]).await.run();
     assert_succeeded(&run);
     assert_eq!((run.plan, output(&run)["heard"].as_str()), (shown.digest, Some("Paris")));
@@ -262,7 +262,7 @@ async fn a_credential_that_is_replaced_or_removed_is_a_difference() {
     let app = world.open().await;
     let lacking = plan(&app, json!({"name": "Wants"})).await;
     assert_eq!((lacking.token, lacking.digest, lacking.expires_at), (None, None, None));
-    let why = lacking.no_token.unwrap();
+    let why = lacking.no_token_reason.unwrap();
     assert!(why.contains("there is no credential `key` for api.example"), "{why}");
 
     let bearer = |token: &str| json!({"kind": "bearer", "token": token});
@@ -286,7 +286,7 @@ async fn upstreams_the_guardian_its_fail_mode_and_its_policy_are_part_of_a_plan(
     world.guardian.tell_policy("strict");
     let app = world.open().await;
     let shown = plan(&app, echo()).await;
-    let name = shown.guarding[0].guardian.clone();
+    let name = shown.guardians[0].guardian.clone();
     assert_eq!(shown.policies[&name], "strict");
     let token = shown.token.unwrap();
     world.guardian.tell_policy("lax");
@@ -337,7 +337,7 @@ async fn a_plan_that_could_not_be_run_has_no_token_and_says_why() {
     let refused = async |request: Value, expected: &str| {
         let shown = plan(&app, request).await;
         assert_eq!((shown.token, shown.digest), (None, None));
-        let why = shown.no_token.unwrap();
+        let why = shown.no_token_reason.unwrap();
         assert!(why.contains(expected), "{why}");
     };
     refused(json!({"name": "Echo"}), "`Echo` needs `city`").await;

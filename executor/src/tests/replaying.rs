@@ -24,13 +24,13 @@ fn lines(replay: &ReplayResponse) -> Vec<String> {
     let text =
         |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
     let line = |place: &str, difference: &ValueDiff| {
-        let ValueDiff { at, was, is } = difference;
+        let ValueDiff { path: at, before: was, after: is } = difference;
         format!("{place}{at}: {} -> {}", text(was), text(is))
     };
     let mut lines = Vec::new();
     for step in &replay.steps {
-        if step.drift != StepDiff::Changed {
-            lines.push(format!("{} {:?}", step.step, step.drift));
+        if step.change != StepDiff::Changed {
+            lines.push(format!("{} {:?}", step.step, step.change));
         }
         let place = format!("{} ", step.step);
         lines.extend(step.differences.iter().map(|difference| line(&place, difference)));
@@ -41,7 +41,7 @@ fn lines(replay: &ReplayResponse) -> Vec<String> {
 
 #[track_caller]
 fn assert_same(replay: &ReplayResponse) {
-    assert!(replay.same, "{:#?}", lines(replay));
+    assert!(replay.unchanged, "{:#?}", lines(replay));
     assert_eq!(lines(replay), Vec::<String>::new());
 }
 
@@ -114,7 +114,7 @@ async fn drift_between(first: Value, second: Value) -> Vec<String> {
     let replay = replay(&app, run.id, Some("2.0.0")).await;
     assert_eq!(traffic(&world), before);
     assert_eq!(replay.against.version.to_string(), "2.0.0");
-    assert_eq!(replay.same, lines(&replay).is_empty());
+    assert_eq!(replay.unchanged, lines(&replay).is_empty());
     lines(&replay)
 }
 
@@ -337,7 +337,7 @@ async fn an_answer_that_is_too_large_is_not_kept_and_the_replay_says_so() {
         told[0].starts_with("large error: - -> \"A2S373: the answer of `large` had "),
         "{told:#?}"
     );
-    assert!(!replay.same);
+    assert!(!replay.unchanged);
     assert!(told.iter().all(|line| !line.starts_with("small")), "{told:#?}");
 }
 

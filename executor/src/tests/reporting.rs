@@ -31,12 +31,15 @@ async fn outcomes_are_reported_with_the_token_and_a_failure_to_report_changes_no
     let refused = run(&app, "Refused", json!({})).await;
     assert_eq!(json!(refused.error.unwrap().cause), "caller");
     let (outcome, _) = world.registry.outcome().await;
-    assert_eq!((&outcome["code"], &outcome["blame"]), (&json!("A2S357"), &json!("caller")));
+    assert_eq!((&outcome["code"], &outcome["attribution"]), (&json!("A2S357"), &json!("caller")));
 
     world.registry.refuse_outcomes(true);
     let bad = run(&app, "Bad", json!({})).await;
     let (outcome, _) = world.registry.outcome().await;
-    assert_eq!((&outcome["blame"], &outcome["class"]), (&json!("service"), &json!("service")));
+    assert_eq!(
+        (&outcome["attribution"], &outcome["class"]),
+        (&json!("service"), &json!("service"))
+    );
     assert!(outcome["hosts"][0]["health"].as_f64().unwrap() < 1.0, "{outcome}");
     assert_eq!(read(&app, bad.id).await.status, RunStatus::Failed);
     assert_succeeded(&run(&app, "Good", json!({})).await);

@@ -456,7 +456,7 @@ async fn a_plan_shows_what_is_known_and_sends_nothing() {
     assert_eq!(plan.dependencies.len(), 1);
     let upstream = plan.hosts["api.example"].as_deref();
     assert!(upstream.is_some_and(|upstream| upstream.starts_with("http://127.0.0.1:")));
-    assert_eq!(plan.guarding[0].fail, "closed");
+    assert_eq!(plan.guardians[0].fail_mode, "closed");
     let PlannedStepKind::Capability { capability, inputs, steps } = &plan.steps[0].kind else {
         panic!()
     };

@@ -329,13 +329,13 @@ async fn plans_events_and_previews_name_every_guardian() {
     let plan = call(&app, Method::POST, "/v1/plans", &[], body).await.body;
     let addresses: Vec<_> = guardians(&mut world).iter().map(|g| g.address().unwrap()).collect();
     let guarding = json!([
-        {"guardian": "company", "address": addresses[0], "fail": "closed"},
+        {"guardian": "company", "address": addresses[0], "fail_mode": "closed"},
         {
-            "guardian": "team", "address": addresses[1], "fail": "closed",
-            "fail_hooks": {RESULT: "open"},
+            "guardian": "team", "address": addresses[1], "fail_mode": "closed",
+            "fail_mode_by_hook": {RESULT: "open"},
         },
     ]);
-    assert_eq!(plan["guarding"], guarding);
+    assert_eq!(plan["guardians"], guarding);
     assert_eq!(plan["policies"], json!({"company": "strict", "team": "lax"}));
     let preview: StepPreview = serde_json::from_value(plan["steps"][0]["preview"].clone()).unwrap();
     let StepPreview::Decided { decisions } = preview else { panic!("{plan}") };
@@ -346,7 +346,7 @@ async fn plans_events_and_previews_name_every_guardian() {
     let run = tell(&app, "hi").await;
     let events = events(&app, run.id).await;
     let EventKind::RunStarted(started) = &events[0].kind else { panic!() };
-    assert_eq!(json!(started.guarding), guarding);
+    assert_eq!(json!(started.guardians), guarding);
     let trace = crate::telemetry::trace_of(&events).unwrap();
     let told = format!("{trace:?}");
     for (name, value) in [

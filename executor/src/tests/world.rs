@@ -374,7 +374,7 @@ pub(crate) fn transcript(events: &[Event]) -> Vec<String> {
         }
         EventKind::StepSkipped { step, reason } => format!("{step}: skipped, {reason}"),
         EventKind::StepFailed { step, error, .. } => format!("{step}: failed {}", error.code),
-        EventKind::ErrorHandled { step, by } => format!("{step}: handled, {by:?}"),
+        EventKind::ErrorHandled { step, handler: by } => format!("{step}: handled, {by:?}"),
         EventKind::ApprovalRequested { step, id, .. } => format!("{step}: needs approval {id}"),
         EventKind::RunWaiting { error } => format!("waiting {}", error.code),
         EventKind::RunFinished { status, output, error, .. } => {

@@ -206,7 +206,7 @@ impl Entry {
         let cut_text = |text: &String| cut_text(text).into_owned();
         let approval = Approval {
             subject: Value::Null,
-            by: approval.by.as_ref().map(cut_text),
+            decided_by: approval.decided_by.as_ref().map(cut_text),
             reason: approval.reason.as_ref().map(cut_text),
             ..approval.clone()
         };

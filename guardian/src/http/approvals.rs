@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 
 use crate::App;
 use crate::error::Code;
-use crate::policy::{Approval, Decided, State as Approved};
+use crate::policy::{Approval, ApprovalState as Approved, Decided};
 use crate::token::Token;
 
 const MAX_BODY: usize = 16 << 10;
@@ -54,7 +54,8 @@ struct ApprovalList {
 #[serde(deny_unknown_fields)]
 struct ApprovalDecisionRequest {
     /// Who decides, as they call themselves.
-    by: Option<String>,
+    #[serde(alias = "by")]
+    decided_by: Option<String>,
     /// Why.
     reason: Option<String>,
 }
@@ -89,7 +90,7 @@ struct Wanted {
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "guardian", security(("token" = [])),
     params(
-        ("status" = Option<String>, Query, description = "Those that are pending, approved, rejected, used or expired, or all; without it what waits, and what was decided and is not used yet. Of those that are used or over the latest 1,000 are kept"),
+        ("status" = Option<String>, Query, pattern = "^(pending|approved|rejected|used|expired|all)$", description = "Those that are pending, approved, rejected, used or expired, or all; without it what waits, and what was decided and is not used yet. Of those that are used or over the latest 1,000 are kept"),
         ("follow" = Option<String>, Query, description = "Go on with changes as they happen, as server-sent events"),
     ),
     responses(
@@ -110,17 +111,21 @@ async fn list_approvals(
         return problem(code);
     }
     let Ok(Query(wanted)) = wanted else { return problem(Code::BadStatus) };
+    let state = |status: &String| match status.as_str() {
+        "all" => Some(None),
+        status => Approved::ALL.into_iter().find(|state| state.status() == status).map(Some),
+    };
+    let status = wanted.status.as_ref().map(state);
+    if status == Some(None) {
+        return problem(Code::BadStatus);
+    }
     if wanted.follow.is_some() {
         let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
         return follow::follow(&app, last_id).unwrap_or_else(problem);
     }
-    let approvals = match wanted.status.as_deref() {
+    let approvals = match status.flatten() {
         None => app.approvals(),
-        Some("all") => app.approval_history(None),
-        Some(status) => match Approved::ALL.into_iter().find(|state| state.status() == status) {
-            Some(state) => app.approval_history(Some(state)),
-            None => return problem(Code::BadStatus),
-        },
+        Some(state) => app.approval_history(state),
     };
     axum::Json(ApprovalList { approvals }).into_response()
 }
@@ -149,7 +154,7 @@ async fn get_approval(
     let status = ApprovalStatus {
         id: approval.id.clone(),
         status: approval.state.status(),
-        expires_at: approval.until,
+        expires_at: approval.expires_at,
         approval: may_approve.then_some(approval),
     };
     axum::Json(status).into_response()
@@ -207,9 +212,12 @@ async fn decide(
         let body = body.map_err(|_| Code::TooLarge)?;
         let words = match body.is_empty() {
             true => ApprovalDecisionRequest::default(),
-            false => serde_json::from_slice(&body).map_err(|_| Code::BadDecision)?,
+            false => serde_json::from_slice::<Option<ApprovalDecisionRequest>>(&body)
+                .map_err(|_| Code::BadDecision)?
+                .unwrap_or_default(),
         };
-        app.settle(id, Decided { is_approved, by: words.by, reason: words.reason }).await
+        app.settle(id, Decided { is_approved, decided_by: words.decided_by, reason: words.reason })
+            .await
     };
     match decided.await {
         Ok(approval) => axum::Json(approval).into_response(),

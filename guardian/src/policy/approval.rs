@@ -24,13 +24,15 @@ pub struct Approval {
     /// The digest of what is done, by whom and for whom: an approval is good for that alone.
     pub binding: String,
     /// How it stands.
-    pub state: State,
+    pub state: ApprovalState,
     /// When it was first asked for.
     #[schema(value_type = String, format = DateTime)]
-    pub asked: Timestamp,
+    #[serde(alias = "asked")]
+    pub requested_at: Timestamp,
     /// When it ends, decided or not.
     #[schema(value_type = String, format = DateTime)]
-    pub until: Timestamp,
+    #[serde(alias = "until")]
+    pub expires_at: Timestamp,
     /// How long it is good for once it is given, in seconds.
     pub within_seconds: i64,
     /// What is done, redacted and cut as in the audit log.
@@ -46,8 +48,8 @@ pub struct Approval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
     /// Who has decided, as they call themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
+    #[serde(default, alias = "by", skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
     /// Why, in their words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -56,7 +58,7 @@ pub struct Approval {
 /// How an approval stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ApprovalState {
     /// Nobody has decided yet.
     Waiting,
     /// A person has agreed, and it is not used yet.
@@ -69,7 +71,7 @@ pub enum State {
     Expired,
 }
 
-impl State {
+impl ApprovalState {
     /// Every state.
     pub const ALL: [Self; 5] =
         [Self::Waiting, Self::Approved, Self::Rejected, Self::Used, Self::Expired];
@@ -92,7 +94,7 @@ pub struct Decided {
     /// Whether they agree.
     pub is_approved: bool,
     /// Who they are, as they say.
-    pub by: Option<String>,
+    pub decided_by: Option<String>,
     /// Why, in their words.
     pub reason: Option<String>,
 }
@@ -173,15 +175,15 @@ impl Approval {
             id,
             rule: wanted.rule.to_owned(),
             binding: wanted.binding,
-            state: State::Waiting,
-            asked: now,
-            until: later(now, wanted.within),
+            state: ApprovalState::Waiting,
+            requested_at: now,
+            expires_at: later(now, wanted.within),
             within_seconds: wanted.within.as_secs(),
             subject: Value::Null,
             user: wanted.asker.user,
             caller: wanted.asker.caller,
             used_by: None,
-            by: None,
+            decided_by: None,
             reason: None,
         }
     }
@@ -194,10 +196,10 @@ impl Approval {
     /// Whether this very execution has used it, and asks again: what a crash has kept from being
     /// sent is allowed once more under the same id.
     pub(super) fn was_used_by(&self, wanted: &Wanted<'_>, now: Timestamp) -> bool {
-        self.state == State::Used
+        self.state == ApprovalState::Used
             && wanted.execution.is_some()
             && self.used_by == wanted.execution
-            && now < self.until
+            && now < self.expires_at
             && self.is_about(wanted)
     }
 
@@ -207,24 +209,25 @@ impl Approval {
 
     /// Whether it is still to be decided or used.
     pub(super) fn is_open(&self, now: Timestamp) -> bool {
-        !matches!(self.state, State::Used | State::Expired) && now < self.until
+        !matches!(self.state, ApprovalState::Used | ApprovalState::Expired) && now < self.expires_at
     }
 
     /// The same with what time has made of it.
     pub(crate) fn at(&self, now: Timestamp) -> Self {
-        let is_over = self.until <= now;
+        let is_over = self.expires_at <= now;
         let state = match self.state {
-            State::Waiting | State::Approved if is_over => State::Expired,
+            ApprovalState::Waiting | ApprovalState::Approved if is_over => ApprovalState::Expired,
             state => state,
         };
         Self { state, ..self.clone() }
     }
 
     pub(super) fn after(&self, decided: &Decided, now: Timestamp) -> Self {
-        let state = if decided.is_approved { State::Approved } else { State::Rejected };
+        let state =
+            if decided.is_approved { ApprovalState::Approved } else { ApprovalState::Rejected };
         let until = later(now, SignedDuration::from_secs(self.within_seconds));
-        let (by, reason) = (decided.by.clone(), decided.reason.clone());
-        Self { state, until, by, reason, ..self.clone() }
+        let (by, reason) = (decided.decided_by.clone(), decided.reason.clone());
+        Self { state, expires_at: until, decided_by: by, reason, ..self.clone() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::approval::{Approval, Decided, State, Wanted};
+use super::approval::{Approval, ApprovalState, Decided, Wanted};
 
 /// Most counts and most approvals that are kept at a time.
 const MAX_COUNTS: usize = 100_000;
@@ -182,7 +182,7 @@ impl Memory {
             Some(ApprovalTrace::Asked(approval)) => drop(self.approvals.remove(&approval.id)),
             Some(ApprovalTrace::Used { id, again: false, .. }) => {
                 if let Some(approval) = self.approvals.get_mut(id) {
-                    approval.state = State::Approved;
+                    approval.state = ApprovalState::Approved;
                     approval.used_by = None;
                 }
             }
@@ -205,13 +205,13 @@ impl Memory {
         let known = self.approvals.values_mut().find(|one| one.is_for(&wanted, now));
         if let Some(approval) = known {
             return match approval.state {
-                State::Waiting => {
+                ApprovalState::Waiting => {
                     let trace = ApprovalTrace::Known { id: approval.id.clone() };
                     Standing::Waiting(approval.clone(), trace)
                 }
-                State::Rejected => Standing::Rejected(approval.clone()),
-                State::Approved | State::Used | State::Expired => {
-                    approval.state = State::Used;
+                ApprovalState::Rejected => Standing::Rejected(approval.clone()),
+                ApprovalState::Approved | ApprovalState::Used | ApprovalState::Expired => {
+                    approval.state = ApprovalState::Used;
                     approval.used_by.clone_from(&wanted.execution);
                     let (id, execution) = (approval.id.clone(), wanted.execution);
                     Standing::Used(ApprovalTrace::Used { id, execution, again: false })
@@ -222,7 +222,8 @@ impl Memory {
         if MAX_APPROVALS <= open.clone().count() {
             return Standing::Full;
         }
-        let mine = open.filter(|one| one.state == State::Waiting && wanted.asker.waits_for(one));
+        let mine =
+            open.filter(|one| one.state == ApprovalState::Waiting && wanted.asker.waits_for(one));
         let quota = wanted.asker.quota();
         if quota <= mine.count() {
             return Standing::QuotaReached(quota);
@@ -244,7 +245,7 @@ impl Memory {
     fn forget_approvals(&mut self, now: Timestamp) {
         let closed = self.approvals.values().filter(|approval| !approval.is_open(now));
         let Some(more) = closed.clone().count().checked_sub(MAX_HISTORY + 1) else { return };
-        let mut closed: Vec<_> = closed.map(|one| (one.until, one.id.clone())).collect();
+        let mut closed: Vec<_> = closed.map(|one| (one.expires_at, one.id.clone())).collect();
         closed.sort();
         for (_, id) in closed.into_iter().take(more + 1) {
             self.approvals.remove(&id);
@@ -258,21 +259,22 @@ impl Memory {
     }
 
     /// Those in one state, as they are now, or all of them; the oldest first.
-    pub(crate) fn history(&self, state: Option<State>, now: Timestamp) -> Vec<Approval> {
+    pub(crate) fn history(&self, state: Option<ApprovalState>, now: Timestamp) -> Vec<Approval> {
         self.approvals_that(now, |approval| state.is_none_or(|is| approval.at(now).state == is))
     }
 
     fn approvals_that(&self, now: Timestamp, is: impl Fn(&Approval) -> bool) -> Vec<Approval> {
         let approvals = self.approvals.values().filter(|approval| is(approval));
         let mut approvals: Vec<_> = approvals.map(|approval| approval.at(now)).collect();
-        approvals.sort_by(|a, b| (a.asked, &a.id).cmp(&(b.asked, &b.id)));
+        approvals.sort_by(|a, b| (a.requested_at, &a.id).cmp(&(b.requested_at, &b.id)));
         approvals
     }
 
     /// One that is waited for, as it would be once it is decided.
     pub(crate) fn decided(&self, id: &str, decided: &Decided, now: Timestamp) -> Option<Approval> {
-        let waiting =
-            |approval: &&Approval| approval.state == State::Waiting && now < approval.until;
+        let waiting = |approval: &&Approval| {
+            approval.state == ApprovalState::Waiting && now < approval.expires_at
+        };
         self.approvals.get(id).filter(waiting).map(|approval| approval.after(decided, now))
     }
 
@@ -303,7 +305,7 @@ impl Memory {
     /// What the log says that was used.
     pub(crate) fn replay_use(&mut self, id: &str, execution: Option<&str>) {
         if let Some(approval) = self.approvals.get_mut(id) {
-            approval.state = State::Used;
+            approval.state = ApprovalState::Used;
             approval.used_by = execution.map(str::to_owned);
         }
     }
@@ -401,7 +403,7 @@ mod tests {
             memory.stand(wanted_by("b", Some("u"), execution), at(second))
         };
         let approve = |memory: &mut Memory, id: &str| {
-            let decided = Decided { is_approved: true, by: None, reason: None };
+            let decided = Decided { is_approved: true, decided_by: None, reason: None };
             let approved = memory.decided(id, &decided, at(0)).unwrap();
             memory.set(approved);
         };
@@ -429,7 +431,10 @@ mod tests {
             let _ = memory.stand(wanted(&n.to_string()), at(n * 3_600));
         }
         assert!(memory.approvals.len() <= MAX_HISTORY + 1, "{}", memory.approvals.len());
-        assert_eq!(memory.history(Some(State::Expired), at(3_000 * 3_600)).len(), MAX_HISTORY + 1);
+        assert_eq!(
+            memory.history(Some(ApprovalState::Expired), at(3_000 * 3_600)).len(),
+            MAX_HISTORY + 1
+        );
     }
 
     #[test]
@@ -440,7 +445,7 @@ mod tests {
         memory.undo(&undone(trace));
         assert!(memory.approvals(at(0)).is_empty(), "nobody is asked");
         let Standing::Waiting(asked, _) = memory.stand(wanted("b"), at(1)) else { panic!() };
-        let decided = Decided { is_approved: true, by: None, reason: None };
+        let decided = Decided { is_approved: true, decided_by: None, reason: None };
         let approved = memory.decided(&asked.id, &decided, at(2)).unwrap();
         memory.set(approved);
         let Standing::Used(trace) = memory.stand(wanted("b"), at(3)) else { panic!() };

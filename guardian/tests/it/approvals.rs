@@ -54,7 +54,7 @@ fn waiting(answer: &Value) -> String {
 }
 
 async fn settle(world: &World, id: &str, word: &str, token: Option<&str>) -> (u16, Value) {
-    let body = json!({"by": "ada", "reason": "checked"}).to_string().into_bytes();
+    let body = json!({"decided_by": "ada", "reason": "checked"}).to_string().into_bytes();
     world.send("POST", &format!("/v1/approvals/{id}/{word}"), token, body).await
 }
 
@@ -72,7 +72,7 @@ async fn what_was_approved_is_allowed_once() {
 
     let (status, approval) = settle(&world, &id, "approve", Some("s3cret")).await;
     assert_eq!(
-        (status, &approval["state"], &approval["by"]),
+        (status, &approval["state"], &approval["decided_by"]),
         (200, &json!("approved"), &json!("ada"))
     );
     // The order of members is no content.
@@ -303,7 +303,7 @@ async fn the_log_tells_who_has_decided_what() {
     );
     let decided = &records[2]["approval"];
     assert_eq!(
-        (&decided["by"], &decided["reason"], &decided["state"]),
+        (&decided["decided_by"], &decided["reason"], &decided["state"]),
         (&json!("ada"), &json!("checked"), &json!("approved"))
     );
 }

@@ -8,7 +8,7 @@ mod impact;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
-use a2s::{CapabilityName, Dependency, Digest, Field, Kinds, Listing, Release as _, Shelf};
+use a2s::{CapabilityName, Dependency, Digest, InputField, Kinds, Listing, Release as _, Shelf};
 
 use super::{Catalog, Fetched, Selector};
 use crate::Error;
@@ -85,8 +85,8 @@ impl Catalog {
             nodes,
             edges,
             services: self.shared_services(facts).await?,
-            feeds: self.feeds(facts, Side::Given).await?,
-            fed_by: self.feeds(facts, Side::Taken).await?,
+            consumers: self.feeds(facts, Side::Given).await?,
+            producers: self.feeds(facts, Side::Taken).await?,
             impact,
             truncated: is_cut || web.is_cut,
         })
@@ -161,7 +161,7 @@ impl Catalog {
             if other.name == facts.name {
                 continue;
             }
-            let (outputs, inputs): (&[Port], &[Field]) = match side {
+            let (outputs, inputs): (&[Port], &[InputField]) = match side {
                 Side::Given => (&facts.outputs, &other.parameters),
                 Side::Taken => (&other.outputs, &facts.parameters),
             };

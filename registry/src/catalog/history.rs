@@ -24,7 +24,7 @@ impl Catalog {
             feed: self.feed.name.clone(),
             next: entries.last().map_or(since, |last| last.seq),
             changes: entries.into_iter().filter_map(AuditEntry::into_change).collect(),
-            more,
+            has_more: more,
         })
     }
 

@@ -45,7 +45,7 @@ impl Catalog {
             success: report.success,
             code: report.code,
             class: report.class,
-            blame: report.blame,
+            blame: report.attribution,
             duration_ms: report.duration_ms,
             ended_at,
             voice,
@@ -93,7 +93,7 @@ impl Catalog {
             successes: entry.stats.successes,
             faults: entry.stats.faults,
             failures: record.failures,
-            standing: OutcomeWeights {
+            weights: OutcomeWeights {
                 successes: weight.good,
                 faults: weight.bad,
                 runs: weight.runs,
@@ -131,7 +131,8 @@ fn check(report: &OutcomeReport) -> Result<(), &'static str> {
     };
     let is_too_long =
         |name: &Option<String>| name.as_ref().is_some_and(|name| name.len() > LONGEST_NAME);
-    let tells_failure = report.blame.is_some() || report.code.is_some() || report.class.is_some();
+    let tells_failure =
+        report.attribution.is_some() || report.code.is_some() || report.class.is_some();
     if report.success && tells_failure {
         Err("a run that succeeded has neither `code` nor `class` nor `blame`")
     } else if !report.code.iter().all(is_code) {

@@ -109,7 +109,7 @@ impl Catalog {
                 let answers = intents.iter().zip(answers).map(|(intent, answer)| {
                     IntentSearchResponse { intent: intent.clone(), answer }
                 });
-                AnySearchResponse::Several(BatchSearchResponse { answers: answers.collect() })
+                AnySearchResponse::Several(BatchSearchResponse { responses: answers.collect() })
             }
         };
         self.count(&reply);
@@ -387,7 +387,7 @@ impl Catalog {
         };
         match reply {
             AnySearchResponse::One(answer) => one(&answer.metadata),
-            AnySearchResponse::Several(BatchSearchResponse { answers }) => {
+            AnySearchResponse::Several(BatchSearchResponse { responses: answers }) => {
                 answers.iter().for_each(|answer| one(&answer.answer.metadata));
             }
             AnySearchResponse::Services(answer) => one(&answer.metadata),

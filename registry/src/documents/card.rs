@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::{CapabilityName, Complexity, Digest, Domain, Field, Permission, Shelf};
+use a2s::{CapabilityName, Complexity, Digest, Domain, InputField, Permission, Shelf};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub(crate) struct Told {
     pub(crate) description: String,
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
-    pub(crate) parameters: Vec<Field>,
+    pub(crate) parameters: Vec<InputField>,
     /// What its callers must hold, for the capabilities that it uses, too.
     pub(crate) permissions: Vec<Permission>,
     /// Whether nothing changes when it runs, nor through the capabilities that it uses.

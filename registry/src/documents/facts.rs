@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::{Action, CapabilityName, Complexity, Document, Domain, Field, Kinds, Unit};
+use a2s::{Action, CapabilityName, Complexity, Document, Domain, InputField, Kinds, Unit};
 use semver::Version;
 
 use crate::port::Port;
@@ -22,7 +22,7 @@ pub(crate) struct Facts {
     pub(crate) description: String,
     pub(crate) domains: Vec<Domain>,
     pub(crate) complexity: Complexity,
-    pub(crate) parameters: Vec<Field>,
+    pub(crate) parameters: Vec<InputField>,
     pub(crate) outputs: Vec<Port>,
     /// How somebody would ask for it, by its examples.
     pub(crate) intents: Vec<String>,

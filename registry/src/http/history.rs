@@ -68,9 +68,6 @@ pub(super) async fn list_changes(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let limit = page_size(limit)?;
-    if !wants_events(&headers) {
-        return Ok(Json(app.catalog.changes(since, limit).await?).into_response());
-    }
     let since = match headers.get("last-event-id") {
         None => since,
         Some(id) => {
@@ -79,6 +76,9 @@ pub(super) async fn list_changes(
             number.ok_or_else(malformed)?
         }
     };
+    if !wants_events(&headers) {
+        return Ok(Json(app.catalog.changes(since, limit).await?).into_response());
+    }
     let follower = app.catalog.feed.follow(caller)?;
     let following = Following { app, follower, since, waiting: VecDeque::new() };
     let events = stream::unfold(following, async |mut following| {
@@ -111,7 +111,7 @@ impl Following {
             let page = self.app.catalog.changes(self.since, USUAL_PAGE).await.ok()?;
             self.since = page.next;
             self.waiting = page.changes.into();
-            if self.waiting.is_empty() && !page.more && !self.follower.wait().await {
+            if self.waiting.is_empty() && !page.has_more && !self.follower.wait().await {
                 return None;
             }
         }

@@ -20,7 +20,7 @@ use crate::mirror::Mirror;
     security(("token" = [])),
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = String, Path, description = "A version `1.2.0`"),
+        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "It is yanked", body = LifecycleResponse),
@@ -43,7 +43,7 @@ pub(super) async fn yank_version(
     security(("token" = [])),
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = String, Path, description = "A version `1.2.0`"),
+        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "It is not yanked", body = LifecycleResponse),
@@ -69,7 +69,7 @@ pub(super) async fn unyank_version(
     security(("token" = [])), request_body = DeprecateRequest,
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = String, Path, description = "A version `1.2.0`"),
+        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "It is so", body = LifecycleResponse),

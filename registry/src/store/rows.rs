@@ -163,7 +163,7 @@ fn to_event(row: &impl Columns) -> Result<AuditEntry, Error> {
     Ok(AuditEntry {
         seq: row.count("seq")?,
         at: row.time("at")?,
-        by: row.optional_text("actor")?.as_deref().map(to_subject).transpose()?,
+        actor: row.optional_text("actor")?.as_deref().map(to_subject).transpose()?,
         action: Action::named(&action)
             .ok_or_else(|| Error::unavailable(format!("nobody knows the action `{action}`")))?,
         name: name.map_err(Error::unavailable)?,
@@ -200,7 +200,10 @@ pub(super) fn to_failure(row: &impl Columns) -> Result<FailureCount, Error> {
     Ok(FailureCount {
         code: text("code")?,
         class: FailureClass::ALL.iter().copied().find(|c| class.as_deref() == Some(c.as_str())),
-        blame: FaultAttribution::ALL.iter().copied().find(|b| blame.as_deref() == Some(b.as_str())),
+        attribution: FaultAttribution::ALL
+            .iter()
+            .copied()
+            .find(|b| blame.as_deref() == Some(b.as_str())),
         count: row.count("count")?,
     })
 }

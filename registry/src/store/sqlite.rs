@@ -34,12 +34,13 @@ mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2s::CapabilityName;
 use async_trait::async_trait;
+use database::{DatabaseLock, create_private};
 use futures::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnectionMetadata;
@@ -66,6 +67,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
+    /// Held for as long as this process uses the file. It goes before the connections do.
+    lock: Mutex<Option<DatabaseLock>>,
     writer: SqlitePool,
     readers: SqlitePool,
     /// A transaction has failed, and nothing was written since.
@@ -80,7 +83,12 @@ impl Sqlite {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::unusable)?;
         }
-        create_private(path).map_err(Error::unusable)?;
+        let mut lock = DatabaseLock::open(path).map_err(Error::unusable)?;
+        check_presence(path, &lock)?;
+        let (_, was_shared) = create_private(path).map_err(Error::unusable)?;
+        if was_shared {
+            tracing::warn!(path = %path.display(), "other users had access to the database");
+        }
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -106,9 +114,24 @@ impl Sqlite {
             .connect_with(options.clone())
             .await
             .map_err(Error::unusable)?;
+        // The log is removed with the last connection that has read: the writer reads before the first
+        // connection closes.
+        let identity: String = sqlx::query_scalar("SELECT identity FROM registry")
+            .fetch_one(&writer)
+            .await
+            .map_err(Error::unusable)?;
+        if lock.identity().is_some_and(|known| known != identity) {
+            return Err(lost(
+                path,
+                &lock,
+                "its log (its name with `-wal`) was lost, or it is another database",
+            ));
+        }
         first.close().await.map_err(Error::unusable)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
+            // While one is open, SQLite keeps the log beside the file.
+            .min_connections(1)
             // A database in this process does not hang up.
             .test_before_acquire(false)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -116,7 +139,8 @@ impl Sqlite {
             .connect_with(options)
             .await
             .map_err(Error::unusable)?;
-        Ok(Self { writer, readers, has_failed })
+        lock.hold(&identity).map_err(Error::unusable)?;
+        Ok(Self { lock: Mutex::new(Some(lock)), writer, readers, has_failed })
     }
 
     fn readers(&self) -> &SqlitePool {
@@ -168,32 +192,24 @@ fn replace_failed(
     }
 }
 
-/// Creates the file of a database for its owner alone, and takes the permissions of others from one
-/// that is there. SQLite gives the files beside it (`-wal`, `-shm`) the same mode.
-fn create_private(path: &Path) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        let file = options.mode(0o600).open(path)?;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "other users had access to the database");
-            for suffix in ["", "-wal", "-shm"] {
-                let mut name = path.as_os_str().to_owned();
-                name.push(suffix);
-                match std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o600)) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(error);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
+/// Refuses a database that is not there any more, or has not what was committed last.
+fn check_presence(path: &Path, lock: &DatabaseLock) -> Result<(), Error> {
+    if lock.is_database_lost() {
+        return Err(lost(path, lock, "it is missing or empty"));
     }
-    #[cfg(not(unix))]
-    options.open(path).map(drop)
+    if lock.is_log_lost() {
+        let why = "its log (its name with `-wal`), which has the last documents, is gone, though no process closed the database";
+        return Err(lost(path, lock, why));
+    }
+    Ok(())
+}
+
+fn lost(path: &Path, lock: &DatabaseLock, why: &str) -> Error {
+    Error::lost(format!(
+        "the database `{}` has not the documents that `{}` shows to have been here: {why}",
+        path.display(),
+        lock.path().display()
+    ))
 }
 
 #[async_trait]
@@ -306,6 +322,7 @@ impl Store for Sqlite {
     }
 
     async fn close(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.readers.close().await;
         self.writer.close().await;
     }

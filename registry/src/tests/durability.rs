@@ -339,6 +339,37 @@ async fn a_rolled_back_transaction_costs_no_later_one() {
 }
 
 #[tokio::test]
+async fn a_database_that_was_not_closed_needs_its_log() {
+    let world = World::open(Folder::with_file()).await;
+    world.publish_all(shelf()).await;
+    // As a process leaves the files that was killed.
+    let killed = Folder::with_file();
+    for suffix in ["", ".lock", "-wal"] {
+        let name = format!("registry.sqlite{suffix}");
+        std::fs::copy(world.folder.path().join(&name), killed.path().join(&name)).unwrap();
+    }
+    let log = killed.path().join("registry.sqlite-wal");
+    let bytes = std::fs::read(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    for _ in 0..2 {
+        let mut metrics = prometheus_client::registry::Registry::default();
+        let opened = App::open(killed.config(None), clock(), &mut metrics).await;
+        let error = opened.map(drop).unwrap_err();
+        assert_eq!(error.code().id, "A2S266", "{error}");
+        assert!(error.to_string().contains("registry.sqlite.lock"), "{error}");
+    }
+    std::fs::write(&log, bytes).unwrap();
+    let restored = World::open(killed).await;
+    finds_everything(&restored).await;
+    restored.app.close().await;
+    // One that was closed has no log and needs none.
+    let World { app, folder, .. } = restored;
+    drop(app);
+    assert!(!log.exists());
+    finds_everything(&World::open(folder).await).await;
+}
+
+#[tokio::test]
 async fn a_lost_database_beside_an_index_is_not_made_anew() {
     let world = World::open(Folder::with_file()).await;
     world.publish_all(shelf()).await;
@@ -353,9 +384,13 @@ async fn a_lost_database_beside_an_index_is_not_made_anew() {
         let opened = App::open(folder.config(None), clock(), &mut metrics).await;
         let error = opened.map(drop).unwrap_err();
         assert_eq!(error.code().id, "A2S266", "{error}");
-        assert!(error.to_string().contains("index"), "{error}");
+        assert!(error.to_string().contains("registry.sqlite.lock"), "{error}");
     }
-    // Whoever begins anew says so.
+    // Whoever begins anew says so, to the lock and to the index.
+    std::fs::remove_file(folder.path().join("registry.sqlite.lock")).unwrap();
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let opened = App::open(folder.config(None), clock(), &mut metrics).await;
+    assert_eq!(opened.map(drop).unwrap_err().code().id, "A2S266");
     std::fs::remove_dir_all(folder.path().join("index")).unwrap();
     let world = World::open(folder).await;
     assert_eq!(world.get("/v1/capabilities").await.json()["capabilities"], json!([]));

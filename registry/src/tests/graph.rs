@@ -107,13 +107,13 @@ async fn a_yank_is_told_before_it_happens() {
         world.get(&path).await.json()["impact"].clone()
     };
     let told = impact("Base").await;
-    assert_eq!(ids(&told["breaks"]), ["Exact@1.0.0", "Top@1.0.0"]);
-    let because = told["breaks"][0]["reasons"][0].as_str().unwrap();
+    assert_eq!(ids(&told["broken"]), ["Exact@1.0.0", "Top@1.0.0"]);
+    let because = told["broken"][0]["reasons"][0].as_str().unwrap();
     assert!(because.contains("no live version of `Base` lies in `=1.1.0`"), "{because}");
-    assert_eq!(ids(&told["moves"]), ["Middle@1.0.0"]);
-    assert_eq!(told["moves"][0]["instead"][0]["version"], "1.0.0");
-    assert_eq!(told["keeps"], json!(["OverPinned@1.0.0", "Pinned@1.0.0"]));
-    assert_eq!(impact("Base/1.0.0").await, json!({"breaks": [], "moves": [], "keeps": []}));
+    assert_eq!(ids(&told["changed"]), ["Middle@1.0.0"]);
+    assert_eq!(told["changed"][0]["replacements"][0]["version"], "1.0.0");
+    assert_eq!(told["pinned"], json!(["OverPinned@1.0.0", "Pinned@1.0.0"]));
+    assert_eq!(impact("Base/1.0.0").await, json!({"broken": [], "changed": [], "pinned": []}));
 
     yank(&world, "Base", "1.1.0").await;
     let graph = world.get("/v1/capabilities/Exact/graph").await.json();
@@ -121,7 +121,7 @@ async fn a_yank_is_told_before_it_happens() {
     let graph = world.get("/v1/capabilities/Middle/graph").await.json();
     assert_eq!(graph["edges"][0]["to"], "Base@1.0.0");
     // What is yanked breaks nothing more.
-    assert_eq!(ids(&impact("Base/1.1.0").await["breaks"]), [""; 0]);
+    assert_eq!(ids(&impact("Base/1.1.0").await["broken"]), [""; 0]);
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn what_pins_a_yanked_version_still_leads_through_it() {
     }
     yank(&world, "Middle", "1.0.0").await;
     let graph = world.get("/v1/capabilities/Base/1.1.0/graph?impact=true&depth=2").await.json();
-    assert_eq!(ids(&graph["impact"]["moves"]), ["Top@1.0.0"]);
+    assert_eq!(ids(&graph["impact"]["changed"]), ["Top@1.0.0"]);
     assert_eq!(ids(&graph["nodes"]), ["Base@1.1.0", "Middle@1.0.0", "Top@1.0.0"]);
 }
 
@@ -184,7 +184,7 @@ async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
         .await;
     let graph = world.get("/v1/capabilities/FindCity/graph").await.json();
     assert_eq!(
-        graph["feeds"],
+        graph["consumers"],
         json!([{
             "capability": "GetWeather",
             "version": "1.0.0",
@@ -195,14 +195,14 @@ async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
             "required": true,
         }])
     );
-    assert_eq!(graph["fed_by"], json!([]));
+    assert_eq!(graph["producers"], json!([]));
     assert_eq!(
         graph["services"],
         json!([{"host": "api.example.com", "capabilities": ["CountPeople", "GetWeather"], "total": 3}])
     );
     let other = world.get("/v1/capabilities/GetWeather/graph").await.json();
-    assert_eq!(other["fed_by"][0]["capability"], "FindCity");
-    assert_eq!(other["fed_by"][0]["output"], "city_name");
+    assert_eq!(other["producers"][0]["capability"], "FindCity");
+    assert_eq!(other["producers"][0]["output"], "city_name");
 
     // Of the same type before those of which only the names are alike; what a run needs before what
     // it can do without; then by name.
@@ -219,7 +219,7 @@ async fn capabilities_that_share_a_service_or_feed_each_other_are_told() {
         .await;
     let graph = world.get("/v1/capabilities/FindCity/graph").await.json();
     let fed: Vec<_> =
-        graph["feeds"].as_array().unwrap().iter().map(|feed| &feed["capability"]).collect();
+        graph["consumers"].as_array().unwrap().iter().map(|feed| &feed["capability"]).collect();
     assert_eq!(fed, ["BookHotel", "GetWeather", "AddPlace", "AboutCity"]);
 }
 
@@ -358,7 +358,7 @@ fn impact_is_what_linking_everything_again_says() {
                         };
                         items.map(id).collect()
                     };
-                    let told = [set(&told["breaks"]), set(&told["moves"]), set(&told["keeps"])];
+                    let told = [set(&told["broken"]), set(&told["changed"]), set(&told["pinned"])];
                     prop_assert_eq!(told, impact_by_force(&documents, &yanked, target), "{}", path);
                 }
                 world.app.close().await;

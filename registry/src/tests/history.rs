@@ -51,7 +51,7 @@ async fn the_feed_has_every_change_of_a_version_in_order_once() {
     ];
     let page = world.get("/v1/changes").await.json();
     assert_eq!(words(&page), all);
-    assert_eq!(page["more"], false);
+    assert_eq!(page["has_more"], false);
     let changes = page["changes"].as_array().unwrap();
     assert_eq!(changes[3]["deprecated"], json!({"successor": "Cats"}));
     let digest = a2s::compile(dogs("1.0.0").as_bytes()).digest.unwrap();
@@ -66,7 +66,7 @@ async fn the_feed_has_every_change_of_a_version_in_order_once() {
             assert_eq!(page["feed"].as_str().unwrap().len(), 64);
             told.extend(words(&page));
             let next = page["next"].as_u64().unwrap();
-            if page["more"] == false {
+            if page["has_more"] == false {
                 break;
             }
             assert!(since < next);
@@ -200,7 +200,7 @@ async fn the_audit_tells_who_did_what() {
         .map(|entry| {
             let text = |member: &str| entry[member].as_str().unwrap_or("-").to_owned();
             assert_eq!(entry["at"], "2026-03-01T12:00:00Z");
-            ["by", "action", "name", "version", "subject"].map(text).join(" ")
+            ["actor", "action", "name", "version", "subject"].map(text).join(" ")
         })
         .collect();
     assert_eq!(
@@ -344,7 +344,7 @@ async fn an_older_database_is_brought_up_to_date() {
     let owners = world.get("/v1/capabilities/Cats/owners").await.json();
     assert_eq!(owners["owners"], json!(["owner"]));
     let audit = world.ask(Some(TOKEN), "GET", "/v1/audit", None).await.json();
-    assert_eq!(audit["entries"][0]["by"], Value::Null, "nobody knows who it was");
+    assert_eq!(audit["entries"][0]["actor"], Value::Null, "nobody knows who it was");
     assert_eq!(world.turn("Cats/2.0.0", "unyank").await["latest"], "2.0.0");
     assert_eq!(world.search("list of cat breeds").await.names()[0], "Cats");
     let bob = world.token("bob", &["publish"]).await;
@@ -386,7 +386,7 @@ async fn a_trimmed_audit_keeps_what_mirrors_need_and_says_so() {
     assert_eq!(feed().await, kept);
     let audit = world.ask(Some(TOKEN), "GET", "/v1/audit", None).await.json();
     let newest = &audit["entries"][0];
-    assert_eq!((&newest["action"], &newest["by"]), (&json!("trim_audit"), &json!("owner")));
+    assert_eq!((&newest["action"], &newest["actor"]), (&json!("trim_audit"), &json!("owner")));
     assert_eq!(newest["detail"]["removed"], 5);
     assert_eq!(audit["entries"].as_array().unwrap().len(), 6);
     assert_eq!(trim(TOKEN, "2026-03-01T12:00:30Z").await.json(), json!({"removed": 0}));

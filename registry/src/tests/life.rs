@@ -33,7 +33,7 @@ async fn a_yanked_version_is_neither_found_nor_chosen_and_stays_for_those_who_na
     let answer = world.turn("Dogs/1.1.0", "yank").await;
     assert_eq!((&answer["changed"], &answer["yanked"]), (&json!(true), &json!(true)));
     assert_eq!(answer["latest"], "1.0.0");
-    assert_eq!(answer["impact"], json!({"breaks": [], "moves": [], "keeps": []}));
+    assert_eq!(answer["impact"], json!({"broken": [], "changed": [], "pinned": []}));
 
     let list = world.get("/v1/capabilities/Dogs").await.json();
     assert_eq!(list["latest"], "1.0.0");
@@ -72,8 +72,8 @@ async fn a_yank_tells_what_it_breaks_and_does_it_all_the_same() {
         ])
         .await;
     let impact = world.turn("Base/1.1.0", "yank").await["impact"].take();
-    assert_eq!(impact["breaks"][0]["id"], "Exact@1.0.0", "{impact}");
-    assert_eq!(impact["moves"][0]["id"], "Loose@1.0.0", "{impact}");
+    assert_eq!(impact["broken"][0]["id"], "Exact@1.0.0", "{impact}");
+    assert_eq!(impact["changed"][0]["id"], "Loose@1.0.0", "{impact}");
     // What leads to a hole cannot be published any more; what was, is mended with its dependency.
     let again = chain("Exact", "1.0.1", &[("Base", "=1.1.0")], "api.example.com");
     assert_eq!(world.publish(again.clone()).await.json()["diagnostics"][0]["code"], "A2S062");

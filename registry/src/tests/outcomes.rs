@@ -48,7 +48,7 @@ fn report(run: u128, hit: &Value, more: &Value) -> Value {
 
 fn fault(blame: Option<&str>) -> Value {
     match blame {
-        Some(blame) => json!({"success": false, "blame": blame}),
+        Some(blame) => json!({"success": false, "attribution": blame}),
         None => json!({"success": false}),
     }
 }
@@ -96,7 +96,7 @@ async fn reports_that_make_no_sense_are_refused() {
     for (more, code) in [
         (json!({"checksum": format!("sha256:{}", "0".repeat(64))}), "A2S241"),
         (json!({"version": "7.0.0"}), "A2S221"),
-        (json!({"blame": "caller"}), "A2S240"),
+        (json!({"attribution": "caller"}), "A2S240"),
         (json!({"class": "service"}), "A2S240"),
         (json!({"success": false, "code": "500 Internal Server Error"}), "A2S240"),
         (json!({"reporter": "x".repeat(65)}), "A2S240"),
@@ -126,10 +126,10 @@ async fn stats_tell_how_runs_ended() {
     let late =
         json!({"finished_at": "2026-02-15T12:00:00Z", "reporter": "other", "duration_ms": 900});
     let status = json!({
-        "success": false, "code": "A2S357", "class": "service", "blame": "service", "reporter": "one",
+        "success": false, "code": "A2S357", "class": "service", "attribution": "service", "reporter": "one",
     });
     let input = json!({
-        "success": false, "code": "A2S322", "class": "input", "blame": "caller", "reporter": "one",
+        "success": false, "code": "A2S322", "class": "input", "attribution": "caller", "reporter": "one",
     });
     // Nothing ends in the future.
     let early = json!({"finished_at": "2027-01-01T00:00:00Z", "reporter": "one"});
@@ -147,17 +147,17 @@ async fn stats_tell_how_runs_ended() {
         {
           "code": "A2S357",
           "class": "service",
-          "blame": "service",
+          "attribution": "service",
           "count": 2
         },
         {
           "code": "A2S322",
           "class": "input",
-          "blame": "caller",
+          "attribution": "caller",
           "count": 1
         }
       ],
-      "standing": {
+      "weights": {
         "successes": 1.5,
         "faults": 2.0,
         "runs": 4.5,
@@ -202,7 +202,7 @@ async fn a_session_that_fails_again_and_again_does_not_bury_what_works_for_other
     tell(&world, (1_000..1_300).map(|run| report(run, &alpha, &noisy))).await;
     let stats = stats(&world, "WeatherAlpha").await;
     assert_eq!((&stats["successes"], &stats["faults"]), (&json!(100), &json!(300)));
-    let rate = stats["standing"]["success_rate"].as_f64().unwrap();
+    let rate = stats["weights"]["success_rate"].as_f64().unwrap();
     assert!(rate > 0.85, "{stats:#}");
 }
 
@@ -266,7 +266,7 @@ async fn runs_without_a_session_are_not_taken_for_those_of_one() {
     tell(&world, told).await;
     let stats = world.get("/v1/capabilities/WeatherAlpha/1.0.0/stats").await.json();
     // One session would have a weight of 8.
-    assert!(stats["standing"]["runs"].as_f64().unwrap() > 40.0, "{stats}");
+    assert!(stats["weights"]["runs"].as_f64().unwrap() > 40.0, "{stats}");
 }
 
 #[tokio::test]
@@ -326,9 +326,12 @@ async fn outcomes_of_an_older_database_are_kept() {
     let world = World::open(folder).await;
     let after = stats(&world, "WeatherAlpha").await;
     assert_eq!((&after["runs"], &after["reporters"]), (&json!(40), &json!(1)));
-    assert_eq!(after["failures"], json!([{"code": "A2S357", "blame": "service", "count": 10}]));
-    assert_eq!(after["standing"]["success_rate"], 0.75);
-    assert_eq!(after["standing"]["runs"], 8.0);
+    assert_eq!(
+        after["failures"],
+        json!([{"code": "A2S357", "attribution": "service", "count": 10}])
+    );
+    assert_eq!(after["weights"]["success_rate"], 0.75);
+    assert_eq!(after["weights"]["runs"], 8.0);
     // A run that was reported before does not count again.
     let alpha = hit(&world, "WeatherAlpha").await;
     tell(&world, [report(1 << 96, &alpha, &json!({}))]).await;

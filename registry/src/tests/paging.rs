@@ -202,7 +202,7 @@ async fn several_intents_get_the_answers_that_each_would_get_alone() {
     ];
     let request = json!({"intents": intents, "limit": 3, "filters": {"max_complexity": "low"}});
     let answers = world.post("/v1/search", &request).await.json();
-    let answers = answers["answers"].as_array().unwrap();
+    let answers = answers["responses"].as_array().unwrap();
     assert_eq!(answers.len(), intents.len());
     for (intent, answer) in intents.iter().zip(answers) {
         let alone = json!({"intent": intent, "limit": 3, "filters": {"max_complexity": "low"}});

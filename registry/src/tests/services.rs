@@ -161,7 +161,11 @@ async fn of_two_services_that_are_equally_good_the_one_with_more_comes_first() {
         .iter()
         .map(|service| {
             let named = service["matches"].as_array().unwrap().len();
-            (service["host"].as_str().unwrap(), service["fitting"].as_u64().unwrap(), named)
+            (
+                service["host"].as_str().unwrap(),
+                service["matching_capabilities"].as_u64().unwrap(),
+                named,
+            )
         })
         .collect();
     // Both speak with half of the best voice; three of those that fit are named.

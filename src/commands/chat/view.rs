@@ -65,7 +65,7 @@ impl View {
     pub(super) fn lines(&mut self, event: &AgentEvent) -> Vec<String> {
         match event {
             AgentEvent::Heard { decisions, .. } => self.hooks("your message", decisions),
-            AgentEvent::Understood { intents, by } => {
+            AgentEvent::Understood { intents, interpreter: by } => {
                 let mut lines = Vec::new();
                 if let Some(parts) = intents.get(1..).filter(|parts| !parts.is_empty()) {
                     lines.push(
@@ -139,7 +139,7 @@ impl View {
                 );
                 vec![self.say(&text)]
             }
-            AgentEvent::Answer(answer) => self.answer(answer),
+            AgentEvent::Response(answer) => self.answer(answer),
         }
     }
 
@@ -166,7 +166,7 @@ impl View {
         if !hosts.is_empty() {
             about.insert(0, format!("Compatible with: {}", hosts.join(", ")));
         }
-        about.extend(plan.guarding.is_empty().then(|| format!("{WARN}unguarded{WARN:#}")));
+        about.extend(plan.guardians.is_empty().then(|| format!("{WARN}unguarded{WARN:#}")));
         lines.extend(tree(about));
         let mut steps = Vec::new();
         list_steps(&plan.steps, &mut steps);
@@ -284,8 +284,8 @@ impl View {
     fn answer(&mut self, answer: &AgentResponse) -> Vec<String> {
         let mut lines = self.hooks("my answer", &answer.decisions);
         let (tag, style) = match answer.status {
-            AgentStatus::Done => ("[OUTPUT] ", GOOD),
-            AgentStatus::Asks | AgentStatus::Dropped => ("", BOLD),
+            AgentStatus::Completed => ("[OUTPUT] ", GOOD),
+            AgentStatus::InputRequired | AgentStatus::Cancelled => ("", BOLD),
             AgentStatus::NothingFits | AgentStatus::Waiting => ("", WARN),
             AgentStatus::Denied | AgentStatus::Failed => ("", BAD),
         };

@@ -13,8 +13,8 @@ enum Fate {
 
 fn fates(graph: &CapabilityGraph) -> BTreeMap<&str, Fate> {
     let Some(impact) = &graph.impact else { return BTreeMap::new() };
-    let breaks = impact.breaks.iter().map(|broken| (broken.id.as_str(), Fate::Breaks));
-    let moves = impact.moves.iter().map(|moved| (moved.id.as_str(), Fate::Moves));
+    let breaks = impact.broken.iter().map(|broken| (broken.id.as_str(), Fate::Breaks));
+    let moves = impact.changed.iter().map(|moved| (moved.id.as_str(), Fate::Moves));
     breaks.chain(moves).collect()
 }
 

@@ -1,7 +1,7 @@
 //! `a2s guardian approvals|approve|reject`: what waits for a person.
 
 use futures::StreamExt as _;
-use guardian::{Approval, State};
+use guardian::{Approval, ApprovalState};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub(super) async fn settle(
     output: &mut Output,
 ) -> Result<(), Failure> {
     check_private(client)?;
-    let words = json!({ "by": arguments.by, "reason": arguments.reason });
+    let words = json!({ "decided_by": arguments.by, "reason": arguments.reason });
     let path = ["v1", "approvals", arguments.id.as_str(), word];
     let approval: Approval = client.json(client.request(Method::POST, &path).json(&words)).await?;
     if output.is_json() {
@@ -87,20 +87,20 @@ pub(super) async fn settle(
 }
 
 fn print(approval: &Approval, output: &mut Output) {
-    let Approval { id, rule, asked, until, subject, .. } = approval;
+    let Approval { id, rule, requested_at: asked, expires_at: until, subject, .. } = approval;
     let (style, word) = match approval.state {
-        State::Waiting => (WARN, "waits"),
-        State::Approved => (GOOD, "approved"),
-        State::Rejected => (BAD, "rejected"),
-        State::Used => (DIM, "used"),
-        State::Expired => (DIM, "expired"),
+        ApprovalState::Waiting => (WARN, "waits"),
+        ApprovalState::Approved => (GOOD, "approved"),
+        ApprovalState::Rejected => (BAD, "rejected"),
+        ApprovalState::Used => (DIM, "used"),
+        ApprovalState::Expired => (DIM, "expired"),
     };
     let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
     let tool = subject.get("tool").or_else(|| subject.get("method")).map(text).unwrap_or_default();
     output.line(format_args!(
         "{NAME}{id}{NAME:#}  {style}{word}{style:#}  {tool}  {DIM}rule {rule}, since {asked:.0}, until {until:.0}{DIM:#}"
     ));
-    if let Some(by) = &approval.by {
+    if let Some(by) = &approval.decided_by {
         let reason = approval.reason.as_deref().map_or_else(String::new, |r| format!(": {r}"));
         output.line(format_args!("  by {}{}", plain(by), plain(&reason)));
     }

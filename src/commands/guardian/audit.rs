@@ -188,8 +188,9 @@ fn print(record: &Value, output: &mut Output) {
         }
         "approval" => {
             let approval = &record["approval"];
-            let by =
-                approval["by"].as_str().map_or_else(String::new, |by| format!(" by {}", plain(by)));
+            // Records of older guardians have `by`.
+            let by = approval["decided_by"].as_str().or_else(|| approval["by"].as_str());
+            let by = by.map_or_else(String::new, |by| format!(" by {}", plain(by)));
             output.line(format_args!(
                 "{DIM}{time}{DIM:#}  {}  approval {NAME}{}{NAME:#}{by}",
                 text(&approval["state"]),

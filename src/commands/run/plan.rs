@@ -45,10 +45,10 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut Output) {
             )),
         }
     }
-    if plan.guarding.is_empty() {
+    if plan.guardians.is_empty() {
         output.line(format_args!("  guardian {WARN}off{WARN:#}"));
     }
-    for guarding in &plan.guarding {
+    for guarding in &plan.guardians {
         let (name, fail) = (plain(&guarding.guardian), guarding.fail_words());
         let policy = plan.policies.get(&guarding.guardian);
         let policy = policy.map_or_else(String::new, |policy| format!("  policy {policy}"));
@@ -79,7 +79,7 @@ fn print_token(plan: &PlanResponse, output: &mut Output) {
             "run exactly this, once, until {expires_at:.0}:\n  {BOLD}a2s run --plan {token}{BOLD:#}"
         ));
     }
-    if let Some(why) = &plan.no_token {
+    if let Some(why) = &plan.no_token_reason {
         output.line(format_args!("{WARN}cannot be run by a token{WARN:#}: {}", plain(why)));
     }
 }

@@ -144,7 +144,7 @@ impl Tree {
                 }
                 StepResolution::Set => self.end(step, State::Done, None),
             },
-            EventKind::ErrorHandled { step, by } => {
+            EventKind::ErrorHandled { step, handler: by } => {
                 self.change(step, |step| step.handled = Some(*by));
             }
             EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
@@ -167,7 +167,7 @@ impl Tree {
                 let open = |step: &&mut Step| matches!(step.state, State::Running | State::Waiting);
                 self.steps.values_mut().filter(open).for_each(|step| step.state = State::Stopped);
             }
-            EventKind::RunStarted(started) => self.several_guardians = started.guarding.len() > 1,
+            EventKind::RunStarted(started) => self.several_guardians = started.guardians.len() > 1,
             EventKind::RunQueued {} => {}
             // What waited is asked about again.
             EventKind::RunResumed {} => {

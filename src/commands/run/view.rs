@@ -48,7 +48,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
         EventKind::RunStarted(started) => {
             let RunStarted {
                 capability,
-                guarding,
+                guardians: guarding,
                 notices,
                 inputs,
                 recalled,
@@ -212,7 +212,7 @@ pub(crate) fn print_event(event: &Event, output: &mut Output) {
                 error.message
             ));
         }
-        EventKind::ErrorHandled { step, by } => {
+        EventKind::ErrorHandled { step, handler: by } => {
             let goes_on = match by {
                 ErrorHandlerKind::Continue => "goes on without it",
                 ErrorHandlerKind::Catch => "caught, goes on",

@@ -28,11 +28,20 @@ pub(super) async fn replay_run(
     } else {
         print(&replay, output);
     }
-    if replay.same { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
+    if replay.unchanged { Ok(()) } else { Err(Failure::told(Exit::Bad)) }
 }
 
 fn print(replay: &ReplayResponse, output: &mut Output) {
-    let ReplayResponse { run, recorded, against, same, compared, steps, result, more } = replay;
+    let ReplayResponse {
+        run,
+        recorded,
+        against,
+        unchanged: same,
+        compared,
+        steps,
+        result,
+        more_differences: more,
+    } = replay;
     let other = if against == recorded {
         String::new()
     } else {
@@ -43,7 +52,7 @@ fn print(replay: &ReplayResponse, output: &mut Output) {
         recorded.name, recorded.version
     ));
     for step in steps {
-        let drift = match step.drift {
+        let drift = match step.change {
             StepDiff::Changed => String::new(),
             StepDiff::New => format!(" {WARN}runs now, and did not then{WARN:#}"),
             StepDiff::Gone => format!(" {WARN}ran then, and does not now{WARN:#}"),
@@ -71,7 +80,7 @@ fn print(replay: &ReplayResponse, output: &mut Output) {
 
 fn print_difference(difference: &ValueDiff, output: &mut Output) {
     let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), shown);
-    let ValueDiff { at, was, is } = difference;
+    let ValueDiff { path: at, before: was, after: is } = difference;
     output.line(format_args!(
         "    {at} {DIM}was{DIM:#} {} {DIM}is{DIM:#} {}",
         value(was),

@@ -45,7 +45,7 @@ fn a_peer_is_asked_and_its_words_are_data() {
     let (world, peer) = two(true, "");
     let (ran, events) = chat(&world, WISH);
     let answer = events.last().unwrap();
-    assert_eq!((&answer["status"], ran.code), (&json!("done"), 0), "{ran:?}");
+    assert_eq!((&answer["status"], ran.code), (&json!("completed"), 0), "{ran:?}");
     let event = events.iter().find(|event| event["type"] == "delegated").unwrap();
     assert_eq!((&event["agent"], &event["skill"]), (&json!("A2S agent"), &json!("Recite Proverb")));
     let delegated = &answer["delegated"];
@@ -76,7 +76,7 @@ fn take_turn(world: &World, request: &Value) -> Value {
 fn a_peer_is_asked_after_a_yes_to_exactly_that() {
     let (world, peer) = two(true, "");
     let asks = take_turn(&world, &json!({"message": WISH}));
-    assert_eq!(asks["status"], "asks", "{asks}");
+    assert_eq!(asks["status"], "input_required", "{asks}");
     let delegation = &asks["question"]["delegation"];
     assert_eq!(
         *delegation,
@@ -90,15 +90,15 @@ fn a_peer_is_asked_after_a_yes_to_exactly_that() {
     assert_eq!((&pending["capability"], asked(&peer)), (&Value::Null, 0), "{asks}");
 
     let dropped = take_turn(&world, &json!({"message": "no", "pending": pending}));
-    assert_eq!((&dropped["status"], asked(&peer)), (&json!("dropped"), 0), "{dropped}");
+    assert_eq!((&dropped["status"], asked(&peer)), (&json!("cancelled"), 0), "{dropped}");
     // A yes does not confirm other words.
     let mut other = pending.clone();
     other["query"] = json!("recite another proverb in Klingon");
     let again = take_turn(&world, &json!({"message": "yes", "pending": other}));
-    assert_eq!((&again["status"], asked(&peer)), (&json!("asks"), 0), "{again}");
+    assert_eq!((&again["status"], asked(&peer)), (&json!("input_required"), 0), "{again}");
 
     let done = take_turn(&world, &json!({"message": "yes", "pending": pending}));
-    assert_eq!((&done["status"], asked(&peer)), (&json!("done"), 1), "{done}");
+    assert_eq!((&done["status"], asked(&peer)), (&json!("completed"), 1), "{done}");
     assert_eq!(done["consent"], Value::Null, "{done}");
 
     let (_, events) = chat(&world, WISH);

@@ -78,7 +78,7 @@ fn several_wishes_are_done_one_after_the_other() {
     let done: Vec<_> =
         answer["runs"].as_array().unwrap().iter().map(|run| &run["capability"]["name"]).collect();
     assert_eq!(done, ["GetJoke", "ListDogBreeds"], "{answer}");
-    assert_eq!(answer["status"], "done");
+    assert_eq!(answer["status"], "completed");
     assert_eq!(turn.ran.code, 0);
 }
 
@@ -104,7 +104,7 @@ fn a_question_is_answered_or_left() {
     let wish = "check the weather forecast in Central Park and share it on Twitter";
     let turn = Turn::take(&world, wish, &[]);
     let answer = turn.answer();
-    assert_eq!((&answer["status"], turn.ran.code), (&json!("asks"), 1), "{answer}");
+    assert_eq!((&answer["status"], turn.ran.code), (&json!("input_required"), 1), "{answer}");
     assert_eq!(answer["question"]["fields"][0]["name"], "message");
     let pending = answer["question"]["pending"].clone();
     assert_eq!(pending["inputs"], json!({"location": "Central Park"}));
@@ -118,26 +118,30 @@ fn a_question_is_answered_or_left() {
         serde_json::from_str::<Value>(&text).unwrap()
     };
     let left = ask("no, thanks", &pending);
-    assert_eq!(left["status"], "dropped", "{left}");
+    assert_eq!(left["status"], "cancelled", "{left}");
     assert_eq!(world.standin("api.twitter.com").requests(), 0);
     // Then the agent shows what it would do, and a yes is for exactly that.
     let asks = ask("“Bring a blanket!”", &pending);
-    assert_eq!(asks["status"], "asks", "{asks}");
+    assert_eq!(asks["status"], "input_required", "{asks}");
     let action = &asks["question"]["actions"][0];
     assert_eq!(action["capability"]["name"], "PostWeatherTweet", "{asks}");
     assert_eq!(action["inputs"]["message"], "Bring a blanket!", "{asks}");
     assert!(action["hosts"].as_array().unwrap().contains(&json!("api.twitter.com")), "{asks}");
     let confirmed = asks["question"]["pending"].clone();
-    assert_eq!(ask("no", &confirmed)["status"], "dropped");
+    assert_eq!(ask("no", &confirmed)["status"], "cancelled");
     let mut altered = confirmed.clone();
     altered["inputs"]["message"] = json!("Something else");
-    assert_eq!(ask("yes", &altered)["status"], "asks", "a yes to other inputs asks again");
+    assert_eq!(
+        ask("yes", &altered)["status"],
+        "input_required",
+        "a yes to other inputs asks again"
+    );
     let mut unbound = confirmed.clone();
     unbound.as_object_mut().unwrap().remove("consent");
-    assert_ne!(ask("yes", &unbound)["status"], "done");
+    assert_ne!(ask("yes", &unbound)["status"], "completed");
     assert_eq!(world.standin("api.twitter.com").requests(), 0);
     let done = ask("yes", &confirmed);
-    assert_eq!(done["status"], "done", "{done}");
+    assert_eq!(done["status"], "completed", "{done}");
     let tweet = world.standin("api.twitter.com").received().pop().unwrap().body;
     assert!(tweet.contains("Bring a blanket!"), "{tweet}");
 }
@@ -149,7 +153,7 @@ fn nothing_runs_before_everything_is_known() {
     let wish = "tell me a joke, and check the weather in Oslo and share it on Twitter";
     let turn = Turn::take(&world, wish, &[]);
     let answer = turn.answer();
-    assert_eq!(answer["status"], "asks", "{answer}");
+    assert_eq!(answer["status"], "input_required", "{answer}");
     assert_eq!(world.standin("official-joke-api.appspot.com").requests(), 0);
 }
 
@@ -172,7 +176,7 @@ fn a_secret_is_given_as_an_input_alone() {
 
     let turn = Turn::take(&world, wish, &["--input", "code=opensesame"]);
     assert_eq!(turn.chosen().1, &json!({"owner": "Ada", "code": "(secret)"}));
-    assert_eq!(turn.answer()["status"], "done", "{:?}", turn.ran);
+    assert_eq!(turn.answer()["status"], "completed", "{:?}", turn.ran);
     assert!(!turn.ran.stdout.contains("opensesame"), "{:?}", turn.ran);
     let received = world.standin("vault.example.com").received().pop().unwrap();
     assert!(received.target.contains("opensesame"), "{received:?}");
@@ -236,7 +240,7 @@ fn several_registries_are_searched_and_a_silent_one_is_told() {
     world.start();
     let flags = ["--input", "code=opensesame"];
     let turn = Turn::take(&world, "open the bank vault for Ada", &flags);
-    assert_eq!(turn.answer()["status"], "done", "{:?}", turn.ran);
+    assert_eq!(turn.answer()["status"], "completed", "{:?}", turn.ran);
     assert_eq!(turn.all("found")[0]["candidates"][0]["registry"], url);
     let silent = turn.all("degraded")[0]["message"].as_str().unwrap();
     assert!(silent.starts_with("http://127.0.0.1:1/"), "{silent}");

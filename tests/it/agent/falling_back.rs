@@ -130,7 +130,7 @@ fn swapped(text: &str) -> String {
 
 fn sorted(text: &str) -> String {
     let mut answers: Value = serde_json::from_str(text).unwrap();
-    for answer in answers["answers"].as_array_mut().unwrap() {
+    for answer in answers["responses"].as_array_mut().unwrap() {
         let hits = answer["capabilities"].as_array_mut().unwrap();
         hits.sort_by_key(|hit| hit["name"].as_str().unwrap().to_owned());
     }
@@ -201,14 +201,14 @@ fn what_is_forged_denied_or_fails_makes_room_for_the_next() {
         "{answer:?}"
     );
     assert!(answer.skipped[0].message.contains("not valid"), "{answer:?}");
-    assert_eq!(answer.status, AgentStatus::Done);
+    assert_eq!(answer.status, AgentStatus::Completed);
     assert_eq!(answer.runs.len(), 1);
     assert_eq!(answer.runs[0].capability.name.as_str(), "DJoke");
     assert!(answer.message.contains("Knock knock."), "{answer:?}");
     // Whoever follows sees the same while it happens.
     let told = events.iter().filter_map(|event| match event {
         AgentEvent::CandidateSkipped(passed) => Some(passed.capability.name.as_str()),
-        AgentEvent::Answer(_) => Some("the answer"),
+        AgentEvent::Response(_) => Some("the answer"),
         _ => None,
     });
     let told: Vec<_> = told.collect();
@@ -231,7 +231,7 @@ fn another_document_of_the_same_version_is_not_run() {
 fn what_may_change_more_is_asked_about_first() {
     let world = world(&[("AJokeDenied", &[("get", "/good")]), ("BJoke", &[("post", "/change")])]);
     let (answer, _) = take_turn(&world, "tell me a joke");
-    assert_eq!(answer.status, AgentStatus::Asks, "{answer:?}");
+    assert_eq!(answer.status, AgentStatus::InputRequired, "{answer:?}");
     assert!(answer.message.contains("Shall I use BJoke"), "{answer:?}");
     assert_eq!(world.standin(HOST).requests(), 0);
     let pending = answer.question.unwrap().pending;
@@ -239,12 +239,12 @@ fn what_may_change_more_is_asked_about_first() {
         let (message, pending) = (message.to_owned(), Some(pending.clone()));
         take(&world, AgentRequest { message, pending, ..AgentRequest::default() }).0
     };
-    assert_eq!(reply("no").status, AgentStatus::Dropped);
+    assert_eq!(reply("no").status, AgentStatus::Cancelled);
     // Whoever says something else wants something else.
     assert_eq!(reply("fold my laundry").status, AgentStatus::NothingFits);
     assert_eq!(world.standin(HOST).requests(), 0);
     let done = reply("Yes, please.");
-    assert_eq!(done.status, AgentStatus::Done, "{done:?}");
+    assert_eq!(done.status, AgentStatus::Completed, "{done:?}");
     assert_eq!(done.runs[0].capability.name.as_str(), "BJoke");
 }
 
@@ -253,7 +253,7 @@ fn what_may_change_more_is_asked_about_first() {
 fn behind_a_forged_document_too() {
     let world = world(&[("AJokeForged", &[("get", "/good")]), ("BJoke", &[("post", "/change")])]);
     let (answer, _) = take_turn(&world, "tell me a joke");
-    assert_eq!(answer.status, AgentStatus::Asks, "{answer:?}");
+    assert_eq!(answer.status, AgentStatus::InputRequired, "{answer:?}");
     assert_eq!(world.standin(HOST).requests(), 0);
 }
 
@@ -290,7 +290,7 @@ fn when_nothing_is_left_the_answer_says_why_of_each() {
 fn what_nothing_chains_is_done_one_after_the_other() {
     let world = World::up(&[]);
     let (answer, _) = take_turn(&world, "tell me a joke and list dog breeds");
-    assert_eq!(answer.status, AgentStatus::Done, "{answer:?}");
+    assert_eq!(answer.status, AgentStatus::Completed, "{answer:?}");
     assert_eq!(answer.runs.len(), 2, "{answer:?}");
 }
 

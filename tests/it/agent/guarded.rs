@@ -55,7 +55,7 @@ fn what_is_found_may_be_denied_and_changed() {
     let turn = Turn::take(&changed, "tell me a joke", &[]);
     let found = &turn.all("found")[0]["candidates"][0];
     assert!(found["description"].as_str().unwrap().contains("make someone think"), "{found}");
-    assert_eq!(turn.answer()["status"], "done", "{:?}", turn.ran);
+    assert_eq!(turn.answer()["status"], "completed", "{:?}", turn.ran);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_wish_that_comes_back_is_read_again() {
     let launch = reply(&world, "yes", "tell me a joke about the launch codes");
     assert_eq!(launch["status"], "denied");
     assert_eq!(jokes(&world), 0);
-    assert_eq!(reply(&world, "yes", "tell me a joke")["status"], "done");
+    assert_eq!(reply(&world, "yes", "tell me a joke")["status"], "completed");
 }
 
 /// It may take one away.
@@ -111,9 +111,9 @@ fn a_guardian_cannot_say_yes_for_a_person() {
     assert_eq!(refused["status"], "denied", "{refused}");
     let words = "a yes that the user did not give";
     assert!(refused["message"].as_str().unwrap().contains(words), "{refused}");
-    assert_eq!(reply(&world, "go ahead", "tell me a joke")["status"], "dropped");
+    assert_eq!(reply(&world, "go ahead", "tell me a joke")["status"], "cancelled");
     assert_eq!(jokes(&world), 0);
-    assert_eq!(reply(&world, "yes", "tell me a joke")["status"], "done");
+    assert_eq!(reply(&world, "yes", "tell me a joke")["status"], "completed");
 }
 
 /// What is answered to the one who was asked whether `query` may be done.

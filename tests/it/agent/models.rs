@@ -61,7 +61,7 @@ fn a_model_reads_the_wish_fills_the_inputs_and_phrases_the_answer() {
         Turn::take(&world, "tell everybody on twitter how Paris weather is in Paris", &["--yes"]);
     let answer = turn.answer();
     assert_eq!(answer["message"], "It is sunny in Paris, and everybody knows.", "{answer}");
-    assert_eq!(turn.all("understood")[0]["by"], "tiny");
+    assert_eq!(turn.all("understood")[0]["interpreter"], "tiny");
     assert_eq!(turn.chosen().1, &json!({"location": "Paris", "message": "Bonjour!"}));
     // It is shown what came of it as data, and never the owner's token.
     let log = log.lock().unwrap();
@@ -82,10 +82,10 @@ fn without_a_sane_model_the_agent_goes_on_by_patterns() {
         let turn = Turn::take(&world, "list dog breeds", &[]);
         let degraded = turn.all("degraded")[0]["message"].as_str().unwrap();
         assert!(degraded.contains("tiny") && degraded.contains(what), "{degraded}");
-        assert_eq!(turn.all("understood")[0]["by"], "patterns");
-        assert_eq!(turn.answer()["status"], "done", "{:?}", turn.ran);
+        assert_eq!(turn.all("understood")[0]["interpreter"], "patterns");
+        assert_eq!(turn.answer()["status"], "completed", "{:?}", turn.ran);
     }
     let world = world("http://127.0.0.1:1/v1");
     let turn = Turn::take(&world, "list dog breeds", &[]);
-    assert_eq!(turn.answer()["status"], "done", "{:?}", turn.ran);
+    assert_eq!(turn.answer()["status"], "completed", "{:?}", turn.ran);
 }

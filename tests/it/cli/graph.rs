@@ -141,8 +141,8 @@ fn a_search_is_filtered_walked_and_asked_for_several_things() {
         .a2s(&["search", "weather in a city", "--also", "dog breeds", "--limit", "1", "--json"])
         .exits(0)
         .one();
-    assert_eq!(several["answers"][1]["intent"], "dog breeds");
-    assert_eq!(several["answers"][1]["capabilities"][0]["name"], "ListDogBreeds");
+    assert_eq!(several["responses"][1]["intent"], "dog breeds");
+    assert_eq!(several["responses"][1]["capabilities"][0]["name"], "ListDogBreeds");
     let shown = world.a2s(&["search", "a joke", "--also", "dog breeds"]).exits(0).stdout;
     let (joke, dogs) = (shown.find("GetJoke").unwrap(), shown.find("ListDogBreeds").unwrap());
     assert!(joke < dogs, "{shown}");

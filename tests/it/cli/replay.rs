@@ -34,5 +34,8 @@ fn a_run_is_replayed_when_its_services_are_gone_and_drift_is_shown() {
     assert_snapshot!("replay_against", drift.transcript());
     let drift = world.a2s(&["runs", "replay", id, "--against", "CityTour@^2", "--json"]);
     let drift = drift.exits(1).one();
-    assert_eq!((&drift["same"], &drift["against"]["version"]), (&false.into(), &"2.0.0".into()));
+    assert_eq!(
+        (&drift["unchanged"], &drift["against"]["version"]),
+        (&false.into(), &"2.0.0".into())
+    );
 }

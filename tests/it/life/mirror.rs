@@ -248,7 +248,9 @@ fn another_database_at_the_same_address_is_copied_from_the_beginning() {
     let feed = Arc::clone(&other);
     let page = async move || {
         let feed = *feed.lock().unwrap();
-        axum::Json(json!({"feed": feed, "changes": [change(1, "Same")], "next": 1, "more": false}))
+        axum::Json(
+            json!({"feed": feed, "changes": [change(1, "Same")], "next": 1, "has_more": false}),
+        )
     };
     let router = Router::new()
         .route("/v1/changes", get(page))
@@ -311,7 +313,7 @@ fn what_is_not_what_it_was_said_to_be_is_refused_and_told() {
         let since: u64 = query["since"].as_str().unwrap().parse().unwrap();
         let behind: Vec<_> =
             changes.iter().filter(|c| since < c["seq"].as_u64().unwrap()).collect();
-        axum::Json(json!({"feed": "f", "changes": behind, "next": 10, "more": false}))
+        axum::Json(json!({"feed": "f", "changes": behind, "next": 10, "has_more": false}))
     };
     let router = Router::new()
         .route("/v1/changes", get(page))
@@ -346,7 +348,7 @@ fn feeding(changes: Vec<Value>) -> (String, Arc<Mutex<Vec<Value>>>) {
         let since: u64 = query["since"].as_str().unwrap().parse().unwrap();
         let fed = fed.lock().unwrap();
         let behind: Vec<_> = fed.iter().filter(|c| since < c["seq"].as_u64().unwrap()).collect();
-        axum::Json(json!({"feed": "f", "changes": behind, "next": 99, "more": false}))
+        axum::Json(json!({"feed": "f", "changes": behind, "next": 99, "has_more": false}))
     };
     let router = Router::new()
         .route("/v1/changes", get(page))
@@ -445,7 +447,7 @@ async fn bad_feed(State(feed): State<Feed>, Query(query): Query<Value>) -> Respo
     let since: u64 = query["since"].as_str().unwrap().parse().unwrap();
     let page = |name: &str, seqs: &[u64], more: bool| {
         let changes: Vec<_> = seqs.iter().map(|seq| change(*seq, "Good")).collect();
-        axum::Json(json!({"feed": name, "changes": changes, "next": 7, "more": more}))
+        axum::Json(json!({"feed": name, "changes": changes, "next": 7, "has_more": more}))
             .into_response()
     };
     match feed {

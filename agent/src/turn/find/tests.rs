@@ -71,7 +71,7 @@ fn hits_of_several_registries_are_merged_by_rank_and_each_is_there_once() {
             {"name": "Near", "version": "1.0.0", "similarity": 0.2, "description": ""},
         ]});
         let answer = json!({"intent": "x", "capabilities": hits, "metadata": metadata});
-        serde_json::from_value(json!({"answers": [answer]})).unwrap()
+        serde_json::from_value(json!({"responses": [answer]})).unwrap()
     };
     let answers = vec![
         (0, answer(&[("Own", 0.5), ("Both", 0.4)])),

@@ -26,7 +26,7 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
         (step(), any::<bool>()).prop_map(|(step, value)| EventKind::BranchTaken { step, value }),
         (step(), 0..9_usize).prop_map(|(step, items)| EventKind::ItemsTaken { step, items }),
         (step(), prop::sample::select(&[ErrorHandlerKind::Continue, ErrorHandlerKind::Catch][..]))
-            .prop_map(|(step, by)| EventKind::ErrorHandled { step, by }),
+            .prop_map(|(step, by)| EventKind::ErrorHandled { step, handler: by }),
         (step(), 1..4_u32, any::<bool>()).prop_map(|(step, attempt, repeat_safe)| sending(
             &step,
             attempt,
@@ -79,7 +79,7 @@ pub(crate) fn any_kind() -> impl Strategy<Value = EventKind> {
                 step,
                 decision,
                 outputs: Map::new(),
-                by: None,
+                resolved_by: None,
             }),
         step().prop_map(|step| EventKind::StepSkipped { step, reason: String::new() }),
         (step(), any_error()).prop_map(|(step, error)| EventKind::StepFailed {
@@ -115,7 +115,7 @@ pub(crate) fn started(session: &str) -> EventKind {
         trigger: None,
         decisions: Vec::new(),
         session: session.to_owned(),
-        guarding: Vec::new(),
+        guardians: Vec::new(),
         upstreams: BTreeMap::new(),
         plan: None,
         trace: None,

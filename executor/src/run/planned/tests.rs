@@ -36,7 +36,7 @@ fn basis() -> Basis {
 
 fn guarding(name: &str, fail: &str) -> GuardianInfo {
     let (guardian, fail) = (name.to_owned(), fail.to_owned());
-    GuardianInfo { guardian, address: None, fail, fail_hooks: BTreeMap::new() }
+    GuardianInfo { guardian, address: None, fail_mode: fail, fail_mode_by_hook: BTreeMap::new() }
 }
 
 /// What is told of a change: all of it, and in a digest of its own.
@@ -172,7 +172,7 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
     check(
         |is| {
             is.guarding[0].address = Some("http://127.0.0.1:1/".to_owned());
-            is.guarding[1].fail_hooks.insert(hook.to_owned(), "open".to_owned());
+            is.guarding[1].fail_mode_by_hook.insert(hook.to_owned(), "open".to_owned());
             is.policies.insert("company".to_owned(), "b".to_owned());
         },
         &[

@@ -115,7 +115,7 @@ pub(super) fn compare(
         };
         let differences = found.take();
         if drift != StepDiff::Changed || !differences.is_empty() || found.more > before {
-            steps.push(ReplayedStep { step: step.clone(), drift, differences });
+            steps.push(ReplayedStep { step: step.clone(), change: drift, differences });
         }
     }
     for (name, value) in refused {
@@ -133,7 +133,16 @@ pub(super) fn compare(
     let result = found.take();
     let more = found.more;
     let same = more == 0 && steps.is_empty() && result.is_empty();
-    ReplayResponse { run, recorded, against, same, compared, steps, result, more }
+    ReplayResponse {
+        run,
+        recorded,
+        against,
+        unchanged: same,
+        compared,
+        steps,
+        result,
+        more_differences: more,
+    }
 }
 
 fn compare_questions(was: Option<&Asked>, is: Option<&Asked>, found: &mut Found) {
@@ -206,7 +215,7 @@ impl Found {
             None => self.more += 1,
             Some(left) => {
                 self.left = left;
-                self.list.push(ValueDiff { at, was: was.cloned(), is: is.cloned() });
+                self.list.push(ValueDiff { path: at, before: was.cloned(), after: is.cloned() });
             }
         }
     }

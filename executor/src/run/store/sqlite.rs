@@ -6,7 +6,7 @@ mod tell;
 
 use std::path::Path;
 
-use a2s::database_file::{DatabaseLock, create_private};
+use database::{DatabaseLock, create_private};
 use sqlx::migrate::MigrateError;
 use sqlx::query::QueryScalar;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePoolOptions, SqliteSynchronous};
@@ -142,8 +142,7 @@ async fn check_identity(
     if !is_another {
         return Ok(());
     }
-    let why =
-        format!("its log (`{}-wal`) was lost, or it is another database", path.display());
+    let why = format!("its log (`{}-wal`) was lost, or it is another database", path.display());
     Err(lost(path, lock, &why))
 }
 

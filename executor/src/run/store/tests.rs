@@ -181,7 +181,7 @@ fn resolved() -> EventKind {
         step: "a".to_owned(),
         decision: StepResolution::Skip,
         outputs,
-        by: None,
+        resolved_by: None,
     }
 }
 

@@ -315,7 +315,7 @@ fn steps_stand_below_the_steps_around_them() {
         finished("p/a[0]"),
         started("p/a[1]/mend", "task"),
         finished("p/a[1]/mend"),
-        kind(json!({"type": "error_handled", "step": "p/a[1]", "by": "catch"})),
+        kind(json!({"type": "error_handled", "step": "p/a[1]", "handler": "catch"})),
         kind(json!({"type": "step_skipped", "step": "p/b/other", "reason": "s3cret"})),
         finished("p/b/get"),
         finished("p/b"),

@@ -242,7 +242,7 @@ async fn a_call_is_planned_asked_about_and_replayed() {
     let path = format!("/v1/executions/{}/replay", run.id);
     let replay = call(&app, Method::POST, &path, &[], json!({})).await;
     let replay: ReplayResponse = serde_json::from_value(replay.body).unwrap();
-    assert!(replay.same, "{:?}", replay.steps);
+    assert!(replay.unchanged, "{:?}", replay.steps);
     assert_eq!((world.service.asked().len(), world.guardian.asked().len()), before);
 }
 

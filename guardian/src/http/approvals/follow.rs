@@ -12,7 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::App;
 use crate::error::Code;
 use crate::feed::Followed;
-use crate::policy::{Approval, State};
+use crate::policy::{Approval, ApprovalState};
 
 /// How often a quiet stream says that it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ pub(super) fn follow(app: &App, last_id: Option<&str>) -> Result<Response, Code>
     let queue = match followed.missed.take() {
         Some(missed) => missed.into_iter().map(|one| (Some(one.number), one.approval)).collect(),
         None => {
-            let waiting = app.approval_history(Some(State::Waiting)).into_iter();
+            let waiting = app.approval_history(Some(ApprovalState::Waiting)).into_iter();
             waiting.map(|approval| (number, approval)).collect()
         }
     };
@@ -74,10 +74,10 @@ impl Follower {
     fn note_expired(&mut self) {
         let now = self.app.now();
         let over = self.open.values().map(|approval| approval.at(now));
-        let over: Vec<_> = over.filter(|approval| approval.until <= now).collect();
+        let over: Vec<_> = over.filter(|approval| approval.expires_at <= now).collect();
         for approval in over {
             self.open.remove(&approval.id);
-            if approval.state == State::Expired {
+            if approval.state == ApprovalState::Expired {
                 self.queue.push_back((None, approval));
             }
         }
@@ -85,10 +85,10 @@ impl Follower {
 
     fn event(&mut self, number: Option<u64>, approval: &Approval) -> Option<sse::Event> {
         match approval.state {
-            State::Waiting | State::Approved => {
+            ApprovalState::Waiting | ApprovalState::Approved => {
                 self.open.insert(approval.id.clone(), approval.clone());
             }
-            State::Rejected | State::Used | State::Expired => {
+            ApprovalState::Rejected | ApprovalState::Used | ApprovalState::Expired => {
                 self.open.remove(&approval.id);
             }
         }

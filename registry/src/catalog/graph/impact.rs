@@ -50,17 +50,17 @@ impl Catalog {
             let (before, after) =
                 (today.closure(known.dependencies()), then.closure(known.dependencies()));
             if !because.is_empty() {
-                impact.breaks.push(BrokenDependent { id: known.id(), because });
+                impact.broken.push(BrokenDependent { id: known.id(), because });
             } else if after.iter().any(|pin| pin.checksum == checksum) {
-                impact.keeps.push(known.id());
+                impact.pinned.push(known.id());
             } else {
                 let instead = after.into_iter().filter(|pin| !before.contains(pin)).collect();
-                impact.moves.push(ChangedDependency { id: known.id(), instead });
+                impact.changed.push(ChangedDependency { id: known.id(), replacements: instead });
             }
         }
-        impact.breaks.sort_by(|a, b| a.id.cmp(&b.id));
-        impact.moves.sort_by(|a, b| a.id.cmp(&b.id));
-        impact.keeps.sort();
+        impact.broken.sort_by(|a, b| a.id.cmp(&b.id));
+        impact.changed.sort_by(|a, b| a.id.cmp(&b.id));
+        impact.pinned.sort();
         Ok(impact)
     }
 }

@@ -66,7 +66,12 @@ impl Catalog {
         let hits = best.into_iter().filter_map(|(host, mut matches)| {
             let (score, fitting) = (score(&matches), matches.len());
             matches.truncate(MOST_MATCHES);
-            Some(ServiceHit { service: services.remove(&host)?, score, fitting, matches })
+            Some(ServiceHit {
+                service: services.remove(&host)?,
+                score,
+                matching_capabilities: fitting,
+                matches,
+            })
         });
         Ok((hits.collect(), total))
     }

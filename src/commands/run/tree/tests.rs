@@ -83,7 +83,7 @@ fn steps_stand_below_one_another_with_what_became_of_them() {
         json!({"type": "step_skipped", "step": "fork/no", "reason": "`x` is true"}),
         started("fork/yes", "task"),
         failed("fork/yes"),
-        json!({"type": "error_handled", "step": "fork/yes", "by": "continue"}),
+        json!({"type": "error_handled", "step": "fork/yes", "handler": "continue"}),
         started("fork/last", "task"),
         decided("fork/last", "request", "allow"),
         sending("fork/last", 1),
@@ -212,10 +212,11 @@ fn several_guardians_are_told_apart() {
     let begun = |guardians: &[&str]| {
         let pin =
             json!({"name": "Top", "version": "1.0.0", "checksum": a2s::Digest::of_bytes(b"")});
-        let guarding = guardians.iter().map(|name| json!({"guardian": name, "fail": "closed"}));
+        let guarding =
+            guardians.iter().map(|name| json!({"guardian": name, "fail_mode": "closed"}));
         json!({
             "type": "run_started", "capability": pin, "dependencies": [], "inputs": {},
-            "session": "s", "guarding": guarding.collect::<Vec<_>>(), "upstreams": {},
+            "session": "s", "guardians": guarding.collect::<Vec<_>>(), "upstreams": {},
         })
     };
     let kinds = |guardians: &[&str]| {

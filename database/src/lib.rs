@@ -1,4 +1,4 @@
-//! The file of an SQLite database and the lock file beside it, for services that keep one.
+//! What services share that keep their data in an SQLite file: its permissions and the lock file beside it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -150,4 +150,97 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 fn size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with a database and its log, as a process leaves them that works.
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("a.sqlite");
+        std::fs::write(&database, "pages").unwrap();
+        std::fs::write(beside(&database, "-wal"), "log").unwrap();
+        (folder, database)
+    }
+
+    fn hold(database: &Path) -> DatabaseLock {
+        let mut lock = DatabaseLock::open(database).unwrap();
+        lock.hold("one").unwrap();
+        lock
+    }
+
+    fn text(database: &Path) -> String {
+        std::fs::read_to_string(beside(database, ".lock")).unwrap()
+    }
+
+    #[test]
+    fn a_log_is_lost_when_the_database_was_not_closed() {
+        let (_folder, database) = folder();
+        let lock = hold(&database);
+        let left = text(&database);
+        drop(lock);
+        assert_eq!(text(&database), "one\n");
+        let wal = beside(&database, "-wal");
+        std::fs::remove_file(&wal).unwrap();
+        assert!(!DatabaseLock::open(&database).unwrap().is_log_lost(), "it was closed");
+        std::fs::write(beside(&database, ".lock"), left).unwrap();
+        for _ in 0..2 {
+            assert!(DatabaseLock::open(&database).unwrap().is_log_lost());
+        }
+        std::fs::write(&wal, "log").unwrap();
+        assert!(!DatabaseLock::open(&database).unwrap().is_log_lost());
+    }
+
+    #[test]
+    fn a_database_is_lost_when_the_lock_file_knows_it() {
+        let (_folder, database) = folder();
+        drop(hold(&database));
+        assert!(!DatabaseLock::open(&database).unwrap().is_database_lost());
+        std::fs::write(&database, "").unwrap();
+        let lock = DatabaseLock::open(&database).unwrap();
+        assert!(lock.is_database_lost());
+        assert_eq!(lock.identity(), Some("one"));
+        std::fs::remove_file(beside(&database, ".lock")).unwrap();
+        assert!(!DatabaseLock::open(&database).unwrap().is_database_lost());
+    }
+
+    #[test]
+    fn the_last_process_removes_the_mark() {
+        let (_folder, database) = folder();
+        let (one, two) = (hold(&database), hold(&database));
+        drop(one);
+        assert_eq!(text(&database), "one\nin use\n");
+        std::fs::remove_file(beside(&database, "-wal")).unwrap();
+        let third = DatabaseLock::open(&database).unwrap();
+        assert!(!third.is_alone() && !third.is_log_lost(), "another process has the log open");
+        drop((two, third));
+        assert!(text(&database).starts_with("one\n"));
+    }
+
+    #[test]
+    fn a_lock_file_of_others_is_no_error() {
+        let (_folder, database) = folder();
+        for content in ["", "\n", "one", "one\nin use", "one\nelse\n"] {
+            std::fs::write(beside(&database, ".lock"), content).unwrap();
+            assert!(!DatabaseLock::open(&database).unwrap().is_log_lost(), "{content:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_for_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_folder, database) = folder();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for path in [&database, &beside(&database, "-wal")] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        assert!(create_private(&database).unwrap().1);
+        assert_eq!((mode(&database), mode(&beside(&database, "-wal"))), (0o600, 0o600));
+        assert!(!create_private(&database).unwrap().1);
+        drop(hold(&database));
+        assert_eq!(mode(&beside(&database, ".lock")), 0o600);
+    }
 }
