@@ -52,7 +52,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[openapi(
     modifiers(&Bearer),
     tags((name = "executor", description = "Plan and run capabilities")),
-    components(schemas(a2s::api::Event, a2s::api::schema::InputName, a2s::api::schema::Version, ItemPreview, StateFor)),
+    components(schemas(a2s::api::Event, a2s::api::schema::InputName,
+        a2s::api::schema::SchemeName, a2s::api::schema::Version, ItemPreview, StateFor)),
 )]
 struct Document;
 

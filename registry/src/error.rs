@@ -54,6 +54,7 @@ codes! {
     UNKNOWN_STRATEGY = "A2S231", "unknown strategy", "Use a preset that the message lists, or give weights.";
     INDEX_NOT_READY = "A2S232", "search index not ready", "Try again shortly; the index is being built from the stored documents.";
     BAD_CURSOR = "A2S233", "cursor of no use here", "Begin again without `cursor`, or send it with the intent, strategy and filters that its page was asked with.";
+    BAD_TRIM = "A2S234", "audit that cannot be trimmed", "Give a time that has passed.";
     // Outcomes.
     BAD_OUTCOME = "A2S240", "outcome that cannot be recorded", "Correct the member that the message names.";
     OUTCOME_DIGEST = "A2S241", "outcome of another content", "Report the checksum of the version that ran.";
@@ -230,6 +231,9 @@ pub enum Error {
     /// The cursor was not given out here, or for another search.
     #[error("{0}")]
     BadCursor(&'static str),
+    /// A time before which nothing can be removed.
+    #[error("{0}")]
+    BadTrim(String),
     /// The index is being built.
     #[error("the search index is being built from the stored documents")]
     IndexNotReady,
@@ -335,6 +339,7 @@ impl Error {
             Self::BadSearch(_) => (&BAD_SEARCH, 422),
             Self::UnknownStrategy { .. } => (&UNKNOWN_STRATEGY, 422),
             Self::BadCursor(_) => (&BAD_CURSOR, 422),
+            Self::BadTrim(_) => (&BAD_TRIM, 422),
             Self::IndexNotReady => (&INDEX_NOT_READY, 503),
             Self::BadOutcome(_) => (&BAD_OUTCOME, 422),
             Self::OutcomeDigest(_) => (&OUTCOME_DIGEST, 409),

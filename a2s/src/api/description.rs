@@ -135,6 +135,9 @@ fn complete(operation: &mut Operation) {
     }
 }
 
+/// Unions of clients' requests, whose objects have no other members.
+const CLOSED_UNIONS: [&str; 1] = ["Credential"];
+
 /// Writes each union of objects as the list of its variants.
 ///
 /// Each variant is a component with all of its members, which its tag tells apart. `serde` flattens tagged
@@ -158,11 +161,15 @@ pub fn flatten_unions(openapi: &mut OpenApi) {
         };
         let mut discriminator = Discriminator::new(&tag);
         let mut items = Vec::new();
-        for object in found {
+        for mut object in found {
             let Some((_, value)) = tag_of(&object) else { continue };
-            let variant = format!("{name}{}", pascal_case(value));
+            let value = value.to_owned();
+            let variant = format!("{name}{}", pascal_case(&value));
+            if CLOSED_UNIONS.contains(&name.as_str()) {
+                forbid_others(&mut object);
+            }
             let reference = Ref::from_schema_name(&variant);
-            discriminator.mapping.insert(value.to_owned(), reference.ref_location.clone());
+            discriminator.mapping.insert(value, reference.ref_location.clone());
             items.push(reference.into());
             components.schemas.insert(variant, Schema::Object(object).into());
         }
@@ -184,8 +191,12 @@ fn close(variant: &mut RefOr<Schema>) {
         && object.properties.len() == 1
         && object.required.len() == 1
     {
-        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        forbid_others(object);
     }
+}
+
+fn forbid_others(object: &mut Object) {
+    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
 }
 
 /// The property of a variant that tells it apart, and its value there.

@@ -33,7 +33,7 @@ pub(super) struct VersionRange(String);
 /// An exact version, a range, or `latest`.
 #[derive(Debug, ToSchema)]
 #[schema(
-    max_length = 256,
+    max_length = 128,
     pattern = r"^(latest|\*|((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX]))( ?, ?((=|>=?|<=?|~|\^)? ?(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(\.(0|[1-9]\d{0,15})(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?)?)?|(0|[1-9]\d{0,15})\.([*xX](\.[*xX])?|(0|[1-9]\d{0,15})\.[*xX])))*)$",
     example = "^1.2"
 )]
@@ -45,6 +45,22 @@ pub struct VersionSelector(String);
 #[schema(max_length = 100, pattern = "^[A-Za-z_][A-Za-z0-9_-]*$", example = "city")]
 #[expect(dead_code, reason = "it describes a part of a path")]
 pub struct InputName(String);
+
+/// The name of a security scheme.
+#[derive(Debug, ToSchema)]
+#[schema(
+    max_length = 100,
+    pattern = r"^[^\x00-\x20\x7f-\x9f.-][^\x00-\x1f\x7f-\x9f]*$",
+    example = "token"
+)]
+#[expect(dead_code, reason = "it describes a part of a path")]
+pub struct SchemeName(String);
+
+/// A secret that is sent to be stored: no control characters.
+#[derive(Debug, ToSchema)]
+#[schema(format = Password, min_length = 4, max_length = 8192, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+#[expect(dead_code, reason = "it stands for `Secret`")]
+pub struct SecretText(String);
 
 /// Values by name.
 #[derive(Debug, ToSchema)]

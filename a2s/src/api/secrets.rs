@@ -53,7 +53,7 @@ pub enum Credential {
     ApiKey {
         /// The key.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
+        #[schema(value_type = super::schema::SecretText)]
         value: Secret,
         /// The only place that it may go to, `header:NAME`, `query:NAME` or `cookie:NAME`; any that
         /// a document names when it is absent.
@@ -64,32 +64,38 @@ pub enum Credential {
     /// A user and a password.
     Basic {
         /// The user; no colon.
-        #[schema(pattern = "^[^:]*$")]
+        #[schema(min_length = 1, max_length = 8192, pattern = r"^[^:\x00-\x1f\x7f-\x9f]*$")]
         user: String,
         /// The password.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
+        #[schema(value_type = super::schema::SecretText)]
         password: Secret,
     },
     /// A token.
     Bearer {
         /// The token.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
+        #[schema(
+            value_type = String,
+            format = Password,
+            min_length = 4,
+            max_length = 8192,
+            pattern = "^[ -~]*$"
+        )]
         token: Secret,
     },
     /// A client of OAuth 2.0.
     Oauth2 {
         /// Its id.
-        #[schema(min_length = 1, max_length = 8192)]
+        #[schema(min_length = 1, max_length = 8192, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
         client_id: String,
         /// Its secret.
         #[serde(serialize_with = "reveal")]
-        #[schema(value_type = String, format = Password, min_length = 4, max_length = 8192)]
+        #[schema(value_type = super::schema::SecretText)]
         client_secret: Secret,
         /// The token that access tokens are renewed with; without one the client asks for itself.
         #[serde(default, serialize_with = "reveal_some", skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>, format = Password)]
+        #[schema(value_type = Option<super::schema::SecretText>)]
         refresh_token: Option<Secret>,
         /// The hosts that secret and refresh token may be sent to; the host of the API alone when
         /// there are none. Whatever a document says, they go nowhere else.

@@ -34,7 +34,7 @@ pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCr
     put, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
         ("host" = Domain, Path, description = "A host name, with its port when that is not the usual one"),
-        ("scheme" = String, Path, description = "The name of the security scheme in documents"),
+        ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme in documents"),
     ),
     request_body = Credential,
     responses(
@@ -69,7 +69,7 @@ pub(super) async fn set_secret(
     put, path = "/v1/secrets/{host}/{scheme}/users", tag = "executor", security(("token" = [])),
     params(
         ("host" = Domain, Path, description = "The host"),
-        ("scheme" = String, Path, description = "The name of the security scheme"),
+        ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme"),
     ),
     request_body = CredentialUsers,
     responses(
@@ -90,7 +90,7 @@ pub(super) async fn set_secret_users(
     delete, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
         ("host" = Domain, Path, description = "The host"),
-        ("scheme" = String, Path, description = "The name of the security scheme"),
+        ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme"),
     ),
     responses(
         (status = 204, description = "It is gone"),

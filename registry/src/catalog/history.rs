@@ -53,8 +53,8 @@ impl Catalog {
     pub(crate) async fn trim_audit(&self, before: Timestamp, by: &Caller) -> Result<u64, Error> {
         let now = (self.clock)();
         if before > now {
-            let message = format!("`before` is {before}, which is to come");
-            return Err(Error::MalformedParameter(message));
+            let message = format!("`before` is {before}, which is in the future");
+            return Err(Error::BadTrim(message));
         }
         Ok(self.store.trim(before, &Actor::of(by, now)).await?)
     }

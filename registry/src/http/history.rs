@@ -159,6 +159,7 @@ pub(super) async fn read_audit(
     responses(
         (status = 200, description = "They are removed", body = TrimAuditResponse),
         (status = 415),
+        (status = 422, description = "The time is in the future"),
     ),
 )]
 pub(super) async fn trim_audit(
