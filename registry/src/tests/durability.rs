@@ -366,6 +366,14 @@ async fn a_database_that_was_not_closed_needs_its_log() {
     let World { app, folder, .. } = restored;
     drop(app);
     assert!(!log.exists());
+    // The lock of one database is not that of another.
+    let another = Folder::with_file();
+    let another = World::open(another).await.close().await;
+    let lock = |folder: &Folder| folder.path().join("registry.sqlite.lock");
+    std::fs::copy(lock(&folder), lock(&another)).unwrap();
+    let mut metrics = prometheus_client::registry::Registry::default();
+    let opened = App::open(another.config(None), clock(), &mut metrics).await;
+    assert_eq!(opened.map(drop).unwrap_err().code().id, "A2S266");
     finds_everything(&World::open(folder).await).await;
 }
 
