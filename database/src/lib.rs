@@ -69,8 +69,12 @@ impl DatabaseLock {
 
     /// Whether the log beside the database is gone, though the last process did not close the database.
     /// To be asked before SQLite opens the database.
+    ///
+    /// Another program that opens and closes the database after a crash moves the log into it, and
+    /// removes the index of the log (`-shm`) before the log itself.
     pub fn is_log_lost(&self) -> bool {
-        self.is_alone && self.was_in_use && !beside(&self.database, "-wal").exists()
+        let is_there = |suffix| beside(&self.database, suffix).exists();
+        self.is_alone && self.was_in_use && is_there("-shm") && !is_there("-wal")
     }
 
     /// Says that this process uses the database, until it is dropped. To be called when the database is
@@ -161,7 +165,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("a.sqlite");
         std::fs::write(&database, "pages").unwrap();
-        std::fs::write(beside(&database, "-wal"), "log").unwrap();
+        for suffix in ["-wal", "-shm"] {
+            std::fs::write(beside(&database, suffix), "log").unwrap();
+        }
         (folder, database)
     }
 
@@ -191,6 +197,10 @@ mod tests {
         }
         std::fs::write(&wal, "log").unwrap();
         assert!(!DatabaseLock::open(&database).unwrap().is_log_lost());
+        for suffix in ["-wal", "-shm"] {
+            std::fs::remove_file(beside(&database, suffix)).unwrap();
+        }
+        assert!(!DatabaseLock::open(&database).unwrap().is_log_lost(), "another program closed it");
     }
 
     #[test]

@@ -344,7 +344,7 @@ async fn a_database_that_was_not_closed_needs_its_log() {
     world.publish_all(shelf()).await;
     // As a process leaves the files that was killed.
     let killed = Folder::with_file();
-    for suffix in ["", ".lock", "-wal"] {
+    for suffix in ["", ".lock", "-wal", "-shm"] {
         let name = format!("registry.sqlite{suffix}");
         std::fs::copy(world.folder.path().join(&name), killed.path().join(&name)).unwrap();
     }

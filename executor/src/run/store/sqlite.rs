@@ -513,7 +513,7 @@ mod tests {
         let killed = folder.path().join("killed");
         std::fs::create_dir(&killed).unwrap();
         let copy = killed.join("executor.sqlite");
-        let files = ["", ".lock", "-wal"];
+        let files = ["", ".lock", "-wal", "-shm"];
         let copy_all = || {
             for suffix in files {
                 let name = |path: &Path| format!("{}{suffix}", path.display());
